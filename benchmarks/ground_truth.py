@@ -56,6 +56,7 @@ from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.links import Link
 from roslens.collectors.decoding import Engine, read_raw
 from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.services import begin_of
 from roslens.tracing.recording import Recording, RoslensError
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
@@ -286,8 +287,12 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
         answered = pl.col("response_taken_ns").is_not_null()
         wrong = both.filter(pl.col("received_ns").is_not_null() & ~answered)
         _count(verdict, wrong, "answered, but no response in the table")
-        traced = pl.col("response_taken_ns") - pl.col("request_sent_ns")
-        longer = pl.col("received_ns") - pl.col("sent_ns") - traced
+        begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
+        early = pl.col("request_called_ns") < pl.col("sent_ns") - 100_000
+        _count(verdict, both.filter(early), "called before the log says so")
+        late = pl.col("request_called_ns") > pl.min_horizontal("request_sent_ns", "called_ns")
+        _count(verdict, both.filter(late), "called after it was sent or served")
+        longer = pl.col("received_ns") - pl.col("sent_ns") - (pl.col("response_taken_ns") - begin)
     verdict.longer_ns = both.select(longer).to_series().drop_nulls()
     return verdict
 

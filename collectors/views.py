@@ -43,6 +43,7 @@ MOMENTS: Mapping[str, tuple[str, ...]] = {
     "messages": ("publish_ns", "take_ns"),
     "one_sided_messages": ("take_ns",),
     "service_calls": (
+        "request_called_ns",
         "request_sent_ns",
         "request_taken_ns",
         "callback_start_ns",
@@ -50,6 +51,7 @@ MOMENTS: Mapping[str, tuple[str, ...]] = {
         "response_taken_ns",
     ),
     "action_goals": (
+        "goal_called_ns",
         "goal_sent_ns",
         "goal_taken_ns",
         "goal_response_sent_ns",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import select
 import shutil
@@ -185,8 +184,6 @@ def run_campaign(
     root: Path = RECORDINGS,
     name: str | None = None,
     seed: int | None = None,
-    repetitions: int | None = None,
-    duration: float | None = None,
     only: Sequence[str] = (),
     on_event: OnEvent = lambda _: None,
 ) -> CampaignResult:
@@ -205,8 +202,6 @@ def run_campaign(
         The campaign's; default: the UTC start time.
     seed
         Of the order; default: the suite's, else a new one.
-    repetitions, duration
-        In place of the suite's.
     only
         ``factor=level`` texts: only the combinations with these levels.
     on_event
@@ -219,7 +214,6 @@ def run_campaign(
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
-    suite = with_changes(suite, repetitions, duration)
     chosen = chosen_levels(suite, only)
     seed = choose_seed(suite) if seed is None else seed
 
@@ -282,24 +276,6 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
         raise RunFailedError("; ".join(missing.values()))
     variables |= prepared_variables(suite.workload, note)
     return _execute(folder, ros, _preloads(suite, ros), variables, on_event)
-
-
-def with_changes(
-    suite: Suite, repetitions: int | None = None, duration: float | None = None
-) -> Suite:
-    """The suite with another number of repetitions or seconds a run, where they are given.
-
-    Raises
-    ------
-    UsageError
-        There would be no repetition or no time.
-    """
-    if repetitions is not None and repetitions < 1:
-        raise UsageError(f"repetitions must be at least 1, not {repetitions}")
-    if duration is not None and not 0 < duration < math.inf:
-        raise UsageError(f"the duration must be more than 0 s, not {duration:g}")
-    changes = {"repetitions": repetitions, "duration": duration}
-    return suite.model_copy(update={k: v for k, v in changes.items() if v is not None})
 
 
 def _ros_for(

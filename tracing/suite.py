@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from roslens.tracing.host import HostLimits
-from roslens.tracing.lttng.settings import TracerName, TracingOptions
+from roslens.tracing.lttng.settings import TracingOptions
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import shipped
 from roslens.tracing.recording.manifest import Level
@@ -149,7 +149,9 @@ class Suite(_Part):
     levels: dict[str, dict[Level, LevelSettings]] = Field(
         default_factory=dict, description="factor -> level -> what is special about its runs"
     )
-    duration: float = Field(default=5.0, gt=0, description="seconds a run works")
+    duration: float = Field(
+        default=5.0, gt=0, allow_inf_nan=False, description="seconds a run works"
+    )
     messages: int | None = Field(
         default=None, gt=0, description="messages a run sends, where the workload counts them"
     )
@@ -303,16 +305,34 @@ class Suite(_Part):
         return found
 
 
-def with_tracer(suite: Suite, tracer: TracerName) -> Suite:
-    """The suite recorded with another tracer, but for levels that name their own.
+def with_changes(suite: Suite, changes: Mapping[str, object]) -> Suite:
+    """The suite with other values in place of its own.
+
+    Parameters
+    ----------
+    suite
+        The suite.
+    changes
+        Field -> value, such as ``duration`` or ``tracing.mode``.
 
     Raises
     ------
     UsageError
-        The tracer cannot do what the suite's tracing asks for.
+        A value is not valid, or not together with the others; or a level of the suite gives the
+        field a value of its own, so that the one given would not hold for all runs.
     """
-    tracing = TracingOptions.checked(**{**suite.tracing.model_dump(), "tracer": tracer})
-    return suite.model_copy(update={"tracing": tracing})
+    data = suite.model_dump()
+    for path, value in changes.items():
+        *parts, name = path.split(".")
+        if parts == ["tracing"] and any(name in x.tracing for x in suite._all_settings()):
+            raise UsageError(
+                f"{suite.name}: its levels have {path} of their own; change the suite's file"
+            )
+        field = data
+        for part in parts:
+            field = field[part]
+        field[name] = value
+    return _validated(data, suite.name)
 
 
 def _check_factor(name: str, levels: tuple[Level, ...]) -> None:
@@ -423,6 +443,10 @@ def parse_suite(text: str, where: str) -> Suite:
         raise UsageError(f"{where}: not YAML: {reason}") from error
     if not isinstance(data, dict):
         raise UsageError(f"{where}: a suite is a mapping with 'name', 'workload', ...")
+    return _validated(data, where)
+
+
+def _validated(data: dict[str, Any], where: str) -> Suite:
     try:
         return Suite.model_validate(data)
     except ValidationError as error:

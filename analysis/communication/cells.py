@@ -25,7 +25,10 @@ COLUMNS: Mapping[str, str] = {
     "subscription_period_ms": (
         "(last - first) / (n - 1) of each subscription's callbacks, mean over subscriptions"
     ),
-    "latency_mean_ms": "first publish event -> callback_start, mean over received messages",
+    "latency_mean_ms": (
+        "first publish event -> callback_start, mean over received messages; within a process the "
+        "copy of what is published by reference comes before that event"
+    ),
     "queue_depth_seen": (
         "median over received messages of the publications by the same publisher within "
         "(publish_ns, take_ns]"

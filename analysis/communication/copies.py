@@ -24,6 +24,20 @@ COPY_HOP = Metric(
     "ns",
 )
 
+BEFORE_HOP = Metric(
+    "copy_before_publish_event",
+    "the line before publish(), as its program logged it -> first publish event, where the trace's "
+    "latency begins: within a process the copy of what is published by reference lies there; "
+    "median of a run",
+    "ns",
+)
+LOGGED_LATENCY = Metric(
+    "logged_latency_mean",
+    "the line before publish() -> the callback's first line, as the program logged both; mean over "
+    "received messages",
+    "ns",
+)
+
 _UNIQUE = re.compile(r"unique_ptr<")
 _CONST = re.compile(r"shared_ptr<[^()]*? const>|[^()]*const ?&\)")
 _SHARED = re.compile(r"shared_ptr<")

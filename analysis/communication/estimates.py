@@ -10,7 +10,7 @@ import polars as pl
 
 from roslens.analysis.communication.allocation import ALLOCATED, ALLOCATIONS, heap_per_publication
 from roslens.analysis.communication.backlog import QUEUE_DEPTH_SEEN, Backlog
-from roslens.analysis.communication.copies import COPY_HOP
+from roslens.analysis.communication.copies import BEFORE_HOP, COPY_HOP, LOGGED_LATENCY
 from roslens.analysis.communication.evidence import Evidence
 from roslens.analysis.communication.hops import HOPS
 from roslens.analysis.communication.periods import (
@@ -19,6 +19,7 @@ from roslens.analysis.communication.periods import (
     publisher_periods,
     subscription_periods,
 )
+from roslens.analysis.communication.published import WITHIN, way_of
 from roslens.analysis.communication.traffic import Traffic
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.measured_part import MEASURED
@@ -34,6 +35,7 @@ CPU_PER_PUBLICATION = Metric(
 )
 
 FULL, NOT_FULL = "queue_full", "queue_not_full"
+NOT_WHOLE = "; within a process after the copy of what is published by reference"
 BACKLOG_NOTE = "; the queue was full: this measures its backlog, not the transport"
 AT_TIMES_NOTE = "; the queue was full at times: this holds waiting in it"
 
@@ -116,13 +118,24 @@ def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> 
 
 
 def copy_estimates(copied: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:
-    """``copy_after_callback_start`` of each cell in which a log shows it."""
-    of_run = (
-        copied.group_by("run")
-        .agg(pl.col("copy_ns").median(), pl.col("copy_ns").count().alias("count"))
-        .drop_nulls("copy_ns")
-    )
-    return _per_cell(COPY_HOP, of_run, ("copy_ns", "count"), runs, level)
+    """What a log shows beside the trace, of each cell that has one: copies and the latency."""
+    publication = copied.unique(["run", "message_id"], keep="first", maintain_order=True)
+    before = pl.col("publish_ns") - pl.col("logged_publish_ns")
+    logged = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
+    found: list[Estimate] = []
+    for metric, frame, value, statistic in (
+        (COPY_HOP, copied, pl.col("copy_ns"), pl.col("value").median()),
+        (BEFORE_HOP, publication, before, pl.col("value").median()),
+        (LOGGED_LATENCY, copied, logged, pl.col("value").mean()),
+    ):
+        of_run = (
+            frame.select("run", value=value)
+            .drop_nulls("value")
+            .group_by("run")
+            .agg(statistic, pl.len().alias("count"))
+        )
+        found += _per_cell(metric, of_run, ("value", "count"), runs, level)
+    return found
 
 
 def cpu_estimates(
@@ -177,6 +190,8 @@ def _labelled(
     definition, method, refused = estimate.definition, estimate.method, estimate.refused
     if estimate.metric.startswith("latency") or estimate.metric == "hop_queue_and_transport":
         what = latency_measures(members, backlogs)
+        if way_of(estimate.cell) in WITHIN:
+            definition += NOT_WHOLE
         definition += {"backlog": BACKLOG_NOTE, "latency and backlog": AT_TIMES_NOTE}.get(what, "")
     inexact = [evidence[run.name] for run in members if run.name in evidence]
     inexact = [e for e in inexact if e.kind != "exact"]

@@ -29,6 +29,8 @@ _SIZE = {
     "message_bytes": 10_000_000,
     "payload": 10_000_000,
 }
+WITHIN = {("shared", True), ("unique", True)}
+"""Ways within a process, as `way_of` gives them."""
 _SWITCH = {True: True, False: False, "on": True, "off": False}
 
 

@@ -10,7 +10,12 @@ import polars as pl
 
 from roslens.analysis.communication.backlog import Backlog, backlogs
 from roslens.analysis.communication.cells import cells
-from roslens.analysis.communication.copies import copy_hops
+from roslens.analysis.communication.copies import (
+    BEFORE_HOP,
+    COPY_HOP,
+    LOGGED_LATENCY,
+    copy_hops,
+)
 from roslens.analysis.communication.estimates import (
     copy_estimates,
     cpu_estimates,
@@ -61,6 +66,8 @@ from roslens.analysis.reports.tables import estimates_table, statements_table
 from roslens.analysis.reports.words import loss_sentence
 from roslens.analysis.runs import Run, cells_of, constant_factors
 from roslens.analysis.statistics.factorial import Observation
+
+LOGGED = (BEFORE_HOP.name, COPY_HOP.name)
 
 
 class CommunicationReport(Report[CommunicationParameters]):
@@ -156,13 +163,17 @@ class CommunicationReport(Report[CommunicationParameters]):
         means = [e for e in self._of("latency_mean") if e.value is not None]
         if not means:
             return ["No message with a latency was delivered: nothing can be said of it."]
+        # From before publish(), where the programs logged it: the trace may begin later.
+        logged = [e for e in self._of(LOGGED_LATENCY.name) if e.value is not None]
+        by_log = len(logged) == len(means)
+        means = logged if by_log else means
         of_all = dict(zip(short_labels([e.cell for e in means]), means, strict=True))
         slow = max(of_all, key=lambda name: not_none(of_all[name].value))
         fast = min(of_all, key=lambda name: not_none(of_all[name].value))
         said = [f"Messages take {with_interval(of_all[fast])} on average"]
         if len(of_all) > 1:
             said[0] += f" with {fast}, and {with_interval(of_all[slow])} with {slow}"
-        said[0] += "."
+        said[0] += ", by the programs' own logs." if by_log else "."
         names = dict(zip(map(cell_label, (e.cell for e in means)), of_all, strict=True))
         said.append(loss_sentence(self.samples, self._of("loss"), names))
         return [*said, *(warning.text for warning in self._backlog_warnings()[:1])]
@@ -297,7 +308,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         for hop, count in merged_hops(messages).items():
             note = f"{hop.replace('_', ' ')}: its end was not recorded for {count:,} messages"
             parts.append(Sentence(f"{note}; it is part of the hop after it.", loud=True))
-        means = self._of(*(f"hop_{hop}" for hop in HOPS), "copy_after_callback_start")
+        means = self._of(*(f"hop_{hop}" for hop in HOPS), *LOGGED)
         return Section(*parts, estimates_table(means, "Mean duration of each hop"))
 
     def flow(self) -> Section:
@@ -311,7 +322,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         """Copies per message, and what allocating them costs."""
         table = copies_table(self.found, self.counting, self.estimates)
         heap = self._of("allocated_per_publication", "allocations_per_publication")
-        means = self._of("hop_publish_call", "copy_after_callback_start", "cpu_per_publication")
+        means = self._of("hop_publish_call", *LOGGED, "cpu_per_publication")
         told = (
             "Blocks and bytes are those that the C library's allocator gave."
             if heap
@@ -338,22 +349,33 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def statements(self) -> Section:
         """What was said of these ways of communication, and whether the recordings bear it out."""
-        within = self.found.messages.filter(
-            pl.col("publisher_vpid") == pl.col("subscription_vpid"),
-            pl.col("outcome") == "delivered",
-        )
+        delivered = self.copied.filter(pl.col("outcome") == "delivered")
+        within = delivered.filter(pl.col("publisher_vpid") == pl.col("subscription_vpid"))
         periods = publisher_periods(self.found.messages)
         found = statements(
-            [self._observation(s.run, s.delivered_ns.mean()) for s in self.samples
-             if s.delivered_ns.size],
-            self._observations(within.group_by("run").agg(pl.col("latency_ns").mean())),
+            self._mean_latencies(delivered),
+            self._mean_latencies(within),
             self._observations(periods.group_by("run").agg(pl.col("period_ns").mean())),
             level=self.level,
         )  # fmt: skip
         columns = {"statement": "claim", "here": "told", "because": "because"}
-        notes = ["Where a queue was full, latency is that of its backlog: see Backlog."]
+        notes = [
+            "Where a queue was full, latency is that of its backlog: see Backlog.",
+            (
+                "Latency is that of the programs' own logs where each run has one; else it begins "
+                "at the first publish event, within a process after the copy of what is published "
+                "by reference."
+            ),
+        ]
         title = "What was said of these ways, held against these recordings"
         return Section(statements_table(found, columns, title, notes))
+
+    def _mean_latencies(self, messages: pl.DataFrame) -> list[Observation]:
+        """By the logs where all runs have one: cells are compared by one definition."""
+        logged = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
+        means = messages.group_by("run").agg(logged.mean(), pl.col("latency_ns").mean())
+        whole = means.height > 0 and means[:, 1].null_count() == 0
+        return self._observations(means.select("run", means.columns[1 if whole else 2]))
 
     def _observation(self, run: Run, value: float) -> Observation:
         return Observation(dict(run.cell), float(value), run.block)

@@ -8,7 +8,13 @@ import polars as pl
 
 from roslens.analysis.communication.backlog import Backlog
 from roslens.analysis.communication.cells import COLUMNS
-from roslens.analysis.communication.copies import copies_of, signature
+from roslens.analysis.communication.copies import (
+    BEFORE_HOP,
+    COPY_HOP,
+    LOGGED_LATENCY,
+    copies_of,
+    signature,
+)
 from roslens.analysis.communication.estimates import FULL, full_runs, latency_measures
 from roslens.analysis.communication.published import published_cell
 from roslens.analysis.communication.traffic import Traffic
@@ -243,29 +249,30 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
         sharers = taken.count("const")
         within = bool(intra.all())
         copies = copies_of(owners, sharers, subscriptions - owners - sharers, intra_process=within)
-        seen = next(
-            (
-                e
-                for e in estimates
-                if e.metric == "copy_after_callback_start" and dict(e.cell) == dict(first.cell)
-            ),
-            None,
-        )
+        of = {e.metric: e for e in estimates if dict(e.cell) == dict(first.cell)}
+        counted = _count(copies.by_rclcpp)
+        if intra.any() and copies.by_rclcpp is not None:
+            # No event tells by which publish() a message came.
+            counted += f"; by reference {copies.by_rclcpp + 1:,}"
         rows.append(
             [
                 label,
                 "on" if within else "off" if not intra.any() else "for some messages",
                 f"{subscriptions:,}",
                 ", ".join(sorted(set(taken) - {"unknown"})) or "not known",
-                _count(copies.by_rclcpp),
+                counted,
                 _count(copies.by_middleware),
-                "-" if seen is None else " ".join(value_and_interval(seen)),
+                *(
+                    "-" if metric.name not in of else " ".join(value_and_interval(of[metric.name]))
+                    for metric in (BEFORE_HOP, COPY_HOP)
+                ),
             ]
         )
     return ReportTable(
         [
             *("cell", "intra-process", "subscriptions", "callback takes", "copies by rclcpp"),
-            *("(de)serialised", "copy seen in the log [ms]"),
+            *("(de)serialised", "before the first event, by the log [ms]"),
+            "after callback_start, by the log [ms]",
         ],
         rows,
         "Copies of one publication",
@@ -273,12 +280,14 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
             (
                 "No event marks a copy: the counts follow from the callbacks' signatures and the "
                 "rules of rclcpp (IntraProcessManager, AnySubscriptionCallback) for a message "
-                "published as unique_ptr; one published by reference within the process is copied "
-                "once more."
+                "published as unique_ptr. Within a process one published by reference is copied "
+                "once more, before the first event of the trace: its latency begins after that "
+                "copy, and only the program's log shows it."
             ),
             (
-                "Copy seen: callback_start -> the callback's first line, median of a run; only "
-                "where a unique_ptr callback takes from the middleware and the program logged it."
+                "By the log: its line before publish() -> first publish event, and callback_start "
+                "-> the callback's first line where a unique_ptr callback takes from the "
+                "middleware; medians of a run."
             ),
         ],
         left=frozenset({"cell", "intra-process", "callback takes"}),
@@ -319,7 +328,8 @@ def published_table(
             continue
         depth = of.get("queue_depth_seen")
         full = depth is not None and depth.verdict == FULL
-        period, latency = of.get("publisher_period"), of.get("latency_mean")
+        # The study's program took its time before publish() and in the callback.
+        period, latency = of.get("publisher_period"), of.get(LOGGED_LATENCY.name)
         periods = None
         apart, takes = (None if e is None else e.value for e in (period, latency))
         if takes is not None and apart is not None and apart > 0:
@@ -329,11 +339,9 @@ def published_table(
         rows.append(
             [
                 "",
-                f"here, {count_of_runs(latency.runs if latency is not None else 0)}",
-                *(
-                    _estimate(of.get(n))
-                    for n in ("publisher_period", "subscription_period", "latency_mean")
-                ),
+                f"here, {count_of_runs(period.runs if period is not None else 0)}",
+                *(_estimate(of.get(n)) for n in ("publisher_period", "subscription_period")),
+                _estimate(latency) if latency else _from_the_event(of.get("latency_mean")),
                 f"{_estimate(of.get('loss'))} % (counted)",
                 significant(periods, 3),
                 "backlog of a full queue" if full else "latency",
@@ -355,6 +363,12 @@ def published_table(
                 "Its inter-process cells have a latency of more than 10 publisher periods, with "
                 "queues of depth 10: it is the age of a full queue, behind which the transport "
                 "cannot be seen."
+            ),
+            (
+                "Latency here is that of the programs' own logs, from the line before publish() to "
+                "the callback's first line, as the study's; without a log it is at least that of "
+                "the trace, whose first event comes after the copy of what is published by "
+                "reference."
             ),
             (
                 "Shared and unique is what the study published; here, where the factor is called "
@@ -380,6 +394,11 @@ def _estimate(estimate: Estimate | None) -> str:
         return "-"
     value, interval = value_and_interval(estimate)
     return value if estimate.refused else f"{value} {interval}"
+
+
+def _from_the_event(latency: Estimate | None) -> str:
+    """What the trace says of a latency of which it lacks the beginning."""
+    return "-" if latency is None or latency.value is None else f"at least {_estimate(latency)}"
 
 
 def _count(value: int | None) -> str:

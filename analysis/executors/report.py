@@ -122,7 +122,8 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         cpu = dict(self.usage.select("run", "cpu").drop_nulls().iter_rows())
         # By size of the levels, so that the least is what others are held against.
         for run in (run for members in cells_of(self.counting).values() for run in members):
-            if run.name in work:
+            # Lower bounds say nothing of which executor is faster.
+            if run.name in work and work[run.name].measured:
                 w = work[run.name]
                 statistics = {
                     "p50": quantile(w.values_ns, 0.5),
@@ -253,7 +254,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         if not self.work:
             text = "No message, service call or goal with a beginning and an end was traced."
             return Section(Sentence(text, loud=True))
-        parts: list[Part] = list(self._runs_without_work())
+        parts: list[Part] = [*self._runs_without_work(), *self._runs_with_bounds()]
         for prefix, noun in dict.fromkeys((w.kind.prefix, w.kind.noun) for w in self.work):
             for statistic in ("p50", "p99"):
                 parts += self._against_load(f"{prefix}_{statistic}", f"{noun}, {statistic.upper()}")
@@ -272,6 +273,17 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             "has no requests and responses; only its CPU and memory are given."
         )
         return [Sentence(text)]
+
+    def _runs_with_bounds(self) -> list[Part]:
+        bounds = [w for w in self.work if not w.measured]
+        if not bounds:
+            return []
+        nouns = " and ".join(dict.fromkeys(f"{w.kind.noun}s" for w in bounds))
+        text = (
+            f"In {count_of_runs(len(bounds))} the trace does not tell when {nouns} began: how long "
+            "they took has lower bounds alone, and executors are not compared by them."
+        )
+        return [Sentence(text, loud=True)]
 
     def _against_load(self, metric: str, title: str) -> list[Part]:
         shown = [e for e in self.estimates if e.metric == metric and e.value is not None]

@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.measures.latency import HOP
 from roslens.analysis.measures.samples import run_samples, topic_groups
-from roslens.analysis.measures.services import INFRASTRUCTURE
+from roslens.analysis.measures.services import (
+    DEFINITION,
+    INFRASTRUCTURE,
+    as_lower_bound,
+    call_times,
+)
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import (
     maximum_over_runs,
     mean_over_runs,
     percentile_over_runs,
 )
+from roslens.collectors.ros2.services import begin_of
 
 Floats = NDArray[np.float64]
 
@@ -46,14 +52,13 @@ MESSAGE = Kind("latency", "message", f"{HOP}; delivered messages")
 CALL = Kind(
     "response_time",
     "service call",
-    "request sent -> response taken: from rmw_send_request to rmw_take_response of the same "
-    "request; answered calls",
+    DEFINITION,
 )
 GOAL = Kind(
     "goal_time",
     "action goal",
-    "goal sent -> result taken: from rmw_send_request of send_goal to rmw_take_response of "
-    "get_result; goals with a result",
+    "goal called -> result taken: from the call of rcl_send_request of send_goal to "
+    "rmw_take_response of get_result; goals with a result",
 )
 
 
@@ -65,11 +70,14 @@ class Work:
     ----------
     values_ns
         How long each piece took, in order, shape (n,).
+    measured
+        Whether that is so; else each took at least as long, as its beginning is not in the trace.
     """
 
     run: Run
     kind: Kind
     values_ns: Floats
+    measured: bool = True
 
 
 def work_of_runs(
@@ -88,14 +96,21 @@ def work_of_runs(
     by_name = {run.name: run for run in runs}
     for work in _messages(messages, [run for run in runs if run.work_topic], warm_up_s):
         found[work.run.name] = work
-    of_goals = _durations(goals, "goal_sent_ns", "result_taken_ns", pl.lit(value=True), warm_up_s)
+    asked = begin_of("goal_called_ns", "goal_sent_ns", "goal_taken_ns")
+    of_goals = goals.select(
+        "run",
+        begin_ns=asked,
+        took_ns=pl.col("result_taken_ns") - asked,
+        measured=pl.col("goal_called_ns").is_not_null(),
+    )
     own = ~pl.any_horizontal(pl.col("service").str.ends_with(x) for x in INFRASTRUCTURE)
     own = own & ~pl.col("service").str.contains("/_action/")
-    of_calls = _durations(calls, "request_sent_ns", "response_taken_ns", own, warm_up_s)
-    for kind, values in ((GOAL, of_goals), (CALL, of_calls)):
-        for name, array in values.items():
-            if name in by_name and array.size and name not in found:
-                found[name] = Work(by_name[name], kind, array)
+    of_calls = call_times(calls.filter(own))
+    for kind, rows in ((GOAL, of_goals), (CALL, of_calls)):
+        for name, part in _parts(rows, warm_up_s).items():
+            if name in by_name and name not in found:
+                took = part["took_ns"].to_numpy().astype(np.float64)
+                found[name] = Work(by_name[name], kind, took, bool(part["measured"].all()))
     rest = [run for run in runs if run.name not in found]
     for work in _messages(messages, rest, warm_up_s):
         found[work.run.name] = work
@@ -111,31 +126,28 @@ def _messages(messages: pl.LazyFrame, runs: Sequence[Run], warm_up_s: float) -> 
     return [Work(s.run, kind, s.delivered_ns) for s in samples if s.delivered_ns.size]
 
 
-def _durations(
-    rows: pl.LazyFrame, begin: str, end: str, which: pl.Expr, warm_up_s: float
-) -> dict[str, Floats]:
+def _parts(rows: pl.LazyFrame, warm_up_s: float) -> dict[str, pl.DataFrame]:
+    """By run what began after the warm-up and has ended, in order."""
+    begin = pl.col("begin_ns")
     frame = (
-        rows.filter(which)
-        .select("run", begin, took=pl.col(end) - pl.col(begin))
-        .filter(pl.col(begin) >= pl.col(begin).min().over("run") + round(warm_up_s * 1e9))
-        .drop_nulls()
-        .sort("run", begin)
+        rows.filter(begin >= begin.min().over("run") + round(warm_up_s * 1e9))
+        .filter(pl.col("took_ns") >= 0)
+        .sort("run", "begin_ns")
         .collect()
     )
-    return {
-        str(name): part["took"].to_numpy().astype(np.float64)
-        for (name,), part in frame.partition_by("run", as_dict=True).items()
-    }
+    return {str(name): part for (name,), part in frame.partition_by("run", as_dict=True).items()}
 
 
 def work_estimates(work: Sequence[Work], level: float = 0.95) -> list[Estimate]:
     """Mean, P50, P99 and the largest of each cell, over the runs that did work of its kind."""
-    found = []
+    found: list[Estimate] = []
     for kind in dict.fromkeys(w.kind for w in work):
         of_run = {w.run.name: w for w in work if w.kind == kind}
         for members in cells_of([w.run for w in of_run.values()]).values():
-            arrays = [of_run[run.name].values_ns for run in members]
-            found += _of_cell(kind, members[0].cell, arrays, level)
+            own = [of_run[run.name] for run in members]
+            estimates = _of_cell(kind, members[0].cell, [w.values_ns for w in own], level)
+            measured = all(w.measured for w in own)
+            found += estimates if measured else map(as_lower_bound, estimates)
     return found
 
 

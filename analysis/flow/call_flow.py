@@ -4,6 +4,8 @@ A call of ``/add`` is a message on ``/add.request`` from the client to the serve
 ``/add.response`` back; a goal of ``/move`` is one on ``/move.goal`` and one on ``/move.result``.
 What the client does with an answer is in no recording: its node receives it at the moment at which
 it took it. A server works on a goal from taking it to sending the result.
+Where the call that sent something is not in the trace, it counts as sent at the latest time at
+which it was (`begin_of`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
+
+from roslens.collectors.ros2.services import begin_of
 
 REQUEST, RESPONSE, GOAL, RESULT = ".request", ".response", ".goal", ".result"
 _ACTION = "/_action/"
@@ -80,7 +84,7 @@ def _of_calls(calls: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
         {
             "message_id": -4 * pl.col("call"),
             "topic": pl.col("service") + REQUEST,
-            "publish_ns": pl.col("request_sent_ns"),
+            "publish_ns": begin_of("request_called_ns", "request_sent_ns", "request_taken_ns"),
             "take_ns": pl.col("request_taken_ns"),
             "callback_start_ns": pl.col("callback_start_ns"),
             "callback_end_ns": pl.col("callback_end_ns"),
@@ -96,7 +100,7 @@ def _of_calls(calls: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
         {
             "message_id": -4 * pl.col("row") - 1,
             "topic": pl.col("service") + RESPONSE,
-            "publish_ns": pl.col("response_sent_ns"),
+            "publish_ns": begin_of("response_called_ns", "response_sent_ns", "response_taken_ns"),
             "take_ns": taken,
             "callback_start_ns": taken,
             "callback_end_ns": taken,
@@ -117,7 +121,7 @@ def _of_goals(goals: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
         {
             "message_id": -4 * pl.col("row") - 2,
             "topic": pl.col("action") + GOAL,
-            "publish_ns": pl.col("goal_sent_ns"),
+            "publish_ns": begin_of("goal_called_ns", "goal_sent_ns", "goal_taken_ns"),
             "take_ns": pl.col("goal_taken_ns"),
             "callback_start_ns": pl.col("goal_taken_ns"),
             "callback_end_ns": pl.col("result_sent_ns"),

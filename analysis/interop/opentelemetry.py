@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from roslens.collectors.ros2.services import begin_of
+
 INTERNAL, SERVER, CLIENT, PRODUCER, CONSUMER = range(1, 6)
 """Kinds of spans, as the protocol numbers them."""
 _CALLBACK, _PUBLICATION, _REQUEST = range(1, 4)
@@ -139,13 +141,15 @@ def _publications(tables: Mapping[str, pl.DataFrame]) -> list[_Span]:
 
 
 def _calls(tables: Mapping[str, pl.DataFrame]) -> list[_Span]:
-    columns = ("call", "request_sent_ns", "response_taken_ns", "service", "host", "client_node")
-    calls = tables["service_calls"].with_row_index("call").select(columns)
+    begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
+    columns = ("response_taken_ns", "service", "host", "client_node")
+    calls = tables["service_calls"].with_row_index("call")
+    calls = calls.select("call", begin.alias("begin_ns"), *columns)
     return [
         _Span(start, end, (_REQUEST, number), None, f"request {service or 'unknown'}", CLIENT,
               (host, None, node), {"rpc.system": "ros2", "rpc.service": service})
         for number, start, end, service, host, node in calls.drop_nulls(
-            ["request_sent_ns", "response_taken_ns"]
+            ["begin_ns", "response_taken_ns"]
         ).iter_rows()
     ]  # fmt: skip
 

@@ -25,6 +25,7 @@ from roslens.analysis.interop.perfetto_packets import (
     thread_of,
 )
 from roslens.analysis.measures.callbacks import readable
+from roslens.collectors.ros2.services import begin_of
 
 _BUNDLE = 100_000
 """Switches in one packet."""
@@ -191,8 +192,9 @@ def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 def _requests(writer: Writer, calls: pl.DataFrame) -> None:
     """Moments at the client: when the request was sent and the response taken."""
-    known = calls.filter(pl.col("client_node").is_not_null())
-    for what, column in (("request", "request_sent_ns"), ("response", "response_taken_ns")):
+    begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
+    known = calls.filter(pl.col("client_node").is_not_null()).with_columns(begin_ns=begin)
+    for what, column in (("request", "begin_ns"), ("response", "response_taken_ns")):
         moments = known.filter(pl.col(column).is_not_null())
         tracks = {
             node: writer.track(("client", node), name=f"{node} [services]")

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import mean_over_runs, percentile_over_runs
+from roslens.collectors.ros2.services import begin_of
 
-_DEFINITION = (
-    "request sent -> response taken: from rmw_send_request to rmw_take_response of the same "
-    "request, answered requests only"
+CALLED = "request called -> response received"
+"""In short; for calls and goals."""
+DEFINITION = (
+    f"{CALLED}: from the call of rcl_send_request to rmw_take_response of the same request, or to "
+    "its rmw_send_request where that comes last; of rclpy traced by roslens from call_async to "
+    "where the caller begins to be told; answered requests only"
+)
+_NO_BEGIN = (
+    "the trace does not tell when calls began, only that their requests had been written or taken "
+    "(rmw_send_request, rmw_take_request): recorded with the native tracer, or in the embedded "
+    "ROS 2, it does"
 )
 INFRASTRUCTURE = (
     "/describe_parameters",
@@ -26,46 +36,73 @@ INFRASTRUCTURE = (
 """Ends of the names of services that every node offers."""
 
 
-def service_estimates(
-    calls: pl.LazyFrame, runs: Sequence[Run], level: float = 0.95
-) -> list[Estimate]:
-    """``service_latency_mean``, ``_p50``, ``_p90`` per cell and service; cells gain ``service``.
+def call_times(calls: pl.LazyFrame) -> pl.LazyFrame:
+    """Answered calls: ``run``, ``service``, ``begin_ns``, ``took_ns`` and ``measured``.
+
+    Where ``measured`` is false, the beginning of the call is not in the trace: ``begin_ns`` is the
+    latest time at which it was, and ``took_ns`` a lower bound. Neither is negative but between
+    hosts whose clocks are apart; those calls are left out. A response is received no earlier than
+    its request's own call has written it, for rclcpp and rclpy hold a lock meanwhile.
 
     Parameters
     ----------
     calls
         ``service_calls`` with ``run``.
     """
-    rows = (
+    begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
+    received = pl.coalesce("response_received_ns", "response_taken_ns")
+    return (
         calls.filter(pl.col("response_taken_ns").is_not_null())
         .select(
             "run",
             "service",
-            "request_sent_ns",
-            latency=pl.col("response_taken_ns") - pl.col("request_sent_ns"),
+            begin_ns=begin,
+            took_ns=pl.max_horizontal(received, "request_sent_ns") - begin,
+            measured=pl.col("request_called_ns").is_not_null(),
         )
-        .filter(pl.col("latency").is_not_null())
-        .sort("request_sent_ns")
-        .collect()
+        .filter(pl.col("took_ns") >= 0)
+        .sort("begin_ns")
     )
-    estimates = []
+
+
+def as_lower_bound(estimate: Estimate) -> Estimate:
+    """An estimate over lower bounds: no value, and what it is at least."""
+    bound = "" if estimate.value is None else f"at least {estimate.value / 1e6:.3g} ms: "
+    return replace(
+        estimate, value=None, low=None, high=None, per_run=(), refused=f"{bound}{_NO_BEGIN}"
+    )
+
+
+def service_estimates(
+    calls: pl.LazyFrame, runs: Sequence[Run], level: float = 0.95
+) -> list[Estimate]:
+    """``service_latency_mean``, ``_p50``, ``_p90`` per cell and service; cells gain ``service``.
+
+    Refused, with what it is at least, where the beginning of a call of the cell is not known.
+
+    Parameters
+    ----------
+    calls
+        ``service_calls`` with ``run``.
+    """
+    rows = call_times(calls).collect()
+    estimates: list[Estimate] = []
     for service in sorted(s for s in rows["service"].unique() if s):
         if service.endswith(INFRASTRUCTURE):
             continue
-        of_service = rows.filter(pl.col("service") == service)
         for members in cells_of(runs).values():
-            arrays = [
-                of_service.filter(pl.col("run") == run.name)["latency"].to_numpy()
-                for run in members
-            ]
-            if not any(array.size for array in arrays):
+            names = [run.name for run in members]
+            own = rows.filter((pl.col("service") == service) & pl.col("run").is_in(names))
+            if not own.height:
                 continue
+            arrays = [own.filter(pl.col("run") == name)["took_ns"].to_numpy() for name in names]
             cell = {**members[0].cell, "service": service}
-            mean = Metric("service_latency_mean", _DEFINITION, "ns")
-            estimates.append(mean_over_runs(mean, cell, arrays, level))
+            mean = Metric("service_latency_mean", DEFINITION, "ns")
+            found = [mean_over_runs(mean, cell, arrays, level)]
             for q in (0.5, 0.9):
-                metric = Metric(f"service_latency_p{100 * q:g}", _DEFINITION, "ns")
-                estimates.append(percentile_over_runs(metric, cell, arrays, q, level))
+                metric = Metric(f"service_latency_p{100 * q:g}", DEFINITION, "ns")
+                found.append(percentile_over_runs(metric, cell, arrays, q, level))
+            estimates += found if own["measured"].all() else map(as_lower_bound, found)
     return estimates
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from roslens.analysis.measures.samples import LOST
+from roslens.collectors.ros2.services import begin_of
 
 MOST_ARROWS = 500
 """More arrows than this are a carpet: none is drawn, and their number is told."""
@@ -199,9 +200,11 @@ class Flows:
             client = pl.col("client_callback_instance_id")
             server = pl.col("callback_instance_id")
             for kind, begin, end, way, ends in (
-                (REQUEST, "request_sent_ns", "callback_start_ns", ("client", "server"),
+                (REQUEST, begin_of("request_called_ns", "request_sent_ns", "request_taken_ns"),
+                 "callback_start_ns", ("client", "server"),
                  (client, server)),
-                (RESPONSE, "response_sent_ns", "response_taken_ns", ("server", "client"),
+                (RESPONSE, begin_of("response_called_ns", "response_sent_ns", "response_taken_ns"),
+                 "response_taken_ns", ("server", "client"),
                  (server, pl.lit(None, dtype=pl.Int64))),
             ):  # fmt: skip
                 made = calls.select(

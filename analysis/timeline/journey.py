@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import polars as pl
 
+from roslens.collectors.ros2.services import begin_of
+
 _NUMBER = "callback_instance_id"
 _MESSAGE_STEPS = {
     "publish_ns": "publish",
@@ -20,10 +22,12 @@ _MESSAGE_STEPS = {
     "callback_end_ns": "callback_end",
 }
 _CALL_STEPS = {
+    "request_called_ns": "request_called",
     "request_sent_ns": "request_sent",
     "request_taken_ns": "request_taken",
     "callback_start_ns": "callback_start",
     "callback_end_ns": "callback_end",
+    "response_called_ns": "response_called",
     "response_sent_ns": "response_sent",
     "response_taken_ns": "response_taken",
 }
@@ -103,7 +107,9 @@ def journey_of(
     rows = messages.filter(own).select(*_OF_MESSAGE).head(1).collect()
     if rows.height:
         return _of_message(rows.row(0, named=True))
-    rows = pl.DataFrame() if calls is None else calls.filter(own).head(1).collect()
+    begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
+    calls = None if calls is None else calls.filter(own).head(1).with_columns(begin_ns=begin)
+    rows = pl.DataFrame() if calls is None else calls.collect()
     return _of_call(rows.row(0, named=True)) if rows.height else None
 
 
@@ -130,7 +136,7 @@ def _of_message(row: Mapping[str, Any]) -> Journey:
 
 
 def _of_call(row: Mapping[str, Any]) -> Journey:
-    sent, taken = row["request_sent_ns"], row["response_taken_ns"]
+    sent, taken = row["begin_ns"], row["response_taken_ns"]
     return Journey(
         "call",
         -1 if row["sequence_number"] is None else row["sequence_number"],

@@ -14,11 +14,13 @@ import polars as pl
 
 from roslens.collectors.ros2.losses import gaps_of
 from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.services import begin_of
 from roslens.collectors.ros2.types import I64, TEXT, none_of
 
 _NAME = r"^(.*)/_action/(send_goal|get_result|cancel_goal)$"
 _TOPIC = r"^(.*)/_action/(feedback|status)$"
 _TIMES = {
+    "request_called_ns": ("goal_called_ns", "result_called_ns"),
     "request_sent_ns": ("goal_sent_ns", "result_requested_ns"),
     "request_taken_ns": ("goal_taken_ns", "result_request_taken_ns"),
     "response_sent_ns": ("goal_response_sent_ns", "result_sent_ns"),
@@ -60,11 +62,13 @@ def find_action_goals(
     goals = _with_status(goals, status)
     goals = _with_feedback(goals, feedback, objects)
     goals = _with_cancel(goals, _part(calls, "cancel_goal", 0))
+    goal_begin = begin_of("goal_called_ns", "goal_sent_ns", "goal_taken_ns")
+    result_begin = begin_of("result_called_ns", "result_requested_ns", "result_request_taken_ns")
     return goals.with_columns(
-        (pl.col("goal_response_taken_ns") - pl.col("goal_sent_ns")).alias("accept_ns"),
+        (pl.col("goal_response_taken_ns") - goal_begin).alias("accept_ns"),
         (pl.col("finished_ns") - pl.col("goal_response_sent_ns")).alias("execute_ns"),
-        (pl.col("result_taken_ns") - pl.col("result_requested_ns")).alias("result_ns"),
-        (pl.col("result_taken_ns") - pl.col("goal_sent_ns")).alias("total_ns"),
+        (pl.col("result_taken_ns") - result_begin).alias("result_ns"),
+        (pl.col("result_taken_ns") - goal_begin).alias("total_ns"),
     )
 
 

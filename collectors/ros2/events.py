@@ -78,7 +78,10 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
         "rmw_client_handle": U64,
         "service_name": TEXT,
     },
+    "rcl_send_request": {"rmw_client_handle": U64},
     "rmw_send_request": {"rmw_client_handle": U64, "request": U64, "sequence_number": I64},
+    "rcl_send_response": {"rmw_service_handle": U64},
+    "client_callback_start": {"rmw_client_handle": U64, "sequence_number": I64},
     "rmw_take_response": {
         "rmw_client_handle": U64,
         "response": U64,
@@ -106,7 +109,8 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "message_link_periodic_async": {"subs": POINTERS, "pubs": POINTERS},
     "message_link_partial_sync": {"subs": POINTERS, "pubs": POINTERS},
 }
-"""The events that the model reads: payload fields by event, after ``tracetools/tp_call.h``."""
+"""The events that the model reads: payload fields by event, after ``tracetools/tp_call.h`` and, for
+three of roslens' own, ``tracing/ros/calls.py``."""
 
 HEAP = "lttng_ust_libc:"
 HEAP_FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {

@@ -1,4 +1,4 @@
-"""The events of service calls, and their keys."""
+"""The events of service calls, their keys, and when a call began."""
 
 from __future__ import annotations
 
@@ -26,3 +26,13 @@ def halves(gid: str) -> list[pl.Expr]:
         return pl.sum_horizontal(byte, ignore_nulls=False)
 
     return [number(0).alias("gid_low"), number(8).alias("gid_high")]
+
+
+def begin_of(called: str, sent: str, taken: str) -> pl.Expr:
+    """When a request, or a response, was begun to be sent; else the latest time at which it was.
+
+    That it was sent is said after the write, when the other side may have taken it already: where
+    the call itself was not seen, it began no later than the earlier of the two.
+    """
+    latest = pl.when(pl.col(sent).is_not_null()).then(pl.min_horizontal(sent, taken))
+    return pl.coalesce(called, latest)

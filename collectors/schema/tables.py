@@ -456,12 +456,27 @@ SERVICE_CALLS = Table(
         _ref("client"),
         _ref("service"),
         Column("sequence_number", "int64", "number of the request at its client"),
-        _time("request_sent_ns", "rmw_send_request (Fast DDS: after the write)"),
+        _time(
+            "request_called_ns",
+            "rcl_send_request: rcl is called to send it, or, of rclpy traced by roslens, "
+            "call_async; where no library of roslens saw it null",
+        ),
+        _time(
+            "request_sent_ns",
+            "rmw_send_request: after the write (Fast DDS) and perhaps after it was taken; the "
+            "call began no later than this and request_taken_ns",
+        ),
         _time("request_taken_ns", "rmw_take_request"),
         _time("callback_start_ns", "start of the service's callback"),
         _time("callback_end_ns", "end of the service's callback"),
-        _time("response_sent_ns", "rmw_send_response"),
-        _time("response_taken_ns", "rmw_take_response"),
+        _time("response_called_ns", "rcl_send_response: rcl is called to send it, likewise"),
+        _time("response_sent_ns", "rmw_send_response: after the write, as of request_sent_ns"),
+        _time("response_taken_ns", "rmw_take_response: after the take"),
+        _time(
+            "response_received_ns",
+            "client_callback_start: rclpy, traced by roslens, begins to tell whoever called; null "
+            "of others, as rclcpp calls back at once after response_taken_ns",
+        ),
         Column("callback_instance_id", "int64", "execution of the service's callback"),
         _CLIENT_EXECUTION,
     ),
@@ -479,10 +494,12 @@ ACTION_GOALS = Table(
         Column("client_node", "string", "full name of the node that sent the goal"),
         Column("server_node", "string", "full name of the serving node"),
         Column("sequence_number", "int64", "number of the goal request at its client"),
-        _time("goal_sent_ns", "rmw_send_request of send_goal (Fast DDS: after the write)"),
+        _time("goal_called_ns", "rcl_send_request of send_goal, as in service_calls"),
+        _time("goal_sent_ns", "rmw_send_request of send_goal: after the write"),
         _time("goal_taken_ns", "rmw_take_request of send_goal"),
         _time("goal_response_sent_ns", "rmw_send_response of send_goal: accepted or rejected"),
         _time("goal_response_taken_ns", "rmw_take_response of send_goal"),
+        _time("result_called_ns", "rcl_send_request of get_result"),
         _time(
             "result_requested_ns", "rmw_send_request of get_result; null: rejected, or not asked"
         ),
@@ -503,10 +520,14 @@ ACTION_GOALS = Table(
             "than two",
             unit="Hz",
         ),
-        _time("accept_ns", "goal_response_taken - goal_sent"),
+        _time(
+            "accept_ns",
+            "goal_response_taken - goal_called; where that is null it is at least this, from the "
+            "earlier of goal_sent and goal_taken",
+        ),
         _time("execute_ns", "finished - goal_response_sent"),
-        _time("result_ns", "result_taken - result_requested"),
-        _time("total_ns", "result_taken - goal_sent"),
+        _time("result_ns", "result_taken - result_called, likewise"),
+        _time("total_ns", "result_taken - goal_called, likewise"),
         Column(
             "match",
             "string",

@@ -38,12 +38,13 @@ _LOOK = Group("Look at a recording", sort_key=2)
 _REPORT = Group("Report", sort_key=3)
 _JUDGE = Group("Judge", sort_key=4)
 _SHARE = Group("Share", sort_key=5)
-# What belongs to one of the two ways to call 'record'.
+# What belongs to the ways to call 'record'.
 _SUITE = Group("Options for a suite", sort_key=1)
+_BOTH = Group("Options for commands and suites", sort_key=2)
 _COMMAND = Group("Options for a command", sort_key=2)
 _HOSTS = Group("Options for several hosts", sort_key=2)
 _FOR_SUITE, _FOR_COMMAND = Parameter(group=_SUITE), Parameter(group=_COMMAND)
-_FOR_HOSTS = Parameter(group=_HOSTS)
+_FOR_BOTH, _FOR_HOSTS = Parameter(group=_BOTH), Parameter(group=_HOSTS)
 
 
 def _shown(default: object) -> str | None:
@@ -221,16 +222,69 @@ def _refuse(why: str, given: Mapping[str, object]) -> None:
             raise UsageError(f"{why}: {what} cannot be given with it")
 
 
-def _refuse_triggers(
-    tracer: str | None, others: Mapping[str, object], command: Sequence[str]
-) -> None:
-    """Raise where there is nothing that could be watched for triggers."""
-    _refuse("--triggers watches one command that is recorded here", others)
-    if tracer != "native" or not command:
+def _option(parameter: str) -> str:
+    return "a command" if parameter == "command" else f"--{parameter.replace('_', '-')}"
+
+
+# Options of 'record', by the field of the tracing that they set.
+_TRACING = {
+    "tracer": "tracer",
+    "event": "events",
+    "context": "contexts",
+    "kernel": "kernel",
+    "kernel_event": "kernel_events",
+    "kernel_of": "kernel_of",
+    "kernel_buffer": "kernel_buffer",
+    "mode": "mode",
+    "max_disk": "max_disk",
+    "flight": "flight",
+    "daemon": "daemon",
+    "subbuf_size": "subbuf_size",
+    "subbuf_count": "subbuf_count",
+}
+_OF_SUITE = {
+    **{option: f"tracing.{field}" for option, field in _TRACING.items()},
+    "repetitions": "repetitions",
+    "duration": "duration",
+    "time_limit": "time_limit",
+    "ros": "workload.ros",
+    "trace_rclpy": "workload.trace_rclpy",
+    "allocations": "samplers.allocations",
+}
+"""Options of 'record' that change a suite, and which of its fields."""
+_OF_COMMAND = frozenset({*_TRACING, "output", "ros", "trace_rclpy", "allocations", "time_limit"})
+_WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
+    "triggers": ("watches one command that is recorded here", _OF_COMMAND | {"command"}),
+    "status": ("shows campaigns", frozenset({"suite", "output"})),
+    "resume": ("goes on as planned", frozenset({"suite", "output"})),
+    "attach": (
+        "records what runs here",
+        frozenset({"output", "kernel_event", "kernel_buffer", "time_limit"}),
+    ),
+    "suite": (
+        "records here, as the suite says",
+        frozenset({*_OF_SUITE, "output", "name", "seed", "only", "dry_run"}),
+    ),
+    "host": ("records there, and a command here", _OF_COMMAND | {"command", "host_setup"}),
+    "as_host": ("records for another host", _OF_COMMAND | {"command"}),
+    "command": ("is recorded as one run", _OF_COMMAND),
+}
+"""The ways to call 'record', by the option that makes it one: what it does, and which others it
+heeds."""
+
+
+def _way_of(given: Mapping[str, object]) -> str:
+    """How 'record' was called; whatever that way would not heed is refused."""
+    way = next((way for way in _WAYS if way in given), None)
+    if way is None:
         raise UsageError(
-            "--triggers reads what the native tracer writes: give '--tracer native' and "
-            "'-- COMMAND ...' with it"
+            "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
         )
+    does, heeded = _WAYS[way]
+    _refuse(
+        f"{_option(way)} {does}", {_option(x): True for x in given if x != way and x not in heeded}
+    )
+    return way
 
 
 @_verb(
@@ -254,28 +308,28 @@ def record(
     dry_run: Annotated[bool, _FOR_SUITE] = False,
     resume: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
     status: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
-    event: Annotated[tuple[str, ...], _FOR_COMMAND] = ("ros2:*",),
-    tracer: Literal["lttng", "native", "auto"] | None = None,
-    context: Annotated[tuple[str, ...], _FOR_COMMAND] = (),
+    tracer: Annotated[Literal["lttng", "native", "auto"] | None, _FOR_BOTH] = None,
+    event: Annotated[tuple[str, ...], _FOR_BOTH] = (),
+    context: Annotated[tuple[str, ...], _FOR_BOTH] = (),
     kernel: Annotated[
-        Literal["auto", "lttng", "ftrace", "perf", "off", "required"], _FOR_COMMAND
-    ] = "auto",
-    kernel_event: Annotated[tuple[str, ...], _FOR_COMMAND] = (),
-    kernel_of: Annotated[Literal["machine", "workload"], _FOR_COMMAND] = "machine",
-    kernel_buffer: Annotated[str, _FOR_COMMAND] = "4M",
+        Literal["auto", "lttng", "ftrace", "perf", "off", "required"] | None, _FOR_BOTH
+    ] = None,
+    kernel_event: Annotated[tuple[str, ...], _FOR_BOTH] = (),
+    kernel_of: Annotated[Literal["machine", "workload"] | None, _FOR_BOTH] = None,
+    kernel_buffer: Annotated[str | None, _FOR_BOTH] = None,
     mode: Annotated[
-        Literal["discard", "overwrite", "blocking", "snapshot"], _FOR_COMMAND
-    ] = "discard",
-    max_disk: Annotated[str | None, _FOR_COMMAND] = None,
-    flight: Annotated[float | None, _FOR_COMMAND] = None,
+        Literal["discard", "overwrite", "blocking", "snapshot"] | None, _FOR_BOTH
+    ] = None,
+    max_disk: Annotated[str | None, _FOR_BOTH] = None,
+    flight: Annotated[float | None, _FOR_BOTH] = None,
+    daemon: Annotated[Literal["private", "machine"] | None, _FOR_BOTH] = None,
+    subbuf_size: Annotated[str | None, _FOR_BOTH] = None,
+    subbuf_count: Annotated[int | None, _FOR_BOTH] = None,
+    ros: Annotated[Literal["auto", "sourced", "embedded", "none"] | None, _FOR_BOTH] = None,
+    trace_rclpy: Annotated[bool, _FOR_BOTH] = False,
+    allocations: Annotated[bool, _FOR_BOTH] = False,
+    time_limit: Annotated[float | None, _FOR_BOTH] = None,
     triggers: Annotated[Path | None, _FOR_COMMAND] = None,
-    daemon: Annotated[Literal["private", "machine"], _FOR_COMMAND] = "private",
-    subbuf_size: Annotated[str, _FOR_COMMAND] = "1M",
-    subbuf_count: Annotated[int, _FOR_COMMAND] = 8,
-    ros: Annotated[Literal["auto", "sourced", "embedded", "none"], _FOR_COMMAND] = "auto",
-    trace_rclpy: Annotated[bool, _FOR_COMMAND] = False,
-    allocations: Annotated[bool, _FOR_COMMAND] = False,
-    time_limit: Annotated[float | None, _FOR_COMMAND] = None,
     attach: Annotated[list[str] | None, Parameter(group=_COMMAND, consume_multiple=True)] = None,
     host: Annotated[tuple[str, ...], _FOR_HOSTS] = (),
     host_setup: Annotated[str | None, _FOR_HOSTS] = None,
@@ -283,7 +337,8 @@ def record(
 ) -> None:
     """Record a suite of experiments, any command, or programs that run already.
 
-    The last line printed is the folder of what was recorded.
+    The last line printed is the folder of what was recorded. Of a suite, an option takes the place
+    of what the suite says itself, in all runs.
 
     Parameters
     ----------
@@ -311,29 +366,30 @@ def record(
         unfinished.
     status
         Show how far these campaigns are. Without a name: all campaigns.
-    event
-        User-space events to record; * stands for any text. May be repeated.
     tracer
         What records the events. native: a tracer of roslens' own, which needs neither LTTng nor
-        root. auto: LTTng if it is installed, else native. Default: the suite's choice, or LTTng.
+        root. auto: LTTng if it is installed, else native. Default: LTTng.
+    event
+        User-space events to record; * stands for any text. May be repeated. Default: ros2:*.
     context
         Contexts to record with each event besides vpid, vtid and procname, such as pid_ns. May
         be repeated.
     kernel
         What records the kernel. auto: LTTng's modules where they are, else ftrace where it may be
         used, else perf_event_open (own programs alone), else nothing. required: the same, but
-        nothing is recorded without it.
+        nothing is recorded without it. Default: auto, for a suite off.
     kernel_event
         Kernel events to record besides those of scheduling and interrupts, by LTTng's or
         ftrace's name or as system:name. May be repeated.
     kernel_of
         With ftrace, whose events to record. workload: only those that concern its processes.
+        Default: machine.
     kernel_buffer
-        Size of the buffer of ftrace or perf_event_open for each CPU, such as 4M.
+        Size of the buffer of ftrace or perf_event_open for each CPU. Default: 4M.
     mode
         What happens when the buffers are full: new events are dropped, the oldest are
         overwritten, or the program waits. snapshot: nothing is written until the end, and then
-        only what the buffers still hold.
+        only what the buffers still hold. Default: discard.
     max_disk
         Largest size of the trace, such as 500M. Beyond it the oldest part is dropped.
     flight
@@ -345,14 +401,14 @@ def record(
         recording of its own, in the folder of the recording with -snapshots.
     daemon
         The LTTng session daemon that records. private: one of its own. machine: the machine's,
-        which also records programs that are already running.
+        which also records programs that are already running. Default: private.
     subbuf_size
-        Size of each sub-buffer, such as 64k or 4M.
+        Size of each sub-buffer, such as 64k. Default: 1M.
     subbuf_count
-        Number of sub-buffers per CPU.
+        Number of sub-buffers per CPU. Default: 8.
     ros
         Which ROS 2 the command runs in. auto: the sourced one; if there is none, the embedded
-        one for Python programs and none for others.
+        one for Python programs and none for others. Default: auto.
     trace_rclpy
         Let Python nodes emit callback and publish events too.
     allocations
@@ -373,89 +429,60 @@ def record(
         How --host begins a recording there: it lasts as long as the standard input is open and
         sends something every 30 seconds; a line of JSON says that it has begun.
     """
+    # What was not given is None, empty or false, so that nothing that was is lost.
+    given = {k: v for k, v in locals().items() if v is not None and v is not False and v != ()}
+    way = _way_of(given)
     from roslens import record as recording  # noqa: PLC0415
     from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
     from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
 
     console = Console()
-    if triggers is not None:
-        given = {"--suite": suite is not None, "--host": host, "--as-host": as_host}
-        given |= {"--resume": resume is not None, "--status": status is not None}
-        _refuse_triggers(tracer, given | {"--attach": attach is not None}, command)
+    if kernel_event:
+        given["kernel_event"] = (*KERNEL_EVENTS, *kernel_event)
+    tracing = {field: given[option] for option, field in _TRACING.items() if option in given}
+    if way == "triggers" and (tracer != "native" or not command):
+        raise UsageError(
+            "--triggers reads what the native tracer writes: give '--tracer native' and "
+            "'-- COMMAND ...' with it"
+        )
     if status is not None:
         recording.show_status(output, suite, status, console)
-        return
-    if resume is not None:
-        given = {"a command": command, "--name": name, "--only": only, "--seed": seed is not None}
-        given |= {"--repetitions": repetitions is not None, "--duration": duration is not None}
-        given |= {"--dry-run": dry_run, "--tracer": tracer is not None, "--host": host}
-        _refuse("--resume goes on as planned", given)
+    elif resume is not None:
         recording.resume_suite(output, suite, resume, console)
-        return
-    if attach is not None:
-        given = {"a command": command, "--suite": suite is not None, "--host": host}
-        _refuse("--attach records what runs here", given | {"--tracer": tracer is not None})
+    elif attach is not None:
         recording.record_running(
             attach,
             output,
-            options=TracingOptions.checked(
-                kernel_events=(*KERNEL_EVENTS, *kernel_event), kernel_buffer=kernel_buffer
-            ),
+            options=TracingOptions.checked(**tracing),
             time_limit=time_limit,
             console=console,
         )
-        return
-    if suite is not None:
-        _refuse("--suite records here", {"--host": host, "--as-host": as_host})
-    if (suite is None) == (not command) and not host and not as_host:
-        raise UsageError(
-            "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
-        )
-    if suite is not None and dry_run:
-        recording.show_plan(
-            suite,
-            seed=seed,
-            repetitions=repetitions,
-            duration_s=duration,
-            only=only,
-            console=console,
-        )
     elif suite is not None:
-        recording.record_suite(
-            suite,
-            root=output,
-            name=name,
-            seed=seed,
-            repetitions=repetitions,
-            duration_s=duration,
-            only=only,
-            tracer=tracer,
-            console=console,
-        )
+        changes = {field: given[option] for option, field in _OF_SUITE.items() if option in given}
+        if dry_run:
+            recording.show_plan(suite, seed=seed, changes=changes, only=only, console=console)
+        else:
+            recording.record_suite(
+                suite,
+                root=output,
+                name=name,
+                seed=seed,
+                changes=changes,
+                only=only,
+                console=console,
+            )
     else:
-        options = TracingOptions.checked(
-            tracer=tracer or "lttng",
-            events=event,
-            contexts=context,
-            kernel=kernel,
-            kernel_events=(*KERNEL_EVENTS, *kernel_event),
-            kernel_of=kernel_of,
-            kernel_buffer=kernel_buffer,
-            mode=mode,
-            max_disk=max_disk,
-            flight=flight,
+        if not command and not host:
             # What runs already is known to the machine's daemon alone.
-            daemon=daemon if command or host else "machine",
-            subbuf_size=subbuf_size,
-            subbuf_count=subbuf_count,
-        )
+            tracing["daemon"] = "machine"
+        options = TracingOptions.checked(**tracing)
         if host:
             recording.record_hosts(
                 host,
                 command,
                 output,
                 options=options,
-                ros=ros,
+                ros=ros or "auto",
                 trace_rclpy=trace_rclpy,
                 allocations=allocations,
                 setup=host_setup,
@@ -467,7 +494,7 @@ def record(
             command or recording.NOTHING,
             output,
             options=options,
-            ros=ros if command else "none",
+            ros=(ros or "auto") if command else "none",
             trace_rclpy=trace_rclpy,
             allocations=allocations,
             time_limit=time_limit,

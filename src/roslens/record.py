@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,12 +19,10 @@ from roslens.tracing.campaign import (
     planned_seconds,
     resume_campaign,
     run_campaign,
-    with_changes,
 )
 from roslens.tracing.command import exit_code, record_command
 from roslens.tracing.lifeline import Lifeline
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.lttng.settings import TracerName
 from roslens.tracing.native_tracer.session import native_variables
 from roslens.tracing.plan import choose_seed, chosen_levels, plan_runs
 from roslens.tracing.progress import duration, show_progress
@@ -55,7 +53,7 @@ from roslens.tracing.state import (
     find_campaigns,
     last_unfinished,
 )
-from roslens.tracing.suite import RosChoice, load_suite, with_tracer
+from roslens.tracing.suite import RosChoice, load_suite, with_changes
 from roslens.tracing.tracer import needed_preload
 from roslens.tracing.workload import resolve_command
 
@@ -77,13 +75,13 @@ def record_suite(
     root: Path | None,
     name: str | None,
     seed: int | None,
-    repetitions: int | None,
-    duration_s: float | None,
+    changes: Mapping[str, object],
     only: Sequence[str],
-    tracer: TracerName | None,
     console: Console,
 ) -> None:
     """Record a suite; prints the campaign's folder last.
+
+    `changes` are those of `with_changes`.
 
     Raises
     ------
@@ -95,8 +93,7 @@ def record_suite(
         It was asked to end.
     """
     suite, text = load_suite(suite_name)
-    if tracer is not None:
-        suite = with_tracer(suite, tracer)
+    suite = with_changes(suite, changes)
     with show_progress() as on_event:
         result = run_campaign(
             suite,
@@ -104,8 +101,6 @@ def record_suite(
             root=root or RECORDINGS,
             name=name,
             seed=seed,
-            repetitions=repetitions,
-            duration=duration_s,
             only=only,
             on_event=on_event,
         )
@@ -431,14 +426,13 @@ def show_plan(
     suite_name: str,
     *,
     seed: int | None,
-    repetitions: int | None,
-    duration_s: float | None,
+    changes: Mapping[str, object],
     only: Sequence[str],
     console: Console,
 ) -> None:
     """Print what a suite would do, and how long it would take."""
     suite, _ = load_suite(suite_name)
-    suite = with_changes(suite, repetitions, duration_s)
+    suite = with_changes(suite, changes)
     seed = choose_seed(suite) if seed is None else seed
     runs = plan_runs(suite, seed, chosen_levels(suite, only))
     table = Table("order", "repetition", *suite.factors, box=None, header_style="bold")

@@ -38,11 +38,12 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "communication": (
-        "Communication; where the queue is full, latency measures its backlog",
+        "Communication; latency from the first publish event; of a full queue it is the backlog",
         {
             "publisher_period": "publisher period [ms]",
             "subscription_period": "subscription period [ms]",
             "latency_mean": "mean latency [ms]",
+            "logged_latency_mean": "by the log [ms]",
             "loss": "lost [%]",
             "queue_depth_seen": "queue depth seen",
         },

@@ -69,10 +69,36 @@ def test_goals_come_before_calls_before_messages() -> None:
         ("goals", GOAL, [20]),
         ("calls", CALL, [70, 90]),
     ]
-    assert {e.metric for e in work_estimates(found)} == {
+    estimates = work_estimates(found)
+    # Nothing says when they were called: no value, and what it is at least.
+    assert [w.measured for w in found] == [False, False]
+    assert {e.value for e in estimates} == {e.low for e in estimates} == {None}
+    assert all("does not tell when calls began" in (e.refused or "") for e in estimates)
+    assert any("at least 8e-05 ms" in (e.refused or "") for e in estimates)
+    assert {e.metric for e in estimates} == {
         *(f"goal_time_{s}" for s in ("mean", "p50", "p99", "max")),
         *(f"response_time_{s}" for s in ("mean", "p50", "p99", "max")),
     }
+
+
+def test_calls_are_measured_from_where_they_were_called() -> None:
+    """By hand: taken before it was sent; told later; answered before its own call had returned."""
+    rows: list[dict[str, object]] = [
+        {"run": "r", "service": "/ask", "request_called_ns": 100, "request_sent_ns": 160,
+         "request_taken_ns": 150, "response_taken_ns": 200},
+        {"run": "r", "service": "/ask", "request_called_ns": 300, "request_sent_ns": 310,
+         "request_taken_ns": 350, "response_taken_ns": 400, "response_received_ns": 430},
+        {"run": "r", "service": "/ask", "request_called_ns": 500, "request_sent_ns": 690,
+         "request_taken_ns": 550, "response_taken_ns": 600},
+    ]  # fmt: skip
+    empty = table("messages", []), table("action_goals", [])
+    (found,) = work_of_runs(empty[0], table("service_calls", rows), empty[1], [Run("r")])
+    assert (found.measured, found.values_ns.tolist()) == (True, [100, 130, 190])
+    # Without the calls: no duration is negative, and each is at most what it was.
+    for row in rows:
+        del row["request_called_ns"]
+    (bound,) = work_of_runs(empty[0], table("service_calls", rows), empty[1], [Run("r")])
+    assert (bound.measured, bound.values_ns.tolist()) == (False, [50, 120, 140])
 
 
 def test_warm_up_is_left_out_of_calls() -> None:

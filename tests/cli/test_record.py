@@ -1,11 +1,14 @@
 """Campaigns on the command line: planned, stopped, shown, resumed, packed."""
 
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 from command_line import Roslens
 from test_errors import check_one_line
+
+from roslens import cli
 
 SUITE = """
 name: quick
@@ -74,9 +77,54 @@ def test_a_run_can_be_made_shorter(roslens: Roslens) -> None:
     said = roslens("record", "--suite", "demo", "--dry-run", "--duration", "1.5").stdout
     # 20 runs of 1.5 s and 3 s of overhead.
     assert "20 runs, about 1:30" in said
-    check_one_line(roslens("record", "--suite", "demo", "--duration", "0"), 2, "more than 0 s")
+    check_one_line(roslens("record", "--suite", "demo", "--duration", "0"), 2, "greater than 0")
     check_one_line(roslens("record", "--resume", "--duration", "2"), 2, "--duration cannot be")
     assert "suites/demo.yaml" in roslens("suites", "demo").stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("--suite demo --flight 5", "flight is for the native tracer"),
+        ("--suite demo --kernel-of workload", "for one that is recorded, not 'off'"),
+        ("--suite tracer-cost --event ros2:*", "its levels have tracing.events of their own"),
+        ("--suite demo --host robot", "--host cannot be given with it"),
+        ("--suite demo -- true", "a command cannot be given with it"),
+        ("--resume --mode discard", "--mode cannot be given with it"),
+        ("--status --kernel off", "--kernel cannot be given with it"),
+        ("--attach node --mode discard", "--mode cannot be given with it"),
+        ("--seed 0 -- true", "--seed cannot be given with it"),
+        ("--host robot --repetitions 2", "--repetitions cannot be given with it"),
+        ("--host-setup x -- true", "--host-setup cannot be given with it"),
+    ],
+)
+def test_no_option_is_ignored(roslens: Roslens, given: str, told: str) -> None:
+    check_one_line(roslens("record", *given.split()), 2, told)
+
+
+def test_each_option_is_one_of_some_way_to_record() -> None:
+    there = set(inspect.signature(cli.record).parameters)
+    assert there == set(cli._WAYS).union(*(heeded for _, heeded in cli._WAYS.values()))
+
+
+@pytest.mark.live
+def test_options_take_the_place_of_what_a_suite_says(roslens: Roslens, tmp_path: Path) -> None:
+    """Written in the plan, which a resumed campaign follows, and what the runs are made with."""
+    (tmp_path / "quick.yaml").write_text(SUITE)
+    given = "--only fails=no --repetitions 1 --time-limit 9 --ros none --tracer lttng --kernel off"
+    given += " --event ros2:rcl_* --context pid_ns --mode overwrite --subbuf-size 64k"
+    given += " --subbuf-count 4 --duration 0.2"
+    done = roslens("record", "--suite", "quick.yaml", "--name", "c", *given.split())
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "data" / "recordings" / "quick" / "c"
+    suite = json.loads((folder / "plan.json").read_text())["suite"]
+    assert (suite["time_limit"], suite["duration"], suite["repetitions"]) == (9, 0.2, 1)
+    (file,) = folder.glob("*/manifest.json")
+    tracing = json.loads(file.read_text())["tracing"]
+    assert tracing["events"] == ["ros2:rcl_*"]
+    assert tracing["contexts"] == ["vpid", "vtid", "procname", "pid_ns"]
+    assert tracing["mode"] == "overwrite"
+    assert (tracing["subbuf_size_bytes"], tracing["subbuf_count"]) == (65536, 4)
 
 
 @pytest.mark.live

@@ -11,6 +11,7 @@ import shutil
 import statistics
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from rich.console import Console
 import roslens as rl
 from roslens.analysis.communication.hops import HOPS
 from roslens.analysis.communication.parameters import CommunicationParameters
+from roslens.analysis.communication.published import read_published
 from roslens.analysis.communication.report import CommunicationReport
+from roslens.analysis.communication.tables import published_table
 from roslens.analysis.metrics import read_metrics
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
@@ -101,6 +104,30 @@ def test_the_copy_of_a_unique_ptr_is_a_hop_of_its_own(report: CommunicationRepor
     copy = next(e for e in report.estimates if e.metric == "copy_after_callback_start")
     assert copy.value == pytest.approx(6.9e6, rel=0.05)
     assert "copy" in [hop.name for hop in flows_of(report)["unique_ptr", False]]
+
+
+def test_the_log_s_own_latency_stands_beside_the_study_s(
+    report: CommunicationReport,
+) -> None:
+    """Means of runs by the programs' files; without a file the trace says only "at least"."""
+    for estimate in (e for e in report.estimates if e.metric == "logged_latency_mean"):
+        runs = [run for run in report.counting if dict(run.cell) == dict(estimate.cell)]
+        of_runs = [
+            statistics.fmean(got - at for at, got in logged(folder_of(run.name)) if got)
+            for run in runs
+        ]
+        assert estimate.value == pytest.approx(statistics.fmean(of_runs), rel=1e-9)
+    copies = repr(report.copies())
+    assert "0; by reference 1" in copies
+    assert "before the first event, by the log [ms]" in copies
+    assert "at least 0" not in repr(report.published())
+    cell = {"pointer": "shared", "intra_process": "on", "payload": 10_000_000}
+    lacks = replace(
+        next(e for e in report.estimates if e.metric == "latency_mean"), cell=cell, value=9e5
+    )
+    run = replace(report.counting[0], cell=cell)
+    shown = repr(published_table(read_published(PUBLISHED), [run], [lacks]))
+    assert "at least 0.9" in shown
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]

@@ -23,7 +23,8 @@ from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import KERNEL_EVENTS
-from roslens.tracing.recording import find_recordings
+from roslens.tracing.recording import find_recordings, read_manifest
+from roslens.tracing.recording.layout import MANIFEST_NAME
 from roslens.tracing.unpacking import unpack
 from roslens.widgets.start import _BACK_NS, StartPage
 
@@ -49,6 +50,11 @@ def storm(tmp_path_factory) -> Path:
     assert manifest.status == "complete", manifest.failure
     collect(find_recordings(folder)[0])
     return folder
+
+
+def test_record_and_info_say_the_same_of_what_was_discarded(storm: Path) -> None:
+    manifest = read_manifest(storm / MANIFEST_NAME)
+    assert manifest.loss.discarded_events == open_trace(storm).info().discarded_events
 
 
 def kernel(folder: Path) -> dict[str, pl.LazyFrame]:

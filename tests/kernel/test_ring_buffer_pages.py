@@ -160,7 +160,7 @@ def test_lost_events_are_where_and_as_many_as_the_kernel_says(tmp_path):
         + page(9000, event(0, switch(1, 2)), missed=0),
         overruns=[12],
     )
-    assert done.lost == 12
+    assert done.lost == done.missing == 12
     assert losses.select("kind", "count", "begin_ns", "end_ns").rows() == [
         ("discarded_events", 5, 1_001_000, 1_005_000),
         ("discarded_events", 7, 1_005_000, 1_009_000),
@@ -176,7 +176,7 @@ def test_a_switch_that_is_missing_shows(tmp_path, whole):
              event(50, switch(4, 5))),
         whole=whole,
     )  # fmt: skip
-    assert done.switches_missing == int(whole)
+    assert done.switches_missing == done.missing == int(whole)
     assert frames["sched_switch"]["time_ns"].to_list() == [1_001_000, 1_001_300, 1_001_350]
     expected = [(1, 1_001_000, 1_001_300)] if whole else []
     assert losses.select("count", "begin_ns", "end_ns").rows() == expected

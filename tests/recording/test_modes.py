@@ -122,6 +122,24 @@ def test_a_snapshot_holds_what_the_buffers_held_at_the_end(rings, tmp_path):
     assert open_trace(folder).info().events == len(lines)
 
 
+def test_a_snapshot_of_a_node_is_a_complete_run(tmp_path):
+    """The node prints nothing but how many messages it published; the newest are in it."""
+    script = (
+        "import rclpy, sys; from std_msgs.msg import String; rclpy.init(); "
+        "publisher = rclpy.create_node('talker').create_publisher(String, '/chatter', 10); "
+        "[publisher.publish(String()) for _ in range(5000)]"
+    )
+    options = TracingOptions(mode="snapshot", subbuf_size=65536, subbuf_count=4)
+    folder, manifest = record_command(
+        ["python", "-c", script], tmp_path / "run", options=options, ros="embedded"
+    )
+    assert (manifest.status, manifest.failure, manifest.warnings) == ("complete", None, [])
+    assert manifest.tracing.snapshots == 1
+    lines = events_of(folder / "trace")
+    assert 100 < sum(" ros2:rcl_publish:" in x for x in lines) < 5000
+    assert {x.split('"')[3] for x in lines if " ros2:rcl_node_init:" in x} == {"talker"}
+
+
 def test_a_trigger_takes_a_snapshot_and_success_none(rings, tmp_path):
     options = TracingOptions(mode="snapshot", snapshot_at_end="failure", subbuf_size=65536)
     quiet, manifest = record_command(

@@ -17,7 +17,7 @@ from roslens.tracing.campaign import resume_campaign, run_campaign
 from roslens.tracing.plan import plan_runs
 from roslens.tracing.recording import UsageError, read_manifest
 from roslens.tracing.state import campaign_state, find_campaign, find_campaigns, last_unfinished
-from roslens.tracing.suite import load_suite
+from roslens.tracing.suite import load_suite, with_changes
 
 pytestmark = pytest.mark.live
 
@@ -142,7 +142,8 @@ def test_ten_kills_cost_nothing_but_the_torn_runs(runner_of, pings, tmp_path):
     runner.assert_nothing_left()
     # Each run holds what a run of a campaign that nobody touched does.
     loaded, text = load_suite(suite)
-    whole = run_campaign(loaded, text, root=tmp_path, repetitions=1, only=["count=10"])
+    once = with_changes(loaded, {"repetitions": 1})
+    whole = run_campaign(once, text, root=tmp_path, only=["count=10"])
     (expected,) = structure(whole.folder).values()
     assert set(structure(runner.campaign)) == {run.planned.run for run in state.runs}
     assert all(files == expected for files in structure(runner.campaign).values())

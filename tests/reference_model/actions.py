@@ -29,8 +29,11 @@ from reference_model.objects import ACTION, Objects, Row
 from reference_model.services import TIMES
 
 FOREVER = 2**62
-GOAL = ("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns", "goal_response_taken_ns")
-RESULT = ("result_requested_ns", "result_request_taken_ns", "result_sent_ns", "result_taken_ns")
+GOAL = ("goal_called_ns", "goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns",
+        "goal_response_taken_ns")  # fmt: skip
+RESULT = ("result_called_ns", "result_requested_ns", "result_request_taken_ns", "result_sent_ns",
+          "result_taken_ns")  # fmt: skip
+_OF_CALL = ("request_called_ns", *TIMES[:4])
 PARTS = ("send_goal", "cancel_goal", "get_result", "feedback", "status")
 
 
@@ -176,7 +179,7 @@ def _told(publications: Iterable[Row]) -> dict[Any, list[int]]:
 
 
 def _renamed(call: Row, names: Sequence[str]) -> Row:
-    return call | dict(zip(names, (call[time] for time in TIMES), strict=True))
+    return call | dict(zip(names, (call[time] for time in _OF_CALL), strict=True))
 
 
 def _reject(of_server: Sequence[Row], told: dict[Any, list[int]], losses: Iterable[Row]) -> None:
@@ -202,7 +205,7 @@ def _give_results(of_way: Sequence[Row], results: list[Row]) -> None:
     waiting = sorted((g for g in of_way if g["_answered"] is not None and not g["_rejected"]),
                      key=lambda g: g["_answered"])  # fmt: skip
     for result in results:
-        result["_asked"] = _first(*(result[name] for name in RESULT[:2]))
+        result["_asked"] = _first(*(result[name] for name in RESULT[1:3]))
     results = sorted((r for r in results if r["_asked"] is not None), key=lambda r: r["_asked"])
     answered = [g["_answered"] for g in waiting]
     places = [bisect_right(answered, r["_asked"]) - 1 for r in results]
@@ -270,13 +273,22 @@ def _tell(goal: Row, told: dict[Any, list[int]], tellers: set[Any], cancels: Ite
         first = bisect_left(asked, (begin, -1))
         if first < len(asked) and asked[first][0] <= goal["_until"]:
             goal["cancel_sent_ns"] = list(cancels)[asked[first][1]]["request_sent_ns"]
-    for name, a, b in (
-        ("accept_ns", "goal_response_taken_ns", "goal_sent_ns"),
-        ("execute_ns", "finished_ns", "goal_response_sent_ns"),
-        ("result_ns", "result_taken_ns", "result_requested_ns"),
-        ("total_ns", "result_taken_ns", "goal_sent_ns"),
+    asked, wanted = _began(goal, GOAL), _began(goal, RESULT)
+    for name, end, begun in (
+        ("accept_ns", goal["goal_response_taken_ns"], asked),
+        ("execute_ns", goal["finished_ns"], goal["goal_response_sent_ns"]),
+        ("result_ns", goal["result_taken_ns"], wanted),
+        ("total_ns", goal["result_taken_ns"], asked),
     ):
-        goal[name] = None if None in {goal[a], goal[b]} else goal[a] - goal[b]
+        goal[name] = None if None in {end, begun} else end - begun
+
+
+def _began(goal: Row, times: Sequence[str]) -> int | None:
+    """When it was called; else no later than it was sent and taken."""
+    called, sent, taken = (goal[name] for name in times[:3])
+    if called is not None or sent is None:
+        return called
+    return sent if taken is None else min(sent, taken)
 
 
 def _upto(times: Sequence[int], moment: int) -> int:

@@ -22,7 +22,8 @@ from reference_model.events import Event
 from reference_model.objects import Objects, Row
 from reference_model.walk import place
 
-TIMES = ("request_sent_ns", "request_taken_ns", "response_sent_ns", "response_taken_ns")
+TIMES = ("request_sent_ns", "request_taken_ns", "response_sent_ns", "response_taken_ns",
+         "response_received_ns")  # fmt: skip
 
 
 class Services:
@@ -34,6 +35,7 @@ class Services:
         self.happened = False
         self.rows: list[Row] = []
         self._request: dict[Any, Row] = {}
+        self._calling: dict[Any, tuple[str, Row | None, int]] = {}
 
     def _tell(self, e: Event, what: str, gid: Any, **columns: Any) -> Row:
         gid = None if gid is None or len(gid) < 16 else tuple(gid[:16])
@@ -54,7 +56,25 @@ class Services:
         client = self._client(e)
         running = self.callbacks.running(e["thread"])
         gid = client and client["gid"]
-        self._tell(e, "request_sent_ns", gid, _client=client, _running=running)
+        called = self._called(e, "client", client)
+        self._tell(e, "request_sent_ns", gid, _client=client, _running=running, _called=called)
+
+    def on_rcl_send_request(self, e: Event) -> None:
+        client = self.objects.now("rmw_client_handle", e["proc"], e["rmw_client_handle"])
+        self._calling[e["thread"]] = ("client", client, e["time_ns"])
+
+    def on_rcl_send_response(self, e: Event) -> None:
+        service = self.objects.now("rmw_service_handle", e["proc"], e["rmw_service_handle"])
+        self._calling[e["thread"]] = ("service", service, e["time_ns"])
+
+    def _called(self, e: Event, what: str, end: Row | None) -> int | None:
+        """When the call began within which a thread sends something."""
+        kind, of, time = self._calling.pop(e["thread"], (None, None, None))
+        return time if kind == what and of is end else None
+
+    def on_client_callback_start(self, e: Event) -> None:
+        client = self.objects.now("rmw_client_handle", e["proc"], e["rmw_client_handle"])
+        self._tell(e, "response_received_ns", client and client["gid"])
 
     def on_rmw_take_request(self, e: Event) -> None:
         service = self._service(e)
@@ -69,13 +89,15 @@ class Services:
 
     def on_gap(self, e: Event) -> None:
         self._request.pop(e["thread"], None)
+        self._calling.pop(e["thread"], None)
 
     on_callback_end = on_rclcpp_executor_wait_for_work = on_gap
     on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = on_gap
 
     def on_rmw_send_response(self, e: Event) -> None:
         service = self._service(e)
-        self._tell(e, "response_sent_ns", e["client_gid"], _service=service, _stamp=e["timestamp"])
+        self._tell(e, "response_sent_ns", e["client_gid"], _service=service,
+                   _stamp=e["timestamp"], _called=self._called(e, "service", service))  # fmt: skip
 
     def on_rmw_take_response(self, e: Event) -> None:
         client = self._client(e)
@@ -104,6 +126,7 @@ class Services:
         for row in self.told["request_sent_ns"]:
             call = _call(row["_proc"], **{k: row[k] for k in ("_client", "sequence_number")})
             call["request_sent_ns"] = row["request_sent_ns"]
+            call["request_called_ns"] = row["_called"]
             call["_client_callback_instance"] = within(row["_running"])
             calls[_key(row)].append(call)
         for row in self.told["request_taken_ns"]:
@@ -112,6 +135,10 @@ class Services:
             _answer(row, calls[_key(row)])
         for row in self.told["response_taken_ns"]:
             taken[_key(row)].append(row)
+        received = {}
+        for row in self.told["response_received_ns"]:
+            if row["_gid"] is not None:
+                received.setdefault(_key(row), row["response_received_ns"])
         for key, same in calls.items():
             for call in same:
                 stamp = call["_stamp"]
@@ -119,6 +146,7 @@ class Services:
                 if not exact and len(same) == len(taken[key]) == 1:
                     exact = taken[key]
                 call["response_taken_ns"] = exact[0]["response_taken_ns"] if exact else None
+                call["response_received_ns"] = received.get(key)
         return [_named(call) for same in calls.values() for call in same]
 
 
@@ -128,7 +156,7 @@ def _take(row: Row, same: list[Row]) -> None:
     if call is None:
         # Another server took it as well.
         known = same[0] if same else _call(row["_proc"])
-        sent = ("_client", "request_sent_ns", "_client_callback_instance")
+        sent = ("_client", "request_called_ns", "request_sent_ns", "_client_callback_instance")
         call = _call(known["_proc"]) | {k: known[k] for k in sent}
         same.append(call)
     call |= {k: row[k] for k in ("request_taken_ns", "_service", "sequence_number")}
@@ -151,6 +179,7 @@ def _answer(row: Row, same: list[Row]) -> None:
         same += mine
     told = ("response_sent_ns", "_service", "sequence_number", "_stamp")
     mine[0].update({k: row[k] for k in told}, _server_proc=row["_proc"])
+    mine[0]["response_called_ns"] = row["_called"]
 
 
 def _key(row: Row) -> Any:
@@ -158,7 +187,10 @@ def _key(row: Row) -> Any:
 
 
 def _call(proc: Any, **known: Any) -> Row:
-    nothing = dict.fromkeys((*TIMES, "callback_start_ns", "callback_end_ns", "sequence_number"))
+    nothing = dict.fromkeys(
+        (*TIMES, "request_called_ns", "response_called_ns", "callback_start_ns",
+         "callback_end_ns", "sequence_number")
+    )  # fmt: skip
     of = ("_client", "_service", "_callback_instance", "_client_callback_instance", "_stamp")
     return nothing | dict.fromkeys(of) | {"_proc": proc, "_server_proc": None} | known
 

@@ -294,6 +294,8 @@ class System:
         handle, gid = self.rng.choice(process.clients)
         if what == "ask":
             self.sequence += 1
+            if self.rng.random() < 0.7:
+                self.emit("rcl_send_request", thread, rmw_client_handle=handle)
             self.emit("rmw_send_request", thread, rmw_client_handle=handle, request=1,
                       sequence_number=self.sequence)  # fmt: skip
             for p in self.processes:
@@ -307,6 +309,9 @@ class System:
                 _, sequence, stamp = answer
                 self.emit("rmw_take_response", thread, rmw_client_handle=handle, response=1,
                           sequence_number=sequence, source_timestamp=stamp, taken=1)  # fmt: skip
+                if self.rng.random() < 0.7:
+                    self.emit("client_callback_start", thread, rmw_client_handle=handle,
+                              sequence_number=sequence)  # fmt: skip
                 yield
                 return
 
@@ -318,6 +323,8 @@ class System:
         yield
         yield from self._callback(process, callback, thread, 0)
         self.stamp = max(self.stamp + 1, at(self.now) + 200)
+        if self.rng.random() < 0.7:
+            self.emit("rcl_send_response", thread, rmw_service_handle=handle)
         self.emit("rmw_send_response", thread, rmw_service_handle=handle, response=1,
                   client_gid=gid, sequence_number=sequence, timestamp=self.stamp)  # fmt: skip
         self.answers.append((gid, sequence, self.stamp))

@@ -138,7 +138,10 @@ def calls(*rows: tuple[int | None, int | None, int | None]) -> pl.DataFrame:
     names = ("request_sent_ns", "callback_start_ns", "response_taken_ns")
     schema = dict.fromkeys(names, pl.Int64())
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return frame.with_columns(pl.lit("/s").alias("service"))
+    absent = pl.lit(None, pl.Int64)
+    return frame.with_columns(
+        pl.lit("/s").alias("service"), request_called_ns=absent, request_taken_ns=absent
+    )
 
 
 def test_the_check_of_calls() -> None:

@@ -78,6 +78,24 @@ def test_a_call_and_one_that_nobody_served() -> None:
     assert findings(tables) == {}
 
 
+def test_when_rcl_was_called_and_when_the_caller_was_told() -> None:
+    """By hand; a call that failed, of which nothing was sent, is not the next one's beginning."""
+    trace = client_and_servers(2)
+    rmw = {"rmw_client_handle": CLIENT + 1}
+    trace.emit(98, "rcl_send_request", **rmw)
+    request(trace, 101, 1)
+    trace.emit(99.5, "rcl_send_request", tid=9, **rmw)
+    serve(trace, 100, 1, pid=2)
+    response(trace, 120, 1, stamp=109)
+    trace.emit(125, "client_callback_start", sequence_number=1, **rmw)
+    trace.emit(150, "rcl_send_request", **rmw)
+    trace.emit(151, "rclcpp_executor_wait_for_work", timeout=-1)
+    request(trace, 201, 2)
+    calls = trace.tables()["service_calls"]
+    names = ("request_called_ns", "request_sent_ns", "response_received_ns")
+    assert rows(calls, *names) == [(98, 101, 125), (None, 201, None)]
+
+
 def test_two_servers_answer_one_request() -> None:
     """Each response is told apart by its timestamp, also when the later one is taken first."""
     trace = client_and_servers(2, 3)

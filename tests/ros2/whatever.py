@@ -41,6 +41,9 @@ EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "wait": ("rclcpp_executor_wait_for_work", {"timeout": 5}),
     "ready": ("rclcpp_executor_get_next_ready", {}),
     "execute": ("rclcpp_executor_execute", {"handle": SUB}),
+    "call": ("rcl_send_request", {"rmw_client_handle": 0x91}),
+    "respond": ("rcl_send_response", {"rmw_service_handle": 0x81}),
+    "told": ("client_callback_start", {"rmw_client_handle": 0x91, "sequence_number": None}),
     "request": (
         "rmw_send_request",
         {"rmw_client_handle": 0x91, "request": 1, "sequence_number": None},

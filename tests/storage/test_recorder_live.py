@@ -30,12 +30,11 @@ def test_every_message_is_accounted_for(tmp_path: Path) -> None:
     # A cache of one byte holds one message: what comes while one is written is dropped.
     parameters = {**suite.workload.parameters, "cache": "1B"}
     small = suite.workload.model_copy(update={"parameters": parameters})
-    suite = suite.model_copy(update={"workload": small, "duration": 1.0})
+    suite = suite.model_copy(update={"workload": small, "duration": 1.0, "repetitions": 1})
     result = campaign.run_campaign(
         suite,
         text,
         root=tmp_path,
-        repetitions=1,
         only=[
             *("message_size=10KiB", "rate=20MiB"),
             *("plugin_config=sqlite_default", "plugin_config=mcap_default"),

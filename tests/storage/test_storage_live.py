@@ -34,14 +34,13 @@ pytestmark = [
 def folder(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite, text = load_suite("storage")
     small = suite.workload.model_copy(update={"parameters": {"bytes": "4MiB"}})
-    suite = suite.model_copy(update={"workload": small})
+    suite = suite.model_copy(update={"workload": small, "repetitions": 3})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(campaign, "prepared_variables", lambda *_: {PROGRAM_VARIABLE: str(program)})
         result = campaign.run_campaign(
             suite,
             text,
             root=tmp_path_factory.mktemp("recordings"),
-            repetitions=3,
             only=[
                 *("message_size=10KiB", "batch_size=1KiB", "implementation=rust"),
                 *(f"plugin_config={config}" for config in CONFIGS),

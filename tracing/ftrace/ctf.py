@@ -42,6 +42,8 @@ class Converted:
         the one that came there last.
     damaged_pages
         Pages that are not read whole.
+    missing
+        All that the written trace says is missing: those, and at least one for each damage.
     of_others
         Events of programs that are left out, as their threads are not meant or not known.
     by_name
@@ -53,6 +55,7 @@ class Converted:
     lost: int = 0
     switches_missing: int = 0
     damaged_pages: int = 0
+    missing: int = 0
     of_others: int = 0
     by_name: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -122,6 +125,7 @@ class _Stream:
             self._of_kernel += left
             self._gap(left + self._torn, self._last)
         self._done.lost += self._of_kernel
+        self._done.missing += self._lost
 
     def write_records(self, pieces: Iterator[Records]) -> None:
         for piece in pieces:
@@ -129,6 +133,7 @@ class _Stream:
                 self._done.lost += piece.lost
                 self._gap(piece.lost, int(piece.time[0]) if len(piece.time) else self._last)
             self._packet(piece.data, piece.begin, piece.size, piece.time)
+        self._done.missing += self._lost
 
     @property
     def _header(self) -> PageHeader:

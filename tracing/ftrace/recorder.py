@@ -75,7 +75,7 @@ class KernelRecording:
     events
         Names of the events, as LTTng gives them.
     lost
-        Events that the kernel lost, known after the end.
+        Events that are missing, as its trace says; known after the end.
     notes, troubles
         What the user should know; what went wrong, one line each.
     """
@@ -352,7 +352,7 @@ def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
         recording.troubles.append(f"the kernel's trace stays raw in {raw.name}: {error}")
         return
     shutil.rmtree(raw, ignore_errors=True)
-    recording.lost = done.lost
+    recording.lost = done.missing
     if done.complaint:
         recording.troubles.append(done.complaint)
     if done.of_others:
@@ -409,7 +409,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
     )
     own = Clock(about.offset_ns, uuid=str(about.boot))
     clock = clock_beside(beside, own) or own
-    others = 0
+    others = missing = 0
     if about.threads is not None:
         programs = replace(
             trace,
@@ -420,5 +420,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
             threads=about.threads,
             whole=False,
         )
-        others = write_ctf(programs, folder.with_name(ATTACHED_NAME), clock).of_others
-    return replace(write_ctf(trace, folder, clock), of_others=others)
+        attached = write_ctf(programs, folder.with_name(ATTACHED_NAME), clock)
+        others, missing = attached.of_others, attached.missing
+    done = write_ctf(trace, folder, clock)
+    return replace(done, of_others=others, missing=done.missing + missing)

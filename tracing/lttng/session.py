@@ -26,11 +26,9 @@ KERNEL_CHANNEL = "kernel"
 _INIT_SUBBUF = 64 << 10
 _INIT_SHARE = 8
 """What part (1/8) of a bounded disk is for init events."""
-_INDEX_MAGIC = 0xC1F1DCC1
-_INDEX_HEADER = struct.Struct(">IIII")
-_INDEX_ENTRY = struct.Struct(">QQQQQQQ")
-# Bits of a packet of LTTng-UST 2.x that holds no event: its header and its context.
-_EMPTY_PACKET_BITS = 84 * 8
+_PACKET = struct.Struct("<I28x16xQQ8xI8x")
+"""Head of a packet of LTTng-UST 2.x: magic, content and packet in bits, discarded so far."""
+_MAGIC = 0xC1FC1FC1
 
 
 @dataclass
@@ -92,7 +90,8 @@ class Session:
 
     def has_events(self) -> bool:
         """Whether any event was recorded or discarded."""
-        return bool(self.loss.discarded_events) or has_events(self.output)
+        channels = (CHANNEL, INIT_CHANNEL)
+        return bool(self.loss.discarded_events) or any(has_events(self.output, x) for x in channels)
 
     def errors(self) -> list[str]:
         """What the daemon and its consumers complained of since the session began."""
@@ -277,18 +276,18 @@ def loss_of(answer: ET.Element) -> Loss:
 def has_events(trace: Path, channel: str = CHANNEL) -> bool:
     """Whether a user-space channel of a trace holds any event, or dropped one.
 
-    Read from the packet index that LTTng writes beside the streams; packets without events are
-    written too, so that files are not empty is not enough.
+    Read from the heads of the packets, for snapshots have no index, and packets without events are
+    written too: that files are not empty is not enough.
     """
-    for index in trace.rglob(f"index/{channel}_[0-9]*.idx"):
-        data = index.read_bytes()
-        if len(data) < _INDEX_HEADER.size:
+    for path in trace.rglob(f"{channel}_[0-9]*"):
+        if path.suffix == ".idx":
             continue
-        magic, _, _, length = _INDEX_HEADER.unpack_from(data)
-        if magic != _INDEX_MAGIC or length < _INDEX_ENTRY.size:
-            continue
-        for start in range(_INDEX_HEADER.size, len(data) - length + 1, length):
-            _, _, content_bits, _, _, discarded, _ = _INDEX_ENTRY.unpack_from(data, start)
-            if content_bits > _EMPTY_PACKET_BITS or discarded:
-                return True
+        with path.open("rb") as stream:
+            while len(head := stream.read(_PACKET.size)) == _PACKET.size:
+                magic, content_bits, packet_bits, discarded = _PACKET.unpack(head)
+                if magic != _MAGIC or packet_bits < _PACKET.size * 8:
+                    break
+                if content_bits > _PACKET.size * 8 or discarded:
+                    return True
+                stream.seek(packet_bits // 8 - _PACKET.size, os.SEEK_CUR)
     return False

@@ -174,6 +174,11 @@ class TracingOptions(BaseModel):
             raise ValueError("blocking_timeout_us is for mode: blocking")
         if self.max_disk is not None and self.mode == "snapshot":
             raise ValueError("max_disk is for traces that are written all the time")
+        if self.kernel == "off" and any(
+            getattr(self, name) != TracingOptions.model_fields[name].default
+            for name in ("kernel_events", "kernel_of", "kernel_buffer")
+        ):
+            raise ValueError("what is said of the kernel is for one that is recorded, not 'off'")
         if self.tracer == "native":
             self._check_native()
         if self.tracer == "lttng" and self.flight is not None:

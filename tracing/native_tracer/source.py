@@ -1,6 +1,7 @@
 """C source of the functions ``ros_trace_*`` of one tracetools, over ``tracer.c``.
 
-What they record is what LTTng records: the same events, fields and types.
+What they record is what LTTng records: the same events, fields and types. Calls into rcl that no
+tracepoint shows come beside them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from roslens.tracing.lttng.settings import INIT_EVENTS
+from roslens.tracing.ros.calls import FUNCTIONS, with_calls
 from roslens.tracing.ros.header import Field, HeaderError, Instrumentation, Tracepoint
 from roslens.tracing.ros.provider import passed_arguments
 
@@ -63,6 +65,7 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
     HeaderError
         A field has a type that is not understood.
     """
+    instrumentation = with_calls(instrumentation)
     points = instrumentation.tracepoints
     full = [f"{instrumentation.provider}:{point.name}" for point in points]
     metadata = "".join(
@@ -72,6 +75,8 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
     # Programs with other events must not share a folder.
     digest = hashlib.sha256(metadata.encode()).hexdigest()[:8]
     lines = [
+        "#define _GNU_SOURCE",
+        "#include <dlfcn.h>",
         '#include "tracer.h"',
         *(f"#define {key} {value}" for key, value in instrumentation.constants.items()),
         f'const char tracer_abi[] = "{instrumentation.provider}-{name}-{digest}";',
@@ -84,6 +89,7 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
         *(f"  {_quoted(line)}" for line in metadata.splitlines(keepends=True)),
         ";",
         *(_functions(number, point, instrumentation) for number, point in enumerate(points)),
+        FUNCTIONS,
     ]
     return "\n".join(lines) + "\n"
 

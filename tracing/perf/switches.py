@@ -119,7 +119,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> int:
         release=os.uname().release,
         tracer="perf_event_open",
     )
-    return write_ctf(trace, folder, clock_beside(beside, own) or own).lost
+    return write_ctf(trace, folder, clock_beside(beside, own) or own).missing
 
 
 def records_of(data: bytes) -> Iterator[tuple[int, int, bytes, int, int]]:

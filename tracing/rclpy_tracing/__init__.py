@@ -18,7 +18,9 @@ reads Python nodes too:
   nest;
 * ``rclcpp_publish`` when ``publish()`` begins. rclpy makes the C message only inside, so
   ``message`` is the address of the Python object: what belongs together is found by the order
-  of events on the thread, not by this pointer.
+  of events on the thread, not by this pointer;
+* ``client_callback_start``, an event of roslens' own, when what waits for a response begins to be
+  told of it. Only the libtracetools of roslens has it.
 
 There is no ``rclcpp_take``: rclpy's events executor takes in C++, where nothing can be put
 between the take and the call. ``rmw_take``, ``rcl_take`` and ``callback_start`` follow one

@@ -42,9 +42,9 @@ def enable() -> None:
     """
     if _state:
         return
-    executors, node, publisher, service, subscription, timer = (
+    client, executors, node, publisher, service, subscription, timer = (
         importlib.import_module(f"rclpy.{name}")
-        for name in ("executors", "node", "publisher", "service", "subscription", "timer")
+        for name in ("client", "executors", "node", "publisher", "service", "subscription", "timer")
     )
     tracepoints = load_tracepoints()
     _state["tracepoints"] = tracepoints
@@ -64,6 +64,7 @@ def enable() -> None:
     _trace_callbacks(timer.Timer, timer_added, tracepoints)
     _trace_timer_owner(node.Node, tracepoints)
     _trace_publish(publisher.Publisher, tracepoints)
+    _trace_calls(client.Client, tracepoints)
     trace_executors(executors, tracepoints)
 
 
@@ -128,3 +129,31 @@ def _trace_publish(publisher_type: Any, tracepoints: Tracepoints) -> None:
         return original(self, msg)
 
     publisher_type.publish = publish
+
+
+def _trace_calls(client_type: Any, tracepoints: Tracepoints) -> None:
+    """Where a call begins, and where what waits for its response begins to be told of it."""
+    call_async, remove = client_type.call_async, client_type.remove_pending_request
+    begins, ends = tracepoints.client_call, tracepoints.client_callback_start
+    if begins is None or ends is None:
+        return
+
+    @functools.wraps(call_async)
+    def traced_call(self: Any, request: Any) -> Any:
+        if isinstance(request, self.srv_type.Request):
+            with self.handle:
+                begins(self.handle.pointer)
+        return call_async(self, request)
+
+    @functools.wraps(remove)
+    def remove_pending_request(self: Any, future: Any) -> None:
+        if future.done():
+            # A copy, for other threads may call meanwhile.
+            for number, pending in list(self._pending_requests.items()):
+                if pending is future:
+                    with self.handle:
+                        ends(self.handle.pointer, number)
+        remove(self, future)
+
+    client_type.call_async = traced_call
+    client_type.remove_pending_request = remove_pending_request

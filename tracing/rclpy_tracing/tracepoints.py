@@ -22,6 +22,12 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "rclcpp_executor_execute": (_POINTER,),
 }
 
+_OWN: dict[str, tuple[Any, ...]] = {
+    "client_call": (_POINTER,),
+    "client_callback_start": (_POINTER, ctypes.c_int64),
+}
+"""Of roslens alone."""
+
 
 class TracetoolsError(RuntimeError):
     """There is no libtracetools that can trace."""
@@ -43,6 +49,8 @@ class Tracepoints:
     rclcpp_executor_get_next_ready: Callable[[], None]
     rclcpp_executor_wait_for_work: Callable[[int], None]
     rclcpp_executor_execute: Callable[[Any], None]
+    client_call: Callable[[Any], None] | None
+    client_callback_start: Callable[[Any, int], None] | None
 
 
 def load_tracepoints() -> Tracepoints:
@@ -68,7 +76,10 @@ def load_tracepoints() -> Tracepoints:
             "libtracetools was built without LTTng, so ROS 2 emits no events at all; "
             "use ROS 2 Iron or newer, or build tracetools with LTTng installed"
         )
-    for name, function in functions.items():
-        function.argtypes = _ARGUMENTS[name]
-        function.restype = None
+    # Another libtracetools than roslens' has none of these.
+    functions |= {name: getattr(library, f"roslens_{name}", None) for name in _OWN}
+    for name, arguments in (_ARGUMENTS | _OWN).items():
+        if functions[name] is not None:
+            functions[name].argtypes = arguments
+            functions[name].restype = None
     return Tracepoints(**functions)

@@ -19,6 +19,7 @@ from pathlib import Path
 from roslens.tracing.recording import RunFailedError
 from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
+from roslens.tracing.ros.calls import FUNCTIONS, with_calls
 from roslens.tracing.ros.compiling import named_compiler, preprocessed
 from roslens.tracing.ros.header import read_instrumentation
 from roslens.tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
@@ -59,8 +60,9 @@ def build_tracetools(include: Path) -> Path:
     CompileError
         There is no compiler, no LTTng-UST to compile against, or the compiler fails.
     """
-    instrumentation = read_instrumentation(include)
-    header, source = header_source(instrumentation), library_source(instrumentation)
+    instrumentation = with_calls(read_instrumentation(include))
+    header = header_source(instrumentation)
+    source = library_source(instrumentation) + FUNCTIONS
     compiler = find_compiler()
     machine = (describe_compiler(compiler), ust_version(compiler))
     key = hashlib.sha256(

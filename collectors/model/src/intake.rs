@@ -46,11 +46,14 @@ kinds! {
     RclcppPublish "rclcpp_publish" ["publisher_handle", "message"];
     RclPublish "rcl_publish" ["publisher_handle", "message"];
     RmwPublish "rmw_publish" ["rmw_publisher_handle", "message", "timestamp"];
+    CallRequest "rcl_send_request" ["rmw_client_handle"];
     SendRequest "rmw_send_request" ["rmw_client_handle", "sequence_number"];
+    CallResponse "rcl_send_response" ["rmw_service_handle"];
     SendResponse "rmw_send_response"
         ["rmw_service_handle", "client_gid+0", "client_gid+8", "sequence_number", "timestamp"];
     TakeResponse "rmw_take_response"
         ["rmw_client_handle", "sequence_number", "source_timestamp", "taken"];
+    ClientCallback "client_callback_start" ["rmw_client_handle", "sequence_number"];
     Malloc "lttng_ust_libc:malloc" ["size", "ptr"];
     Calloc "lttng_ust_libc:calloc" ["size", "ptr", "nmemb"];
     Realloc "lttng_ust_libc:realloc" ["size", "ptr", "in_ptr"];

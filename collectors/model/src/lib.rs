@@ -270,6 +270,18 @@ impl Model {
                 self.services
                     .on_take_request(event, &self.registry, process);
             }
+            Kind::CallRequest => {
+                self.services
+                    .on_call(event, HandleKind::Client, &self.registry, process);
+            }
+            Kind::CallResponse => {
+                self.services
+                    .on_call(event, HandleKind::Service, &self.registry, process);
+            }
+            Kind::ClientCallback => {
+                self.services
+                    .on_client_callback(event, &self.registry, process);
+            }
             Kind::SendRequest => {
                 let within = self.callbacks.around(event.thread);
                 self.services

@@ -27,6 +27,8 @@ struct Side {
     /// Client or service.
     object: u32,
     time: i64,
+    /// When rcl was called to send it, or `NEVER`.
+    called: i64,
     process: u32,
     /// What the middleware stamped a response with.
     stamp: Option<i64>,
@@ -57,6 +59,10 @@ pub struct Call {
     pub sequence: i64,
     /// Times of request and response, sent and taken, or `NEVER`.
     pub times: [i64; 4],
+    /// When rcl was called to send request and response, or `NEVER`.
+    pub called: [i64; 2],
+    /// When the client's callback began, or `NEVER`.
+    pub received: i64,
     /// What sent it.
     pub within: u32,
     /// What served it, or `NONE`.
@@ -69,6 +75,8 @@ plain!(Call {
     process,
     sequence,
     times,
+    called,
+    received,
     within,
     execution
 });
@@ -90,6 +98,9 @@ pub struct Services {
     taken: Vec<Side>,
     sent: Vec<Side>,
     answered: Vec<Side>,
+    received: Vec<Side>,
+    /// Since when a thread is in a call of rcl, and of which client or service.
+    calling: HashMap<u32, (HandleKind, u32, i64)>,
     /// The request that a thread took last, if it has done nothing else since.
     waiting: HashMap<u32, u32>,
 }
@@ -108,6 +119,7 @@ impl Services {
             key: [gid[0], gid[1], event.get(key)],
             object,
             time: event.time,
+            called: NEVER,
             process,
             stamp: None,
             within: NONE,
@@ -126,10 +138,34 @@ impl Services {
         Self::side(event, process, service, [event.get(1), event.get(2)], 3)
     }
 
+    /// `rcl_send_request`, `rcl_send_response`: the beginning of the call.
+    pub fn on_call(&mut self, event: &Event, sort: HandleKind, known: &Registry, process: u32) {
+        let object = known.object(sort, process, event.get(0), event.time);
+        self.calling
+            .insert(event.thread, (sort, object, event.time));
+    }
+
+    /// When the call began in which a thread sends something.
+    fn called(&mut self, thread: u32, sort: HandleKind, object: u32) -> i64 {
+        let call = self.calling.remove(&thread);
+        let same = call.filter(|(of, which, _)| (*of, *which) == (sort, object));
+        same.map_or(NEVER, |(.., time)| time)
+    }
+
+    /// `client_callback_start`.
+    pub fn on_client_callback(&mut self, event: &Event, known: &Registry, process: u32) {
+        self.received.push(Self::of_client(event, known, process));
+    }
+
     /// `rmw_send_request`.
     pub fn on_send_request(&mut self, event: &Event, known: &Registry, process: u32, within: u32) {
         let side = Self::of_client(event, known, process);
-        self.requested.push(Side { within, ..side });
+        let called = self.called(event.thread, HandleKind::Client, side.object);
+        self.requested.push(Side {
+            within,
+            called,
+            ..side
+        });
     }
 
     /// `rmw_take_request`.
@@ -143,9 +179,10 @@ impl Services {
         }
     }
 
-    /// What a thread does not do between a request and its callback.
+    /// What a thread does not do between a request and its callback, nor while it sends one.
     pub fn on_other(&mut self, thread: u32) {
         self.waiting.remove(&thread);
+        self.calling.remove(&thread);
     }
 
     /// `callback_start`: it serves what its thread took last, if it is of that service.
@@ -170,7 +207,12 @@ impl Services {
     pub fn on_send_response(&mut self, event: &Event, known: &Registry, process: u32) {
         let side = Self::of_service(event, known, process);
         let stamp = event.signed(4);
-        self.sent.push(Side { stamp, ..side });
+        let called = self.called(event.thread, HandleKind::Service, side.object);
+        self.sent.push(Side {
+            stamp,
+            called,
+            ..side
+        });
     }
 
     /// `rmw_take_response`.
@@ -185,31 +227,40 @@ impl Services {
     /// All calls, in the order of their begins.
     #[must_use]
     pub fn calls(&self, known: &Registry) -> Vec<Call> {
-        let sides = [&self.requested, &self.taken, &self.sent, &self.answered];
+        let sides = [
+            &self.requested,
+            &self.taken,
+            &self.sent,
+            &self.answered,
+            &self.received,
+        ];
         let orders = sides.map(|rows| {
             let mut order: Vec<usize> = (0..rows.len()).collect();
             order.sort_by_key(|row| rows[*row].key);
             order
         });
-        let mut heads = [0; 4];
+        let mut heads = [0; 5];
         let mut calls = Vec::new();
         // Of each key what both sides did.
-        while let Some(key) = (0..4)
+        while let Some(key) = (0..sides.len())
             .filter_map(|side| Some(sides[side][*orders[side].get(heads[side])?].key))
             .min()
         {
-            let groups: [&[usize]; 4] = std::array::from_fn(|side| {
+            let groups: [&[usize]; 5] = std::array::from_fn(|side| {
                 let rest = &orders[side][heads[side]..];
                 &rest[..rest.partition_point(|row| sides[side][*row].key == key)]
             });
             for (head, group) in heads.iter_mut().zip(groups) {
                 *head += group.len();
             }
-            let [requested, taken, sent, answered] = groups;
+            let [requested, taken, sent, answered, received] = groups;
             let joined = self.joined(&key, requested, taken, sent);
             let alone = joined.len() == 1;
             for one in joined {
-                calls.push(self.call(&key, one, answered, alone, known));
+                let call = self.call(&key, one, answered, alone, known);
+                let callback = received.first().filter(|_| whole(&key));
+                let received = callback.map_or(NEVER, |row| self.received[*row].time);
+                calls.push(Call { received, ..call });
             }
         }
         let begin = |call: &Call| {
@@ -315,6 +366,8 @@ impl Services {
             process: process.unwrap_or(NONE),
             sequence: key[2].map_or(NEVER, u64::cast_signed),
             times: [time(requested), time(taken), time(sent), time(only)],
+            called: [requested, sent].map(|side| side.map_or(NEVER, |side| side.called)),
+            received: NEVER,
             within: requested.map_or(NONE, |side| side.within),
             execution: taken.map_or(NONE, |side| side.execution),
         }

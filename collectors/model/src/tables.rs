@@ -503,6 +503,8 @@ impl Tables {
                     process: model.process(row.thread),
                     sequence: NEVER,
                     times: [NEVER; 4],
+                    called: [NEVER; 2],
+                    received: NEVER,
                     within: NONE,
                     execution: number,
                 });
@@ -529,12 +531,15 @@ impl Tables {
             id "client_id" row.client;
             id "service_id" row.service;
             int64 "sequence_number" row.sequence;
+            int64 "request_called_ns" row.called[0];
             int64 "request_sent_ns" row.times[0];
             int64 "request_taken_ns" row.times[1];
             int64 "callback_start_ns" self.start(row.execution);
             int64 "callback_end_ns" self.end(row.execution);
+            int64 "response_called_ns" row.called[1];
             int64 "response_sent_ns" row.times[2];
             int64 "response_taken_ns" row.times[3];
+            int64 "response_received_ns" row.received;
             id "callback_instance_id" row.execution;
             id "client_callback_instance_id"
                 model.callbacks.enclosing(row.within, row.times[0]);
