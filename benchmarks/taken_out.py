@@ -155,7 +155,7 @@ def _chosen(
         return set(rng.sample(inits, min(len(inits), rng.randint(1, 4)))), []
     if way == "silent":
         return {n for n in range(line.height) if rng.random() < 0.01}, []
-    stream = rng.choice(streams)
+    stream = rng.choices(streams, [part.height for part in streams])[0]
     low, high = {
         "packets": tuple(sorted((some_time(), some_time()))),
         "cut_head": (None, some_time()),

@@ -21,7 +21,8 @@ class Model:
 
     Where a stretch tells of new objects or processes, comes late, or of what the tracer dropped,
     the events that are kept are gone through again: so the tables so far are those that collecting
-    the same events gives, but for ``clock_bound_ns`` of messages between hosts, which is null.
+    the same events gives, but for ``latency_ns`` and ``clock_bound_ns`` of messages between hosts,
+    which are null.
 
     Parameters
     ----------
