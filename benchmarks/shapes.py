@@ -121,7 +121,9 @@ def frames(shape: Shape, messages: int) -> Frames:
     stamp = START_NS + ((published - START_NS) * shape.stamp_rate).astype(np.int64) + late
     message = (0x7F00_0000_0000 + number % 1024 * 0x100).astype(np.uint64)
 
-    def happened(name: str, process: int, times: np.ndarray, of: np.ndarray, **fields: object) -> Frames:
+    def happened(
+        name: str, process: int, times: np.ndarray, of: np.ndarray, **fields: object
+    ) -> Frames:
         thread = 1_000 * process + of % shape.threads
         yield (
             name,
@@ -218,7 +220,10 @@ def main() -> int:
         slow, large = cost > MOST_RATIO * plain, peak > bar
         missed |= slow or large
         marks = ("  SLOW" if slow else "") + ("  LARGE" if large else "")
-        print(f"{name:20} {cost:6.0f} ns/event {cost / plain:6.2f} x {peak:6.0f} MiB{marks}", flush=True)
+        print(
+            f"{name:20} {cost:6.0f} ns/event {cost / plain:6.2f} x {peak:6.0f} MiB{marks}",
+            flush=True,
+        )
     shutil.rmtree(options.folder / "events")
     return int(missed)
 

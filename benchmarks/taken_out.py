@@ -17,11 +17,11 @@ the table ``losses`` tells of it as the reader would:
 * silent: one event in 100, and nothing tells of it.
 
 Counted are rows that say something else than the truth, where they do not say that they are
-approximate: a message with another callback or another outcome, an execution or an interval of a timer
-of another length, a call, goal or publication with another partner. A row that says less (null,
-``unknown``, ``not_matched``, ``taken`` without a callback) is not wrong; those that turned unknown are
-counted beside. Exit status 1 if a row was wrong; of ``silent`` they are counted only, as no tracer that
-is known loses events so.
+approximate: a message with another callback or another outcome, an execution or an interval of a
+timer of another length, a call, goal or publication with another partner. A row that says less
+(null, ``unknown``, ``not_matched``, ``taken`` without a callback) is not wrong; those that turned
+unknown are counted beside. Exit status 1 if a row was wrong; those of ``silent`` are counted only,
+as no tracer that is known loses events so.
 """
 
 from __future__ import annotations
@@ -131,9 +131,6 @@ def _chosen(
     """The places of the events to take out, and the losses to declare."""
     begin, end = line["time_ns"][0], line["time_ns"][-1]
 
-    def some_time() -> int:
-        return begin + round((end - begin) * rng.uniform(0.05, 0.95))
-
     if way == "bursts":
         return _bursts(line, rng)
     streams = line.partition_by("host", "trace", "cpu_id", maintain_order=True)
@@ -156,10 +153,11 @@ def _chosen(
     if way == "silent":
         return {n for n in range(line.height) if rng.random() < 0.01}, []
     stream = rng.choices(streams, [part.height for part in streams])[0]
+    early, late = sorted(stream["time_ns"][rng.randrange(stream.height)] for _ in range(2))
     low, high = {
-        "packets": tuple(sorted((some_time(), some_time()))),
-        "cut_head": (None, some_time()),
-        "cut_tail": (some_time(), None),
+        "packets": (early, late),
+        "cut_head": (None, late),
+        "cut_tail": (early, None),
         "stream": (None, None),
     }[way]
     part = stream.filter(

@@ -1,8 +1,9 @@
 """Where events of programs may be missing: what the tracer dropped, and where an order is broken.
 
 What the native tracer dropped is of the process that wrote the file; any other loss may be of any
-process of its host, as threads move between CPUs. Between two events of a thread on one CPU that are at
-most `ROUND_TRIP_NS` apart nothing is missing that was lost on another CPU. A broken order (`orders`) tells of its own process alone.
+process of its host, as threads move between CPUs. Between two events of a thread on one CPU that
+are at most `ROUND_TRIP_NS` apart nothing is missing that was lost on another CPU. A broken order
+(`orders`) tells of its own process alone.
 """
 
 from __future__ import annotations

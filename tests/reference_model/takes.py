@@ -9,9 +9,9 @@ execution.
 
 Decided at the end: that execution counts only if it may be one of the take's subscription, and
 came the same way (within the process or not). Where nothing tells whose callback it is, or of which
-subscription the take, it is the thread's next one (``_next``). A take that has no rcl event, of a subscription that
-is not known, is the middleware's own; one that has is not, even if of its subscription only the
-event of rmw is known.
+subscription the take, it is the thread's next one (``_next``). A take that has no rcl event, of a
+subscription that is not known, is the middleware's own; one that has is not, even if of its
+subscription only the event of rmw is known.
 """
 
 from __future__ import annotations
