@@ -3,23 +3,21 @@
 The first three statements are the study's (rclcpp, pull request 636, 2019), which printed one run
 of each and no interval; the fourth was reported of rclcpp later (issue 1722); the last asks what
 loaned messages promise. Each is judged by ratios of one value per run, with Holm's correction over
-its pairs.
+its pairs (`roslens.analysis.judged`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from roslens.analysis.communication.published import published_cell, way_of
-from roslens.analysis.estimate import cell_label, not_none
-from roslens.analysis.reports.numbers import significant
+from roslens.analysis.judged import Stated, judged
 from roslens.analysis.statistics.factorial import Observation
-from roslens.analysis.verdicts.pairs import Pair, pairs
-from roslens.analysis.verdicts.statement import Statement, Verdict, borne_out
+from roslens.analysis.verdicts.pairs import pairs
+from roslens.analysis.verdicts.statement import Statement
 from roslens.tracing.recording.manifest import Level
 
 _POINTER, _INTRA, _LOANED, _WAY = "pointer", "intra_process", "loaned", "way"
-_WORDS: Mapping[Verdict, str] = {"less": "shorter", "no_difference": "alike", "more": "longer"}
 
 
 def statements(
@@ -46,11 +44,11 @@ def statements(
     large = [_named(o) for o in periods if published_cell(o.cell)]
     same = [_named(o) for o in within if way_of(o.cell)]
     loaned = [way for o in ways if (way := _loaned(o)) is not None]
-    asked: list[tuple[str, list[Observation], str, Level, Verdict]] = [
+    asked: list[tuple[str, list[Observation], str, Level, Stated]] = [
         ("Intra-process communication shortens the latency.", copied, _INTRA, "off", "less"),
         (
             "Without it the kind of pointer makes no difference.",
-            off, _POINTER, "shared", "no_difference",
+            off, _POINTER, "shared", "alike",
         ),
         ("With it publishers of 10 MB have a shorter period.", large, _INTRA, "off", "less"),
         (
@@ -59,11 +57,11 @@ def statements(
         ),
         (
             "Loaned messages take as long as intra-process ones.",
-            loaned, _WAY, _INTRA, "no_difference",
+            loaned, _WAY, _INTRA, "alike",
         ),
     ]  # fmt: skip
     return [
-        _judged(
+        judged(
             claim,
             pairs(
                 factor,
@@ -72,9 +70,10 @@ def statements(
                 threshold=threshold,
                 level=level,
             ),
-            wanted,
+            stated,
+            level,
         )
-        for claim, observations, factor, first, wanted in asked
+        for claim, observations, factor, first, stated in asked
     ]
 
 
@@ -93,27 +92,3 @@ def _loaned(o: Observation) -> Observation | None:
         return None
     rest = {k: v for k, v in o.cell.items() if k not in {_POINTER, _INTRA}}
     return Observation({**rest, _WAY: _LOANED if loaned else _INTRA}, o.value, o.block)
-
-
-def _judged(claim: str, found: Sequence[Pair], wanted: Verdict) -> Statement:
-    """Borne out where all pairs have the wanted verdict, refuted where any has another."""
-    if not found:
-        return Statement(claim, "not_in_these_recordings", "no two cells that differ in this alone")
-    against = {"less", "no_difference", "more"} - {wanted}
-    told = [f"{sum(p.verdict == v for p in found)} {word}" for v, word in _WORDS.items()]
-    because = f"of {len(found)} pairs {', '.join(told)}"
-    known = [p for p in found if p.ratio is not None and p.low is not None and p.high is not None]
-    if known:
-        worst = max(known, key=lambda p: (p.verdict in against, abs(not_none(p.ratio) - 1)))
-        ratio, low, high = (significant(x, 3) for x in (worst.ratio, worst.low, worst.high))
-        because += (
-            f"; {worst.level} is {ratio} [{low}, {high}] times {worst.reference} "
-            f"({cell_label(worst.conditions)})"
-        )
-    elif found[0].refused:
-        because += f"; {found[0].refused}"
-    verdict = borne_out(
-        all_for=all(p.verdict == wanted for p in found),
-        any_against=any(p.verdict in against for p in found),
-    )
-    return Statement(claim, verdict, because)

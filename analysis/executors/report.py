@@ -399,29 +399,22 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def statements(self) -> Section:
         """What the published study said, and whether these recordings bear it out."""
-        cpu, factor = self.observations.get("cpu", []), self.parameters.factor
-        main = [
-            effect
-            for _, part in _whole_designs(cpu)
-            for effect in self._effects(part)
-            if effect.factors == (factor,)
-        ]
         cpu_pairs = self.pairs.get("cpu", [])
-        means = {m: x for m, x in self.observations.items() if m.endswith("_mean")}
+        cpu = {"cpu": self.observations.get("cpu", [])}
+        means = {"latency_mean": self.observations.get("latency_mean", [])}
+        middlewares = {run.made_with.get("RMW", "") for run in self.counting}
+        rmw = middlewares.pop() if len(middlewares) == 1 else ""
         return Section(
             study_table(
                 [
-                    cpu_statement(cpu_pairs, main, self.parameters.threshold),
-                    latency_statement(self._pairs_of("_mean"), self._pairs_of("_max")),
-                    payload_statement("CPU", self._by_payload({"cpu": cpu})),
-                    payload_statement("Latency", self._by_payload(means)),
+                    cpu_statement(cpu_pairs),
+                    latency_statement(self.pairs.get("latency_mean", [])),
+                    payload_statement("CPU", self._by_payload(cpu), rmw),
+                    payload_statement("Latency", self._by_payload(means), rmw),
                     saving_statement(cpu_pairs),
                 ]
             )
         )
-
-    def _pairs_of(self, statistic: str) -> list[Pair]:
-        return [p for m, found in self.pairs.items() if m.endswith(statistic) for p in found]
 
     def _by_payload(self, observations: Mapping[str, Sequence[Observation]]) -> list[Pair]:
         """Pairs of payloads, in all conditions; none where another load was varied."""

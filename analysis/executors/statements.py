@@ -8,75 +8,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roslens.analysis.estimate import Cell, cell_label, not_none
+from roslens.analysis.estimate import Cell, cell_label
+from roslens.analysis.judged import judged, turned
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
-from roslens.analysis.statistics.factorial import FactorEffect
 from roslens.analysis.verdicts.pairs import Pair
 from roslens.analysis.verdicts.statement import Statement, borne_out
 
+_EVENTS, _CBG = "events", "eventscbg"
+_ACTIONS = ("action", "actions")
 
-def cpu_statement(
-    cpu_pairs: Sequence[Pair], main_effects: Sequence[FactorEffect] = (), threshold: float = 0.05
-) -> Statement:
-    """No executor takes more CPU than another, but in long runs.
+
+def _name(executor: object) -> str:
+    """An executor, whichever suite or tool names it."""
+    return str(executor).lower().replace("_", "").removesuffix("executor")
+
+
+def _of_the_study(found: Sequence[Pair]) -> list[Pair]:
+    """Pairs of the two executors that the study compared, this one on one thread."""
+    return [p for p in found if {_name(p.level), _name(p.reference)} == {_EVENTS, _CBG}]
+
+
+def cpu_statement(cpu_pairs: Sequence[Pair]) -> Statement:
+    """Events and EventsCBG take the same CPU; of actions the study had long runs only.
 
     Parameters
     ----------
     cpu_pairs
         All pairs of executors, within the same conditions.
-    main_effects
-        Of the executor on CPU over all conditions, where the design allows them: they know more.
-    threshold
-        Differences below this part are of no importance.
     """
-    content = "Executors do not differ in CPU, but for some tenths of a point in long runs."
-    if not cpu_pairs:
-        return Statement(content, "not_in_these_recordings", "no two executors with CPU samples")
-    clear = [e for e in main_effects if _matters(e, threshold)]
-    if clear:
-        told = "; ".join(f"{e.label}: {e.value:.2f} [{e.low:.2f}, {e.high:.2f}]" for e in clear)
-        return Statement(content, "refuted", f"over all conditions {told}")
-    differ = [p for p in cpu_pairs if p.verdict in {"more", "less"}]
-    same = [p for p in cpu_pairs if p.verdict == "no_difference"]
-    told = f"{len(differ)} of {len(cpu_pairs)} pairs differ, {len(same)} are alike"
-    if differ:
-        worst = max(differ, key=lambda p: abs(not_none(p.ratio) - 1))
-        told += (
-            f"; the largest: {worst.level} takes {worst.ratio:.2f} "
-            f"[{worst.low:.2f}, {worst.high:.2f}] times what {worst.reference} does "
-            f"({cell_label(worst.conditions)})"
-        )
-    verdict = borne_out(all_for=len(same) == len(cpu_pairs), any_against=bool(differ))
-    return Statement(content, verdict, told)
+    own = [p for p in _of_the_study(cpu_pairs) if p.conditions.get("workload") not in _ACTIONS]
+    return judged("Events and EventsCBG take the same CPU for messages and calls.", own, "alike")
 
 
-def latency_statement(mean_pairs: Sequence[Pair], max_pairs: Sequence[Pair]) -> Statement:
-    """Executors have the same mean latency, and maxima that differ.
+def latency_statement(mean_pairs: Sequence[Pair]) -> Statement:
+    """Events and EventsCBG have the same mean latency of messages.
 
     Parameters
     ----------
-    mean_pairs, max_pairs
-        All pairs of executors, of the mean and of the maximum of each run.
+    mean_pairs
+        All pairs of executors, of the mean latency of messages in each run.
     """
-    content = "Executors have the same mean latency; their maxima differ."
-    if not mean_pairs:
-        return Statement(content, "not_in_these_recordings", "no two executors with latencies")
-    same = [p for p in mean_pairs if p.verdict == "no_difference"]
-    differ = [p for p in mean_pairs if p.verdict in {"more", "less"}]
-    maxima = [p for p in max_pairs if p.verdict in {"more", "less"}]
-    told = (
-        f"means: {len(differ)} of {len(mean_pairs)} pairs differ, {len(same)} are alike; "
-        f"maxima: {len(maxima)} of {len(max_pairs)} pairs differ"
-    )
-    verdict = borne_out(
-        all_for=len(same) == len(mean_pairs) and bool(maxima), any_against=bool(differ)
-    )
-    return Statement(content, verdict, told)
+    claim = "Events and EventsCBG have the same mean latency."
+    return judged(claim, _of_the_study(mean_pairs), "alike")
 
 
-def payload_statement(what: str, of_payload: Sequence[Pair]) -> Statement:
-    """CPU or latency rises with the payload, on each middleware and executor.
+def payload_statement(what: str, of_payload: Sequence[Pair], rmw: str = "") -> Statement:
+    """With Cyclone DDS CPU or latency rises with the payload, on both executors.
 
     Parameters
     ----------
@@ -84,33 +62,26 @@ def payload_statement(what: str, of_payload: Sequence[Pair]) -> Statement:
         "CPU" or "Latency".
     of_payload
         Pairs of payloads under the same other conditions; of each the largest step is judged.
+    rmw
+        The middleware of all runs, where they have but one.
     """
-    content = f"{what} rises with the payload, on every middleware and executor."
     widest: dict[str, Pair] = {}
     for pair in of_payload:
-        label = cell_label(pair.conditions)
-        if label not in widest or _step(pair) > _step(widest[label]):
-            widest[label] = pair
-    if not widest:
-        return Statement(content, "not_in_these_recordings", "no two payloads")
-    rising = [p for p in widest.values() if _upwards(p) == "more"]
-    against = [p for p in widest.values() if _upwards(p) in {"less", "no_difference"}]
-    told = f"in {len(rising)} of {len(widest)} conditions it does"
-    if against:
-        told += f"; not in: {'; '.join(cell_label(p.conditions) for p in against[:3])}"
-    verdict = borne_out(all_for=len(rising) == len(widest), any_against=bool(against))
-    return Statement(content, verdict, told)
+        where = pair.conditions
+        if _name(where.get("executor")) not in (_EVENTS, _CBG) or (
+            "cyclonedds" not in str(where.get("rmw", rmw))
+        ):
+            continue
+        rising = pair if float(pair.level) > float(pair.reference) else turned(pair)
+        label = cell_label(where)
+        if label not in widest or _step(rising) > _step(widest[label]):
+            widest[label] = rising
+    claim = f"{what} rises with the payload on Cyclone DDS, with Events and with EventsCBG."
+    return judged(claim, list(widest.values()), "more")
 
 
 def _step(pair: Pair) -> float:
-    return abs(float(pair.level) - float(pair.reference))
-
-
-def _upwards(pair: Pair) -> str:
-    """The verdict of the larger payload against the smaller one."""
-    if float(pair.level) > float(pair.reference):
-        return pair.verdict
-    return {"more": "less", "less": "more"}.get(pair.verdict, pair.verdict)
+    return float(pair.level) - float(pair.reference)
 
 
 EVENTS_CBG, SINGLE = "EventsCBG", "SingleThreaded"
@@ -135,14 +106,13 @@ def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
     content = (
         "EventsCBG takes 15 to 23 % less CPU than SingleThreaded (rosbag2, pull request 2472)."
     )
-    ratios = []
-    for pair in cpu_pairs:
-        if pair.low is None or pair.high is None or pair.ratio is None:
-            continue
-        if (pair.level, pair.reference) == (EVENTS_CBG, SINGLE):
-            ratios.append((pair.ratio, pair.low, pair.high, pair.conditions))
-        elif (pair.level, pair.reference) == (SINGLE, EVENTS_CBG):
-            ratios.append((1 / pair.ratio, 1 / pair.high, 1 / pair.low, pair.conditions))
+    both = [turned(p) if p.level == SINGLE else p for p in cpu_pairs]
+    ratios = [
+        (p.ratio, p.low, p.high, p.conditions)
+        for p in both
+        if (p.level, p.reference) == (EVENTS_CBG, SINGLE)
+        if p.ratio is not None and p.low is not None and p.high is not None
+    ]
     if not ratios:
         return Statement(content, "not_in_these_recordings", "no such pair with an interval")
     of_its_load = [x for x in ratios if _publishers(x[3]) >= MANY_PUBLISHERS]
@@ -164,12 +134,6 @@ def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
     return Statement(content, verdict, told)
 
 
-def _matters(effect: FactorEffect, threshold: float) -> bool:
-    if effect.p_holm is None or effect.p_holm > 0.05 or effect.low is None or effect.high is None:
-        return False
-    return effect.high > 1 + threshold or effect.low < 1 - threshold
-
-
 def study_table(found: Sequence[Statement]) -> ReportTable:
     """Statements of the study with their verdicts."""
     return statements_table(
@@ -178,6 +142,7 @@ def study_table(found: Sequence[Statement]) -> ReportTable:
         "Published statements, held against these recordings",
         notes=[
             "The study published graphs without data: its curves cannot be computed again.",
+            "It compared Events with EventsCBG on one thread: other pairs say nothing of it.",
             "What was said of EventsCBG in a recorder is of its load: many publishers.",
         ],
     )

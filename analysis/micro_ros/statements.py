@@ -18,7 +18,8 @@ def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Sta
     """One per claim, about the memory of an entity or of a slot of the history.
 
     A claim per entity says "about": it is supported where the interval lies within `ABOUT` of
-    it. The claim per slot of the history is exact, so that the interval must contain it.
+    it, and not so where it lies outside. The claim per slot of the history is exact,
+    so that the interval must contain it.
     """
     of = {(s.entity, s.memory): s.estimate for s in slopes}
     found = []
@@ -35,12 +36,13 @@ def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Sta
         low, high = estimate.low, estimate.high
         because = f"{estimate.value:,.1f} [{low:,.1f}, {high:,.1f}] B per {unit}"
         if exact:
-            holds = low <= stated <= high
+            holds, apart = low <= stated <= high, not low <= stated <= high
             note = f": {not_none(estimate.value) - stated:+,.1f} B per slot" if not holds else ""
         else:
-            holds = stated * (1 - ABOUT) <= low and high <= stated * (1 + ABOUT)
+            least, most = stated * (1 - ABOUT), stated * (1 + ABOUT)
+            holds, apart = least <= low and high <= most, high < least or low > most
             note = f" (within {100 * ABOUT:g} %)" if holds else ""
-        verdict: Verdict = "supported" if holds else "not so"
+        verdict: Verdict = "supported" if holds else "not so" if apart else "not_enough_evidence"
         found.append(Statement(claim["said"], verdict, because, name, note))
     return found
 

@@ -319,29 +319,32 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
     assert [s.verdict for s in third[:3]] == ["confirmed"] * 3
 
 
-def test_the_statement_about_cpu() -> None:
-    same = pairs("cpu", observations({"a": 1.0, "b": 1.0}), "executor")
-    differ = pairs("cpu", observations({"a": 1.0, "b": 2.0}), "executor")
-    assert cpu_statement(same).verdict == "confirmed"
-    assert cpu_statement(differ).verdict == "refuted"
-    assert cpu_statement([]).verdict == "not_in_these_recordings"
-
-
-def test_the_statement_about_latency_wants_equal_means_and_other_maxima() -> None:
-    same = pairs("mean", observations({"a": 1.0, "b": 1.0}), "executor")
-    differ = pairs("max", observations({"a": 1.0, "b": 2.0}), "executor")
-    assert latency_statement(same, differ).verdict == "confirmed"
-    assert latency_statement(same, same).verdict == "not_enough_evidence"
-    assert latency_statement(differ, differ).verdict == "refuted"
-    assert latency_statement([], differ).verdict == "not_in_these_recordings"
+def test_statements_are_about_the_two_executors_that_the_study_compared() -> None:
+    """It has Events and EventsCBG on one thread; of actions long runs only."""
+    for judge in (cpu_statement, latency_statement):
+        same = pairs("x", observations({"Events": 1.0, "EventsCBG": 1.0}), "executor")
+        differ = pairs("x", observations({"events": 1.0, "events_cbg": 2.0}), "executor")
+        others = observations({"SingleThreaded": 1.0, "Events": 2.0, "EventsCBGMultiThreaded": 3.0})
+        assert judge(same).verdict == "confirmed"
+        assert judge(differ).verdict == "refuted"
+        assert judge(pairs("x", others, "executor")).verdict == "not_in_these_recordings"
+        assert judge([]).verdict == "not_in_these_recordings"
+    actions = [
+        Observation({**o.cell, "workload": "actions"}, o.value, o.block)
+        for o in observations({"Events": 1.0, "EventsCBG": 2.0})
+    ]
+    found = cpu_statement(pairs("cpu", actions, "executor"))
+    assert found.verdict == "not_in_these_recordings"
 
 
 def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
     rng = np.random.default_rng(3)
 
-    def of(values: dict[int, float]) -> list[Pair]:
+    def of(values: dict[int, float], rmw: str = "rmw_cyclonedds_cpp") -> list[Pair]:
         rows = [
-            Observation({"payload": size, "executor": "a"}, value * noise, str(block))
+            Observation(
+                {"payload": size, "executor": "Events", "rmw": rmw}, value * noise, str(block)
+            )
             for size, value in values.items()
             for block in range(5)
             for noise in [1 + 0.004 * rng.standard_normal()]
@@ -353,8 +356,10 @@ def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
     assert payload_statement("CPU", of({1000: 2.0, 10: 1.0})).verdict == "confirmed"
     flat = payload_statement("CPU", of({10: 1.0, 1000: 1.0}))
     assert flat.verdict == "refuted"
-    assert "in 0 of 1 conditions it does; not in: executor=a" in flat.because
-    assert payload_statement("CPU", []).verdict == "not_in_these_recordings"
+    assert "of 1 pair 1 against it; 1000 is 0.998 [0.991, 1.01]" in flat.because
+    # It was said of Cyclone DDS alone.
+    other = payload_statement("CPU", of({10: 1.0, 1000: 1.0}, "rmw_fastrtps_cpp"))
+    assert other.verdict == "not_in_these_recordings"
 
 
 def many(found: list[Observation]) -> list[Observation]:

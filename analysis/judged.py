@@ -1,0 +1,115 @@
+"""Whether pairs bear out what was said of them: verdict, words and interval by one rule.
+
+Of each pair `side` decides by its interval, and by p after Holm's correction:
+
+* less (more): for it where the interval lies below (above) 1; against it where it lies on the other
+  side of 1, or where it contains 1 and no difference that matters (of the threshold or more).
+* alike: for it where the interval contains no difference that matters; against it where it lies
+  beside 1 and reaches one that does.
+
+Else the pair tells nothing. So no interval below 1 stands beside a refuted "less": whether the
+difference matters is another question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import log
+from typing import Literal
+
+from roslens.analysis.estimate import cell_label
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.verdicts.pairs import Pair
+from roslens.analysis.verdicts.statement import Statement, Verdict, borne_out
+
+Stated = Literal["less", "alike", "more"]
+Side = Literal["for", "against", "open"]
+_TURNED: Mapping[Verdict, Verdict] = {"less": "more", "more": "less"}
+
+
+def side(pair: Pair, stated: Stated, level: float = 0.95) -> Side:
+    """Whether a pair is for or against it that its level is less, alike or more than the reference.
+
+    Parameters
+    ----------
+    level
+        Of the interval; 1 - level is the error that p after Holm's correction is held against.
+    """
+    if pair.ratio is None or pair.low is None or pair.high is None:
+        return "open"
+    if pair.verdict == "no_difference" and (stated == "alike" or pair.low <= 1 <= pair.high):
+        return "for" if stated == "alike" else "against"
+    if stated == "alike":
+        return "against" if pair.verdict in ("less", "more") else "open"
+    if pair.p_holm is None or pair.p_holm > 1 - level or pair.low <= 1 <= pair.high:
+        return "open"
+    return "for" if (pair.high < 1) == (stated == "less") else "against"
+
+
+def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.95) -> Statement:
+    """The statement about all pairs: one against it refutes it, all for it confirm it.
+
+    Parameters
+    ----------
+    claim
+        What was said, in words.
+    found
+        The pairs that it is about, and no others.
+    stated
+        What each level is to its reference, by the claim.
+
+    Returns
+    -------
+    Its reason counts the pairs and shows the interval that decides: of a refuted one the strongest
+    against it, of a confirmed one the weakest for it, else one that tells nothing.
+    """
+    if not found:
+        return Statement(claim, "not_in_these_recordings", "no pair that it is about")
+    sides: dict[Side, list[Pair]] = {"for": [], "against": [], "open": []}
+    for pair in found:
+        sides[side(pair, stated, level)].append(pair)
+    words: Mapping[Side, str] = {"for": "for it", "against": "against it", "open": "undecided"}
+    counts = ", ".join(f"{len(sides[s])} {text}" for s, text in words.items() if sides[s])
+    verdict = borne_out(all_for=len(sides["for"]) == len(found), any_against=bool(sides["against"]))
+    deciding = sides["against"] or sides["open"] or sides["for"]
+
+    def farthest(pair: Pair) -> float:
+        """From what was stated: the strongest against it, and the weakest for it."""
+        size = log(pair.ratio) if pair.ratio else 0.0
+        return abs(size) if stated == "alike" else size if stated == "less" else -size
+
+    known = [p for p in deciding if p.low is not None]
+    because = f"of {len(found)} pair{'s' * (len(found) != 1)} {counts}"
+    if known:
+        because += f"; {told(max(known, key=farthest))}"
+    elif refused := next((p.refused for p in deciding if p.refused), None):
+        because += f"; {refused}"
+    return Statement(claim, verdict, because)
+
+
+def turned(pair: Pair) -> Pair:
+    """The same pair with the reference for the level: 1 / ratio."""
+    low, high = (None if x is None or x <= 0 else 1 / x for x in (pair.high, pair.low))
+    return replace(
+        pair,
+        level=pair.reference,
+        reference=pair.level,
+        ratio=None if not pair.ratio else 1 / pair.ratio,
+        low=low,
+        high=high,
+        by_itself=_TURNED.get(pair.by_itself, pair.by_itself),
+        verdict=_TURNED.get(pair.verdict, pair.verdict),
+    )
+
+
+def told(pair: Pair) -> str:
+    """``on is 0.500 [0.400, 0.600] times off (pointer=shared)``."""
+    ratio, low, high = (significant(x, 3) for x in (pair.ratio, pair.low, pair.high))
+    where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
+    corrected = (
+        "; not after Holm's correction"
+        if pair.by_itself in ("less", "more") and pair.verdict == "not_enough_evidence"
+        else ""
+    )
+    return f"{pair.level} is {ratio} [{low}, {high}] times {pair.reference}{where}{corrected}"

@@ -1,0 +1,121 @@
+"""The word of every judged sentence agrees with the interval that stands beside it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roslens.analysis.communication.statements import statements
+from roslens.analysis.executors.statements import (
+    cpu_statement,
+    latency_statement,
+    payload_statement,
+    saving_statement,
+)
+from roslens.analysis.judged import Stated, judged, side, turned
+from roslens.analysis.statistics.factorial import Observation
+from roslens.analysis.verdicts.pairs import Pair, pairs
+from roslens.analysis.verdicts.statement import Statement, Verdict
+from roslens.tracing.recording.manifest import Level
+
+T = 0.05
+INTERVAL = re.compile(r"is ([\d.]+) \[([\d.]+), ([\d.]+)\] times")
+
+
+def pair(low: float, high: float, verdict: Verdict, p: float = 0.001) -> Pair:
+    ratio = (low * high) ** 0.5
+    return Pair("x", {}, "on", "off", ratio, low, high, p, verdict, verdict)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        # The publishers of 10 MB: shorter for sure, though by less than what matters.
+        (pair(0.979, 0.994, "no_difference"), ["for", "for", "against"]),
+        (pair(0.50, 0.60, "less"), ["for", "against", "against"]),
+        (pair(1.50, 1.60, "more"), ["against", "against", "for"]),
+        (pair(0.99, 1.01, "no_difference"), ["against", "for", "against"]),
+        (pair(0.80, 1.30, "not_enough_evidence"), ["open", "open", "open"]),
+        # Below 1, but reaching from what does not matter to what does not quite: told apart.
+        (pair(0.90, 0.999, "less"), ["for", "against", "against"]),
+    ],
+)
+def test_sides_by_hand(found: Pair, expected: list[str]) -> None:
+    """Of less, alike and more."""
+    asked: tuple[Stated, ...] = ("less", "alike", "more")
+    assert [side(found, stated) for stated in asked] == expected
+    back = turned(found)
+    assert [side(back, stated) for stated in asked] == expected[::-1]
+
+
+def test_what_holm_does_not_confirm_is_open_and_said() -> None:
+    lost = Pair("x", {}, "on", "off", 0.8, 0.7, 0.9, 0.2, "less", "not_enough_evidence")
+    found = judged("It is less.", [lost], "less")
+    assert found.verdict == "not_enough_evidence"
+    assert found.because == (
+        "of 1 pair 1 undecided; on is 0.800 [0.700, 0.900] times off; not after Holm's correction"
+    )
+
+
+def test_the_weakest_is_shown_of_a_confirmed_and_the_strongest_of_a_refuted_one() -> None:
+    strong, weak = pair(0.4, 0.6, "less"), pair(0.8, 0.9, "less")
+    assert "[0.800, 0.900]" in judged("Less.", [strong, weak], "less").because
+    assert "[0.400, 0.600]" in judged("More.", [weak, strong], "more").because
+    assert "[0.400, 0.600]" in judged("Alike.", [weak, strong], "alike").because
+
+
+def agrees(found: Statement, stated: Stated) -> bool:
+    """Whether the word may stand beside the interval that is shown; by the interval alone."""
+    shown = INTERVAL.search(found.because)
+    if found.verdict not in ("confirmed", "refuted"):
+        return True
+    assert shown is not None, found
+    low, high = float(shown[2]), float(shown[3])
+    same = low >= 1 - T and high <= 1 + T
+    if stated == "alike":
+        return same if found.verdict == "confirmed" else low >= 1 or high <= 1
+    below, above = (high <= 1, low >= 1) if stated == "less" else (low >= 1, high <= 1)
+    return below if found.verdict == "confirmed" else above or (same and low <= 1 <= high)
+
+
+def runs(values: list[float], factor: str, levels: list[Level], **cell: Level) -> list[Observation]:
+    rng = np.random.default_rng(7)
+    return [
+        Observation({factor: level, **cell}, value * (1 + 0.01 * rng.standard_normal()), str(block))
+        for level, value in zip(levels, values, strict=True)
+        for block in range(4)
+    ]
+
+
+two = st.lists(st.sampled_from([0.9, 0.97, 0.985, 1.0, 1.01, 1.04, 1.2]), min_size=2, max_size=2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(two)
+def test_word_and_interval_of_all_statements_agree(values: list[float]) -> None:
+    """Of the two studies that compare pairs, whatever the data."""
+    ways = runs(values, "intra_process", ["off", "on"], pointer="shared")
+    pointers = runs(values, "pointer", ["shared", "unique"], intra_process="off")
+    outside = runs(values, "outside", [0, 1], pointer="shared", intra_process="on")
+    large = [Observation({**o.cell, "payload": 10_000_000}, o.value, o.block) for o in ways]
+    first = statements(ways, outside, large)
+    second = statements(pointers, [], [])
+    said: list[Stated] = ["less", "alike", "less", "more", "alike"]
+    for found, stated in [*zip(first, said, strict=True), *zip(second, said, strict=True)]:
+        assert agrees(found, stated), found
+    executors = pairs("cpu", runs(values, "executor", ["Events", "EventsCBG"]), "executor")
+    for found in (cpu_statement(executors), latency_statement(executors)):
+        assert agrees(found, "alike"), found
+    sizes = runs(values, "payload", [10, 1000], executor="Events", rmw="rmw_cyclonedds_cpp")
+    assert agrees(payload_statement("CPU", pairs("cpu", sizes, "payload")), "more")
+    many = runs(values, "executor", ["SingleThreaded", "EventsCBG"], publishers=20)
+    saving = saving_statement(pairs("cpu", many, "executor"))
+    bounds = re.search(r"\[(-?\d+), (-?\d+)\]", saving.because)
+    assert bounds is not None
+    # At least 15 % less; bounds are rounded to whole per cents.
+    expected = {"confirmed": int(bounds[1]) >= 15, "refuted": int(bounds[2]) <= 15}
+    assert expected.get(saving.verdict, True), saving
