@@ -162,8 +162,8 @@ impl Services {
         let side = Self::of_client(event, known, process);
         let called = self.called(event.thread, Sort::Client, side.object);
         self.requested.push(Side {
-            within,
             called,
+            within,
             ..side
         });
     }
@@ -209,8 +209,8 @@ impl Services {
         let stamp = event.signed(4);
         let called = self.called(event.thread, Sort::Service, side.object);
         self.sent.push(Side {
-            stamp,
             called,
+            stamp,
             ..side
         });
     }
