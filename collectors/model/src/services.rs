@@ -162,8 +162,8 @@ impl Services {
         let side = Self::of_client(event, known, process);
         let called = self.called(event.thread, HandleKind::Client, side.object);
         self.requested.push(Side {
-            within,
             called,
+            within,
             ..side
         });
     }
@@ -209,8 +209,8 @@ impl Services {
         let stamp = event.signed(4);
         let called = self.called(event.thread, HandleKind::Service, side.object);
         self.sent.push(Side {
-            stamp,
             called,
+            stamp,
             ..side
         });
     }
