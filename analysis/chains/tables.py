@@ -102,6 +102,7 @@ _WHY: Mapping[str, str] = {
     "unfinished": "its last callback has no end in the trace",
     "unknown": "the trace's edge or what the tracer lost forbids saying",
     "no_subscriber": "nobody subscribed",
+    "not_matched": "the subscription had taken nothing of that publisher before",
     "taken": "taken, but its callback is not in the trace",
 }
 

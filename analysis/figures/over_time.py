@@ -27,6 +27,7 @@ _OUTCOMES: Mapping[str, str] = {
     "lost": LOUD,
     "replaced": COLOURS[4],
     "overwritten": COLOURS[3],
+    "not_matched": FAINT,
     "unknown": FAINT,
 }
 

@@ -24,7 +24,7 @@ class TracerLoss:
     discarded_events, lost_packets
         The larger of what the tracer reported at the end and what the trace itself says.
     truncated
-        Stretches of streams that were cut off.
+        Stretches of streams that were cut off, or that are not there.
     """
 
     run: Run
@@ -46,10 +46,15 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
     losses
         The ``losses`` table with ``run``. A loss of unknown count counts as one.
     """
+    stretches = pl.col("kind").cast(pl.String).str.starts_with("missing_")
     counted = {
         (run, kind): int(count)
-        for run, kind, count in losses.group_by("run", "kind")
-        .agg(pl.col("count").fill_null(1).sum())
+        for run, kind, count in losses.with_columns(
+            kind=pl.when(stretches).then(pl.lit("truncated")).otherwise(pl.col("kind")),
+            count=pl.when(stretches).then(1).otherwise(pl.col("count").fill_null(1)),
+        )
+        .group_by("run", "kind")
+        .agg(pl.col("count").sum())
         .collect()
         .iter_rows()
     }

@@ -38,8 +38,9 @@ def of_application(topic: str = "topic") -> pl.Expr:
 LOST = ("lost", "replaced", "overwritten")
 ARRIVED = ("delivered", "taken")
 """Messages sent are those that arrived and those that did not: lost on the way, or dropped at the
-reader for newer ones. ``replayed`` ones were sent before and ``no_subscriber`` ones had nowhere to
-go: they are counted and shown, and enter no fraction. Of ``unknown`` ones nobody can say which:
+reader for newer ones. ``replayed`` ones were sent before, ``no_subscriber`` ones had nowhere to go,
+and of ``not_matched`` ones nothing shows that they had: they are counted and shown, and enter no
+fraction. Of ``unknown`` ones nobody can say which:
 they are the bounds of what can be said."""
 
 

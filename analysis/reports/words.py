@@ -30,8 +30,12 @@ def loss_sentence(
     """
     missed, known = sum(s.lost for s in samples), sum(s.sent for s in samples)
     unknown = sum(s.unknown for s in samples)
+    early = sum(s.outcomes.get("not_matched", 0) for s in samples)
+    before = f"{early:,} were published before their subscription first took one of that publisher"
     if not known + unknown:
-        return "No message was published: nothing can be said of loss."
+        return (
+            f"Nothing can be said of loss: {f'all {before}' if early else 'no message was sent'}."
+        )
     if not known:
         return f"Of {unknown:,} messages nobody can say whether they arrived."
     if missed:
@@ -42,6 +46,8 @@ def loss_sentence(
         said = f"All {known:,} messages arrived"
     if unknown:
         said += f"; of {unknown:,} more nobody can say"
+    if early:
+        said += f"; {before}, and count neither way"
     worst = _worst(losses) if len(losses) > 1 or unknown else None
     if worst is not None:
         label = cell_label(worst.cell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roslens.collectors import _native
 from roslens.collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
 from roslens.tracing.recording.schema import SAMPLED, Column, Table
 
@@ -28,6 +29,7 @@ def tables_markdown() -> str:
     parts += [_section(table, f"tables/{table.name}.parquet") for table in TABLES.values()]
     for table in SAMPLED:
         parts.append(_section(table, f"{table.name}.parquet, written while recording"))
+    parts.append(_reasons())
     return "\n".join(parts)
 
 
@@ -37,6 +39,18 @@ def _section(table: Table, where: str) -> str:
         lines += ["Needs " + ", ".join(f"`{name}`" for name in table.needs) + ".", ""]
     lines += ["| column | type | unit | may be null | meaning |", "|---|---|---|---|---|"]
     lines += [_line(column) for column in table.columns]
+    return "\n".join(lines) + "\n"
+
+
+def _reasons() -> str:
+    """The rules by which the model decides messages, from the code of these."""
+    lines = [
+        "## Reasons", "",
+        "The rules that the column `reason` of `messages` names, in the words of "
+        "[the model](model.md#messages). Each has a test by hand in `tests/ros2/test_reasons.py`.",
+        "", "| reason | meaning |", "|---|---|",
+    ]  # fmt: skip
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in _native.model_reasons()]
     return "\n".join(lines) + "\n"
 
 

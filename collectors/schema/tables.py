@@ -383,7 +383,7 @@ MESSAGES = Table(
         Column(
             "reason",
             "string",
-            "the rule that decided outcome and match: see [the model](model.md#reasons)",
+            "the rule that decided outcome and match: see [Reasons](#reasons)",
             nullable=False,
         ),
         _ref("callback_instance"),

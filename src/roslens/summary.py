@@ -193,12 +193,14 @@ def _runs_and_loss(found: Metrics, notebook: str) -> str:
         return _WITHOUT_RECORDINGS.get(notebook, "from published figures")
     discarded = sum(r["discarded_events"] or 0 for r in found.recordings)
     packets = sum(r["lost_packets"] or 0 for r in found.recordings)
+    cut = sum(r.get("truncated") or 0 for r in found.recordings)
     failed = sum(not r["counts"] for r in found.recordings)
     lost = (
         f"the tracer lost {discarded:,} events and {packets:,} packets"
         if discarded or packets
         else "the tracer lost nothing"
     )
+    lost += f", {cut:,} stretches of streams are not there" if cut else ""
     count = len(found.recordings)
     parts = sum("excerpt" in r for r in found.recordings)
     part = f"; only part of {parts} of the recordings was looked at" if parts else ""

@@ -114,7 +114,7 @@ def test_loss_in_words() -> None:
     some, (loss,) = said([run(f"r{i}", "a", delivered=90, lost=10) for i in range(3)])
     assert some == "30 of 300 messages did not arrive."
     assert isinstance(loss.finding, Known)
-    assert loss_sentence([], []) == "No message was published: nothing can be said of loss."
+    assert loss_sentence([], []) == "Nothing can be said of loss: no message was sent."
     only = run("r", "a", delivered=0, unknown=7)
     assert loss_sentence([only], []) == "Of 7 messages nobody can say whether they arrived."
 

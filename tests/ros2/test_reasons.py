@@ -379,3 +379,8 @@ def test_each_reason(
     make: Callable[[], Trace], us: float | None, expected: set[Said], model: str
 ) -> None:
     assert said(MODELS[model](make()), us) == expected
+
+
+def test_every_reason_has_a_case() -> None:
+    named = {reason for _, _, expected in CASES for _, reason, _ in expected}
+    assert named == {reason for reason, _ in _native.model_reasons()}

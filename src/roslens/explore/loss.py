@@ -68,8 +68,9 @@ class Loss(OfMessages):
         Returns
         -------
         One row per run, ``topic``, ``publisher_node`` and ``subscription_node``: ``messages``,
-        ``arrived``, ``lost``, ``replaced``, ``overwritten``, ``unknown`` (counts), ``loss`` (part
-        of those of which it is known, 0..1; null where unknown ones forbid it), most lost first.
+        ``arrived``, ``lost``, ``replaced``, ``overwritten``, ``unknown``, ``not_matched`` (counts),
+        ``loss`` (part of those of which it is known, 0..1; null where unknown ones forbid it), most
+        lost first.
 
         Raises
         ------
@@ -85,7 +86,7 @@ class Loss(OfMessages):
             .agg(
                 messages=pl.len(),
                 arrived=outcome.is_in(ARRIVED).sum(),
-                **{name: (outcome == name).sum() for name in (*LOST, "unknown")},
+                **{name: (outcome == name).sum() for name in (*LOST, "unknown", "not_matched")},
                 loss=loss_of("outcome"),
             )
             .sort("loss", "run", "topic", descending=[True, False, False], nulls_last=True)

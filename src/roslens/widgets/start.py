@@ -213,7 +213,8 @@ class StartPage:
             parts.append(
                 Sentence(
                     f"The tracer lost {loss.discarded_events:,} events and {loss.lost_packets:,} "
-                    "packets: missing events may bias every figure below.",
+                    f"packets, and {loss.truncated:,} stretches of streams are not there: missing "
+                    "events may bias every figure below.",
                     loud=True,
                 )
             )
