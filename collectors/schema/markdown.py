@@ -44,12 +44,11 @@ def _section(table: Table, where: str) -> str:
 
 def _reasons() -> str:
     """The rules by which the model decides messages, from the code of these."""
-    lines = [
-        "## Reasons", "",
+    about = (
         "The rules that the column `reason` of `messages` names, in the words of "
-        "[the model](model.md#messages). Each has a test by hand in `tests/ros2/test_reasons.py`.",
-        "", "| reason | meaning |", "|---|---|",
-    ]  # fmt: skip
+        "[the model](model.md#messages). Each has a test by hand in `tests/ros2/test_reasons.py`."
+    )
+    lines = ["## Reasons", "", about, "", "| reason | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in _native.model_reasons()]
     return "\n".join(lines) + "\n"
 

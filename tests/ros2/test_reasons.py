@@ -26,6 +26,7 @@ from test_messages import (
     only_callbacks,
 )
 
+from roslens.collectors import _native
 from roslens.collectors.ros2 import build_tables
 
 OTHER = 0x1200
