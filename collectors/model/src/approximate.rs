@@ -3,8 +3,9 @@
 use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::Model;
+use crate::ends::Existing;
 use crate::matches::{Key, mark};
-use crate::messages::{Existing, Join, Matched, joined};
+use crate::messages::{Join, Matched, joined};
 use crate::rows::{NEVER, NONE};
 
 /// How long after the event of a publication the middleware stamps it, at most.

@@ -31,6 +31,7 @@ mod callbacks;
 mod columns;
 mod connections;
 mod decide;
+mod ends;
 mod gaps;
 mod heap;
 mod identity;

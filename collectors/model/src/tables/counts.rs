@@ -1,0 +1,88 @@
+//! What is counted for the findings about a recording.
+
+use ahash::HashSet;
+
+use crate::rows::{NEVER, NONE, flag};
+
+use super::Tables;
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Numbers by name.
+    pub numbers: Vec<(&'static str, u64)>,
+    /// Of each subscription the publications after its process had gone.
+    pub gone: Vec<(u32, u64)>,
+    /// Subscriptions whose takes were not recorded.
+    pub untaken: Vec<u32>,
+    /// Topics of takes without a publication.
+    pub alone_on: Vec<String>,
+}
+
+impl Tables {
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let model = &self.model;
+        let mut ran = Vec::new();
+        let [mut unfinished, mut nameless, mut ownerless] = [0; 3];
+        let mut runs_in = vec![NONE; model.registry.callbacks.len()];
+        let mut shared = false;
+        for (_, row) in model.callbacks.executions.iter() {
+            flag(&mut ran, row.thread);
+            if let Some(thread) = runs_in.get_mut(row.callback as usize) {
+                shared |= *thread != NONE && *thread != row.thread;
+                *thread = row.thread;
+            }
+            unfinished += u64::from(row.end == NEVER);
+            nameless += u64::from(row.callback == NONE);
+            let of = model.registry.callbacks.get(row.callback as usize);
+            ownerless += u64::from(of.is_some_and(|of| of.owner == NONE));
+        }
+        let mut seen = Vec::new();
+        for (_, row) in model.callbacks.intervals.iter() {
+            flag(&mut seen, row.thread);
+        }
+        let ran = ran.iter().enumerate().filter(|(_, ran)| **ran);
+        let silent = ran.clone().filter(|(of, _)| seen.get(*of) != Some(&true));
+        // Where no executor told of itself, nothing is known to be blocked.
+        shared &= !seen.is_empty();
+        let alone = self.messages.alone.iter();
+        let topics: HashSet<u32> = alone
+            .filter_map(|row| Some(model.take_topic(&model.takes.rows.get(*row)?)))
+            .collect();
+        let calls = self.calls.iter().filter(|(_, call)| call.nameless());
+        let calls = calls.count();
+        let texts = model.registry.names.texts();
+        Counts {
+            numbers: vec![
+                ("without_context", model.identity.without_context),
+                ("unfinished", unfinished),
+                ("threads", ran.count() as u64),
+                ("silent_threads", silent.count() as u64),
+                ("shared", u64::from(shared)),
+                ("ends_alone", model.callbacks.ends_alone),
+                ("nameless", nameless),
+                ("ownerless", ownerless),
+                ("unnamed", self.messages.unnamed),
+                ("unknown_publishers", self.messages.unknown_publishers),
+                ("unknown_subscriptions", self.messages.unknown_subscriptions),
+                ("ambiguous", self.messages.ambiguous),
+                ("cleared", model.ring_buffers.cleared),
+                ("alone", self.messages.alone.len() as u64),
+                ("approximate", self.messages.approximate),
+                ("untold", self.messages.untold),
+                ("calls_unknown", calls as u64),
+                ("unknown_frees", model.heap.unknown),
+                ("unseen_frees", model.heap.unseen),
+                ("failed", model.heap.failed),
+            ],
+            gone: self.messages.gone.clone(),
+            untaken: self.messages.untaken.clone(),
+            alone_on: topics
+                .iter()
+                .filter_map(|of| texts.get(*of as usize).cloned())
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What lives on the heap, and what executions allocate.
+
+use ahash::{HashMap, HashMapExt, HashSet};
+
+use crate::callbacks::Execution;
+use crate::columns::{Columns, columns};
+use crate::rows::{NEVER, NONE};
+
+use super::Tables;
+
+/// The heap is told of once in so many nanoseconds.
+const STEP: i64 = 100_000_000;
+
+/// What lives of a process or callback.
+#[derive(Clone, Copy, Default)]
+struct HeapRow {
+    process: u32,
+    callback: u32,
+    time: i64,
+    peak: i64,
+    bytes: i64,
+    blocks: i64,
+    allocated: i64,
+    allocations: i64,
+}
+
+impl Tables {
+    /// The live blocks of each process, or of each of its callbacks, in steps of time.
+    pub(super) fn heap<'a>(&self, mut columns: Columns<'a>, of_callbacks: bool) -> Columns<'a> {
+        let mut changes: Vec<(i64, bool, u32, u32, i64)> = Vec::new();
+        for (_, block) in self.model.heap.blocks.iter() {
+            let callback = if of_callbacks {
+                let execution = self.model.callbacks.enclosing(block.within, block.begin);
+                let callback = self.execution(execution).map_or(NONE, |of| of.callback);
+                if callback == NONE {
+                    continue;
+                }
+                callback
+            } else {
+                NONE
+            };
+            changes.push((block.begin, true, block.process, callback, block.size));
+            if block.end != NEVER {
+                changes.push((block.end, false, block.process, callback, block.size));
+            }
+        }
+        // Of one time ends come first.
+        changes.sort_by_key(|change| (change.0, change.1));
+        let mut places: HashMap<(u32, u32), (HeapRow, usize)> = HashMap::new();
+        let mut rows: Vec<HeapRow> = Vec::new();
+        for (time, begins, process, callback, size) in changes {
+            let nothing = (HeapRow::default(), usize::MAX);
+            let (live, place) = places.entry((process, callback)).or_insert(nothing);
+            (live.process, live.callback, live.time) = (process, callback, time);
+            if begins {
+                live.bytes = live.bytes.wrapping_add(size);
+                live.blocks += 1;
+                live.allocated = live.allocated.wrapping_add(size);
+                live.allocations += 1;
+            } else {
+                live.bytes = live.bytes.wrapping_sub(size);
+                live.blocks -= 1;
+            }
+            live.peak = live.bytes;
+            match rows.get_mut(*place) {
+                Some(row) if row.time.div_euclid(STEP) == time.div_euclid(STEP) => {
+                    let peak = row.peak.max(live.peak);
+                    *row = HeapRow { peak, ..*live };
+                }
+                _ => {
+                    *place = rows.len();
+                    rows.push(*live);
+                }
+            }
+        }
+        rows.sort_by_key(|row| (row.time, row.process, row.callback));
+        self.of_processes(&mut columns, rows.iter().map(|row| row.process));
+        let of = |row: &HeapRow| self.model.registry.callback(row.callback);
+        if of_callbacks {
+            columns!(columns, rows, |row|
+                id "callback_id" row.callback;
+                name "kind" of(row).kind;
+                name "name" of(row).name;
+                name "node" of(row).node;
+            );
+        }
+        columns!(columns, rows, |row|
+            int64 "time_ns" row.time;
+            int64 "peak_bytes" row.peak;
+            int64 "live_bytes" row.bytes;
+            int64 "live_blocks" row.blocks;
+            int64 "allocated_bytes" row.allocated;
+            int64 "allocations" row.allocations;
+        );
+        columns
+    }
+
+    /// What each execution allocated and freed, in processes whose heap was recorded.
+    pub(super) fn allocations<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+        let (model, heap) = (&self.model, &self.model.heap);
+        let mut sums: HashMap<u32, [i64; 5]> = HashMap::new();
+        let mut recorded: HashSet<u32> = HashSet::default();
+        for (_, block) in heap.blocks.iter() {
+            recorded.insert(block.process);
+            let execution = model.callbacks.enclosing(block.within, block.begin);
+            let [count, size, .., kept] = sums.entry(execution).or_default();
+            (*count, *size) = (*count + 1, size.wrapping_add(block.size));
+            if block.end == NEVER {
+                *kept = kept.wrapping_add(block.size);
+            }
+        }
+        for (_, free) in heap.frees.iter() {
+            recorded.insert(free.process);
+            let execution = model.callbacks.enclosing(free.within, free.time);
+            let [_, _, count, size, _] = sums.entry(execution).or_default();
+            (*count, *size) = (*count + 1, size.wrapping_add(free.size));
+        }
+        let rows = (!recorded.is_empty()).then(|| model.callbacks.executions.iter());
+        let rows = rows.into_iter().flatten();
+        let rows = rows.filter(|(_, row)| recorded.contains(&model.process(row.thread)));
+        let rows: Vec<(u32, Execution, [i64; 5])> = rows
+            .map(|(number, row)| (number, row, sums.get(&number).copied().unwrap_or_default()))
+            .collect();
+        let of = |row: &Execution| model.registry.callback(row.callback);
+        self.of_threads(&mut columns, rows.iter().map(|(_, row, _)| row.thread));
+        columns!(columns, rows, |(number, row, sums)|
+            id "callback_instance_id" *number;
+            id "callback_id" row.callback;
+            name "kind" of(row).kind;
+            name "name" of(row).name;
+            name "node" of(row).node;
+            int64 "start_ns" row.start;
+            int64 "end_ns" row.end;
+            int64 "allocations" sums[0];
+            int64 "allocated_bytes" sums[1];
+            int64 "frees" sums[2];
+            int64 "freed_bytes" sums[3];
+            int64 "kept_bytes" sums[4];
+        );
+        columns
+    }
+}
