@@ -147,13 +147,13 @@ def _trace_calls(client_type: Any, tracepoints: Tracepoints) -> None:
 
     @functools.wraps(remove)
     def remove_pending_request(self: Any, future: Any) -> None:
-        if future.done():
-            # A copy, for other threads may call meanwhile.
-            for number, pending in list(self._pending_requests.items()):
-                if pending is future:
-                    with self.handle:
-                        ends(self.handle.pointer, number)
+        # A copy, for other threads may call meanwhile.
+        pending = list(self._pending_requests.items()) if future.done() else []
         remove(self, future)
+        for number, of in pending:
+            if of is future:
+                with self.handle:
+                    ends(self.handle.pointer, number)
 
     client_type.call_async = traced_call
     client_type.remove_pending_request = remove_pending_request

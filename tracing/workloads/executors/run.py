@@ -118,7 +118,8 @@ class Calls:
 
     def send(self) -> None:
         """Call once."""
-        entry = [time.time_ns(), 0, 0]
+        request = self.request()
+        entry = [0, 0, 0]
         self.calls.append(entry)
         self.open += 1
 
@@ -127,7 +128,9 @@ class Calls:
             entry[1] = int(future.result().message)
             self.open -= 1
 
-        self.client.call_async(self.request()).add_done_callback(answered)
+        # As in C++, making the request is no part of the call.
+        entry[0] = time.time_ns()
+        self.client.call_async(request).add_done_callback(answered)
 
     def answer(self, _request: Any, response: Any) -> Any:
         """Answer with the time at which the callback began."""
