@@ -38,7 +38,20 @@ _ENGINE = "roslens"
 
 
 class _OwnKernel(AsyncKernelManager):
-    """Starts this interpreter, whatever kernel the user has registered as ``python3``."""
+    """Starts this interpreter, whatever kernel the user has registered as ``python3``.
+
+    Its sockets are files in IPYTHONDIR, a folder that is this user's alone: a port of 127.0.0.1
+    would show everybody on the machine the cells and what they print.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        private = Path(os.environ["IPYTHONDIR"])
+        super().__init__(
+            transport="ipc",
+            ip=str(private / "kernel"),
+            connection_file=str(private / "kernel.json"),
+            **more,
+        )
 
     @property
     def kernel_spec(self) -> KernelSpec:
@@ -49,7 +62,7 @@ class _OwnKernel(AsyncKernelManager):
                 "-P",
                 "-Xfrozen_modules=off",
                 "-m",
-                "ipykernel_launcher",
+                "roslens.kernel",
                 "-f",
                 "{connection_file}",
                 "--HistoryManager.enabled=False",
@@ -122,7 +135,8 @@ def execute(
         Any other failure of the notebook, a cell that took too long, or its kernel died or did
         not start.
     """
-    with tempfile.TemporaryDirectory() as private:
+    # Not in TMPDIR: the name of a socket has 107 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="roslens-", dir="/tmp") as private:
         # Neither the user's start-up files nor a home that cannot be written to may interfere.
         before = os.environ.get("IPYTHONDIR")
         os.environ["IPYTHONDIR"] = private

@@ -300,7 +300,7 @@ def print_variables(output: Path | None, events: Sequence[str], flight: float | 
     folder = output or new_campaign(RECORDINGS / "env", None)
     for name, value in variables(folder, events, flight).items():
         others = "${LD_PRELOAD:+:$LD_PRELOAD}" if name == "LD_PRELOAD" else ""
-        say(f"export {name}={shlex.quote(value)}{others}")
+        say(f"export {name}={shlex.quote(value)}{others}", exact=True)
 
 
 def variables(folder: Path, events: Sequence[str], flight: float | None) -> dict[str, str]:

@@ -17,7 +17,7 @@ from rich.text import Text
 from roslens.analysis.interop.graph_text import dot, mermaid
 from roslens.analysis.statistics.hdr import log
 from roslens.summary_text import escaped
-from roslens.tracing.recording.terminal import Console
+from roslens.tracing.recording.terminal import Console, say
 from roslens.tracing.recording.text import shown
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -62,9 +62,20 @@ def test_no_text_that_we_write_holds_any() -> None:
     assert mermaid(graph).splitlines()[2] == '  t0(["/#60;u#62;\\x1b"])'
 
 
+def test_sentences_are_shown_and_paths_are_exact(capfd: pytest.CaptureFixture[str]) -> None:
+    """Into a pipe: a log is looked at in a terminal; a path is for the next program."""
+    say(f"The slowest of 2 chains, /{HOSTILE}, takes 2 ms.")
+    written = capfd.readouterr().out
+    assert not BAD.search(written)
+    assert r"/\x1b]0;title\x07" in written
+    say(Path("a\x1b"))
+    say("export A=\x1b", exact=True)
+    assert capfd.readouterr().out == "a\x1b\nexport A=\x1b\n"
+
+
 @pytest.fixture(scope="module")
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording whose program, topic and one event have names that clear the screen."""
+    """A recording whose program, node and one event have names that clear the screen."""
     run = tmp_path_factory.mktemp("hostile") / "run"
     shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
     changed = 0
@@ -72,6 +83,7 @@ def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if path.is_file():
             content = path.read_bytes()
             new = content.replace(b"wl_pubsub", b"w\x1b[2J\r\x07ub")
+            new = new.replace(b"talker", b"t\x1b[2Jr")
             if path.name == "metadata":
                 new = new.replace(b"ros2:rmw_take", b"ros2:\x1b[2J_ake")
             changed += new != content
@@ -89,6 +101,7 @@ def test_verbs_show_a_hostile_trace(hostile_run: Path, tmp_path: Path) -> None:
         ("events", str(hostile_run), "--format", "json"),
         ("events", str(hostile_run), "--name", "nothing"),
         ("collect", str(hostile_run)),
+        ("chains", str(hostile_run)),
         ("export", "--format", "dot", str(hostile_run), "graph.dot"),
         ("export", "--format", "mermaid", str(hostile_run), "graph.mmd"),
         ("info", "no\x1b[2J"),
@@ -100,6 +113,7 @@ def test_verbs_show_a_hostile_trace(hostile_run: Path, tmp_path: Path) -> None:
         assert not BAD.search(said), verb
         assert "Traceback" not in said
     assert rb"w\x1b[2J" in roslens("info", str(hostile_run), cwd=tmp_path).stdout
+    assert rb"/t\x1b[2Jr -> " in roslens("chains", str(hostile_run), cwd=tmp_path).stdout
     for file in tmp_path.iterdir():
         assert not BAD.search(file.read_text()), file
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from pathlib import PurePath
 
 import rich.console
 from rich.console import ConsoleOptions, RenderableType
@@ -23,7 +24,16 @@ class Console(rich.console.Console):
             yield piece if piece.control else Segment(shown(piece.text, lines=True), piece.style)
 
 
-def say(text: object) -> None:
-    """Print a line, to the byte where a program reads it and safe to see where a person does."""
+def say(text: object, *, exact: bool = False) -> None:
+    """Print a line, safe to see wherever it ends up: a log is looked at in a terminal, too.
+
+    Parameters
+    ----------
+    text
+        A path goes out to the byte where a program reads it, and not a person.
+    exact
+        So does any other text.
+    """
+    exact = exact or isinstance(text, PurePath)
     line = str(text)
-    print(shown(line, lines=True) if sys.stdout.isatty() else line)
+    print(line if exact and not sys.stdout.isatty() else shown(line, lines=True))

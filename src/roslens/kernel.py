@@ -1,0 +1,21 @@
+"""``python -m roslens.kernel``: IPython's kernel, without the port beside its sockets.
+
+For the output of processes that a cell forks it listens on a port of 127.0.0.1, whatever its own
+sockets are. Nobody here forks such, and nothing listens that nobody asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipykernel import iostream, kernelapp
+
+
+class _WithoutPort(iostream.IOPubThread):
+    def __init__(self, socket: Any, pipe: bool = False, **more: Any) -> None:  # noqa: ARG002, FBT
+        super().__init__(socket, pipe=False, **more)  # type: ignore[no-untyped-call,unused-ignore]
+
+
+if __name__ == "__main__":
+    vars(kernelapp)["IOPubThread"] = _WithoutPort
+    kernelapp.launch_new_instance()
