@@ -403,7 +403,7 @@ def summary(found: Comparisons) -> str:
         parts.append(f"{len(found.unmatched)} unmatched")
     if found.by is not None:
         sure = [c for c in found.compared if c.confirmed]
-        most = max(sure, key=lambda c: abs(math.log(not_none(c.ratio))), default=None)
+        most = max(sure, key=lambda c: _apart(not_none(c.ratio)), default=None)
         told = "no pair surely differs" if most is None else f"most differs {label_of(most)}"
         change = "" if most is None else f", worse by {_with_unit(most)}"
         return f"compare by {found.by}: {told}{change}; {made}: {', '.join(parts)}"
@@ -426,6 +426,11 @@ def _change(comparison: Comparison) -> str:
 def _with_unit(comparison: Comparison) -> str:
     change = _change(comparison)
     return change if change == "from 0" else f"{change} %"
+
+
+def _apart(ratio: float) -> float:
+    """How far from 1 a ratio is, in the log; farthest where one side is zero."""
+    return abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
 
 
 def _bounded(low: float | None, high: float | None) -> bool:

@@ -210,7 +210,7 @@ def test_published_figures_and_what_they_imply(report: CommunicationReport) -> N
         assert shown in text, shown
     # Theirs of both inter-process cells, ours of the one in which messages are lost.
     assert text.count("backlog of a full queue") == 3
-    assert "41.8" in text
+    assert "42 [37, 82] % (counted)" in text
 
 
 def test_the_log_is_shown_beside_the_trace(report: CommunicationReport) -> None:
