@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,8 @@ from roslens.tracing.suite import Suite
 
 PLAN_NAME = "plan.json"
 _LONGEST_NAME = 120
+MOST_RUNS = 100_000
+"""Of a campaign: more is a mistake, and would take weeks."""
 
 
 class PlannedRun(BaseModel):
@@ -65,14 +68,24 @@ def plan_runs(
         The same seed gives the same order.
     only
         Of these factors only these levels.
+
+    Raises
+    ------
+    UsageError
+        There would be more than `MOST_RUNS`.
     """
     source = random.Random(seed)  # noqa: S311 (an order, no secret)
     runs: list[PlannedRun] = []
-    combinations = [
+    chosen = (
         factors
         for factors in suite.combinations()
         if all(factors[name] in levels for name, levels in (only or {}).items())
-    ]
+    )
+    combinations = list(islice(chosen, MOST_RUNS + 1))
+    if suite.repetitions * len(combinations) > MOST_RUNS:
+        raise UsageError(
+            f"suite {suite.name}: more than {MOST_RUNS:,} runs; give fewer repetitions or levels"
+        )
     for repetition in range(suite.repetitions):
         block = list(range(len(combinations)))
         source.shuffle(block)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +30,7 @@ from roslens.tracing.recording import Recording, RunFailedError, UsageError, fin
 from roslens.tracing.recording.layout import MANIFEST_NAME, find_traces
 from roslens.tracing.recording.manifest import Manifest, Member, write_manifest
 from roslens.tracing.recording.merged import merged_manifest
+from roslens.tracing.recording.scratch import scratch_folder
 from roslens.tracing.recording.terminal import Console, say
 
 
@@ -130,22 +130,18 @@ def _made(output: Path, members: Sequence[Member]) -> Iterator[Path | None]:
         if same == [(one.name, one.content) for one in members]:
             yield None
             return
-    scratch: Path | None = None
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".merging-", dir=output.parent))
-        made = scratch / output.name
-        made.mkdir()
-        yield made
-        if output.exists():
-            shutil.rmtree(output)
-        made.rename(output)
+        with scratch_folder(output.parent, ".merging-") as scratch:
+            made = scratch / output.name
+            made.mkdir()
+            yield made
+            if output.exists():
+                shutil.rmtree(output)
+            made.rename(output)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise RunFailedError(f"{output}: cannot be written: {reason}") from error
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _fill(

@@ -107,6 +107,15 @@ def test_recordings_of_two_hosts_become_one(tmp_path: Path, roslens) -> None:
     assert "something else lies there" in refused.stderr
 
 
+def test_what_a_killed_merge_left_goes_with_the_next(tmp_path: Path, roslens) -> None:
+    """By hand: a folder as a merge makes one, which nobody holds any more."""
+    left = tmp_path / ".merging-left"
+    (left / "both").mkdir(parents=True)
+    roslens("merge", *two_hosts(tmp_path), "-o", tmp_path / "both")
+    assert not left.exists()
+    assert (tmp_path / "both" / "manifest.json").is_file()
+
+
 def test_chrony_bounds_the_clock_since_its_last_line(tmp_path: Path) -> None:
     """Columns after chrony.conf(5), *log tracking*: the last one is the maximum error."""
     log = tmp_path / "tracking.log"

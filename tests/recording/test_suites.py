@@ -74,6 +74,12 @@ def test_other_seeds_give_other_orders():
     assert len({tuple(r.factors["a"] for r in plan_runs(suite, seed)) for seed in range(20)}) == 20
 
 
+@pytest.mark.parametrize("repetitions", [300_000_000, 2**64 - 1])
+def test_more_runs_than_anyone_can_wait_for_are_refused(repetitions):
+    with pytest.raises(UsageError, match="more than 100,000 runs"):
+        plan_runs(suite_of({"a": [1, 2]}, repetitions=repetitions), seed=1)
+
+
 def test_excluded_combinations_are_left_out():
     suite = suite_of(
         {"a": [1, 2], "b": ["x", "y"]}, exclude=[{"a": 1, "b": "x"}, {"b": "y", "a": 2}]
