@@ -31,7 +31,7 @@ from roslens.tracing.lttng.session import INIT_CHANNEL, has_events
 from roslens.tracing.lttng.tool import LttngError
 from roslens.tracing.native_tracer.session import diagnose_no_native_events
 from roslens.tracing.processes import marked
-from roslens.tracing.recording import Manifest, RunFailedError, write_manifest
+from roslens.tracing.recording import Manifest, RunFailedError, UsageError, write_manifest
 from roslens.tracing.recording.layout import MANIFEST_NAME
 from roslens.tracing.recording.manifest import (
     Design,
@@ -193,7 +193,7 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
     Raises
     ------
     UsageError
-        The command cannot be run; nothing is left then.
+        The command cannot be run, and nothing is left then; or another recorder writes there.
     RunFailedError
         The folder or the manifest cannot be written.
     """
@@ -207,7 +207,13 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
         Heaptrack.found()
     with _clear_disk_errors(spec.folder):
         spec.folder.mkdir(parents=True, exist_ok=True)
-        spec.native.mkdir(exist_ok=True)
+        try:
+            # Who makes it owns the folder: of two recorders that begin at once only one goes on.
+            spec.native.mkdir()
+        except FileExistsError as error:
+            raise UsageError(
+                f"{spec.folder}: another recorder writes here; give another folder"
+            ) from error
         reserve = _reserve(spec.folder)
     return _Run(spec, daemon, interruption, command, environment, reserve).execute()
 

@@ -200,3 +200,17 @@ def test_a_run_without_events_is_told_likely_causes(tmp_path):
     assert manifest.status == "failed"
     assert "dropped LD_PRELOAD" in manifest.failure
     assert "lttng" not in manifest.failure
+
+
+def test_of_two_recorders_that_begin_in_one_folder_one_goes_on(tmp_path):
+    command = [sys.executable, "-m", "roslens", "record", "--tracer", "native", "--ros", "none"]
+    command += ["-o", str(tmp_path / "run"), "--", "sleep", "1"]
+    both = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=120)[1] for process in both]
+    (refused,) = (text for process, text in zip(both, told, strict=True) if process.returncode == 2)
+    assert "give another folder" in refused or "give a new folder" in refused
+    assert sum(process.returncode in {0, 3, 4} for process in both) == 1
+    assert read_manifest(tmp_path / "run" / "manifest.json")
