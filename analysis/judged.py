@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import log
+from math import inf, log
 from typing import Literal
 
 from roslens.analysis.estimate import cell_label
@@ -76,7 +76,7 @@ def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.9
 
     def farthest(pair: Pair) -> float:
         """From what was stated: the strongest against it, and the weakest for it."""
-        size = log(pair.ratio) if pair.ratio else 0.0
+        size = -inf if pair.ratio is None or pair.ratio <= 0 else log(pair.ratio)
         return abs(size) if stated == "alike" else size if stated == "less" else -size
 
     known = [p for p in deciding if p.low is not None]
@@ -95,7 +95,7 @@ def turned(pair: Pair) -> Pair:
         pair,
         level=pair.reference,
         reference=pair.level,
-        ratio=None if not pair.ratio else 1 / pair.ratio,
+        ratio=None if pair.ratio is None or pair.ratio <= 0 else 1 / pair.ratio,
         low=low,
         high=high,
         by_itself=_TURNED.get(pair.by_itself, pair.by_itself),

@@ -37,6 +37,16 @@ class TracerLoss:
         """Whether something is known to be missing."""
         return bool(self.discarded_events or self.lost_packets or self.truncated)
 
+    @property
+    def text(self) -> str:
+        """What, in words; empty where nothing is."""
+        counts = (
+            (self.discarded_events, "discarded"),
+            (self.lost_packets, "packets"),
+            (self.truncated, "stretches of streams not there"),
+        )
+        return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+
 
 def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
     """Tracer loss of each run, in the order of `runs`.

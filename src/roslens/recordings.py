@@ -676,11 +676,7 @@ class Recordings:
         if self.views:
             found += f" (part of each: {_count(len(self.views), 'view')})"
         yield found, False
-        named = ", ".join(
-            f"{x.run.name} ({x.discarded_events:,} discarded, {x.lost_packets:,} packets, "
-            f"{x.truncated:,} stretches of streams)"
-            for x in lost[:5]
-        )
+        named = ", ".join(f"{x.run.name} ({x.text})" for x in lost[:5])
         loss = f"THE TRACER LOST EVENTS in {_count(len(lost), 'run')}: {named}"
         yield (loss, True) if lost else ("the tracer lost nothing", False)
         if self._spans and not self.views:

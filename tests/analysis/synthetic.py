@@ -96,6 +96,7 @@ def _messages(
             "subscription_vpid": SUBSCRIBER,
             "publish_ns": publish,
             "outcome": "lost",
+            "reason": "overtaken",
         }
         if latency is not None:
             start = publish + latency
@@ -106,6 +107,7 @@ def _messages(
                 "latency_ns": latency,
                 "clock_bound_ns": None,
                 "outcome": "delivered",
+                "reason": "same_timestamp",
                 "match": "exact",
                 "callback_instance_id": number,
             }

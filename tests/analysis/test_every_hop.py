@@ -65,7 +65,7 @@ class Sent:
         self.rows["messages"].append(
             {"message_id": number, "topic": topic, "publisher_node": node,
              "subscription_node": receiver, "callback_instance_id": instance,
-             "outcome": "delivered"}
+             "outcome": "delivered", "reason": "same_timestamp"}
         )  # fmt: skip
         if node is not UNTRACED and outlets:
             self.forwarded.add((node, topic, receiver))
