@@ -481,7 +481,7 @@ fn what_snapshots_repeat_is_read_once() {
     assert_eq!(times(&read["p:a"]), [0, 5, 10, 15, 20, 25]);
 }
 
-/// A session of LTTng with three CPUs, stopped at 1 s; what is not wanted of a CPU is left out.
+/// A session of `LTTng` with three CPUs, stopped at 1 s; what is not wanted of a CPU is left out.
 fn session(folder: &Folder, domain: &str, wanted: impl Fn(u32, u64) -> bool) -> Vec<LossRow> {
     let ms = |x: u64| x * 1_000_000;
     let packet = |cpu: u32, n: u64| {
