@@ -20,7 +20,7 @@ from roslens.tracing.ros_choice import (
     with_python,
     with_rclpy_traced,
 )
-from roslens.tracing.run import Beside, RunSpec, git_state, record_run
+from roslens.tracing.run import Beside, FolderTakenError, RunSpec, git_state, record_run
 from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.suite import RosChoice
 from roslens.tracing.tracer import needed_preload, start_tracer
@@ -137,6 +137,8 @@ def record_command(
         )
         try:
             manifest = record_run(spec, daemon, interruption)
+        except FolderTakenError:
+            raise
         except UsageError:
             if made is not None:
                 shutil.rmtree(made, ignore_errors=True)

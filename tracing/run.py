@@ -173,6 +173,10 @@ class RunSpec:
         return self.folder / "trace"
 
 
+class FolderTakenError(UsageError):
+    """Another recorder has the folder: what lies there is not ours to take away."""
+
+
 def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Manifest:
     """Record one run; whatever happens to it, what there is of it is kept and marked.
 
@@ -193,7 +197,9 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
     Raises
     ------
     UsageError
-        The command cannot be run, and nothing is left then; or another recorder writes there.
+        The command cannot be run; nothing is left then.
+    FolderTakenError
+        Another recorder writes into the folder.
     RunFailedError
         The folder or the manifest cannot be written.
     """
@@ -211,7 +217,7 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
             # Who makes it owns the folder: of two recorders that begin at once only one goes on.
             spec.native.mkdir()
         except FileExistsError as error:
-            raise UsageError(
+            raise FolderTakenError(
                 f"{spec.folder}: another recorder writes here; give another folder"
             ) from error
         reserve = _reserve(spec.folder)
