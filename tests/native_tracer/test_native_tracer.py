@@ -199,7 +199,7 @@ def test_a_program_that_starts_below_a_limit_of_its_files_runs_to_its_end(
     run = subprocess.run(
         [str(emit), "run", "20000", "2"],
         env=environment(library, folder),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (value, value)),  # noqa: PLW1509
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (value, value)),
         capture_output=True,
         text=True,
         check=True,
