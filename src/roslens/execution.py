@@ -136,7 +136,7 @@ def execute(
         not start.
     """
     # Not in TMPDIR: the name of a socket has 107 bytes at most.
-    with scratch_folder(Path("/tmp"), "roslens-report-") as private:
+    with scratch_folder(Path("/tmp"), "roslens-report-") as private:  # noqa: S108
         # Neither the user's start-up files nor a home that cannot be written to may interfere.
         before = os.environ.get("IPYTHONDIR")
         os.environ["IPYTHONDIR"] = str(private)

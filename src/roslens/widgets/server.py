@@ -33,7 +33,7 @@ def serve() -> NoReturn:
     """Be the server; prints its address when it answers."""
     address, notebook, arguments = json.loads(os.environ.pop(ARGUMENTS))
     # Not in TMPDIR: the name of a socket has 107 bytes at most.
-    with scratch_folder(Path("/tmp"), "roslens-lab-") as private:
+    with scratch_folder(Path("/tmp"), "roslens-lab-") as private:  # noqa: S108
         os.environ["JUPYTER_RUNTIME_DIR"] = str(private)
         _serve(address, notebook, [*arguments, *_SOCKETS])
     # All is shut down. The interpreter would still wait, for ever, for the thread of a request that
