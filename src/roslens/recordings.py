@@ -19,6 +19,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run, runs_of
 from roslens.collectors.bag import bag_beside, read_bag
 from roslens.collectors.excerpt import excerpt_of
+from roslens.collectors.resolving import find_runs
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.results.irobot import find_irobot, read_irobot
 from roslens.collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
@@ -39,7 +40,7 @@ from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.copies import without_copies
 from roslens.factors import Factors
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import Recording, UsageError, find_recordings
+from roslens.tracing.recording import Recording, UsageError
 from roslens.tracing.recording.files import shipped, text_path
 from roslens.tracing.recording.manifest import Level
 from roslens.tracing.ros.cache import cache_folder
@@ -103,7 +104,7 @@ def open(  # noqa: A001  (reads well as rl.open)
     places = [opened(resolve(path)) for path in given]
     found: dict[Path, Recording] = {}
     for place in places:
-        for recording in find_recordings(place) if told is None else told.recordings(place):
+        for recording in find_runs(place) if told is None else told.recordings(place):
             found.setdefault(
                 recording.path.resolve(), _writable(recording) if collect else recording
             )
