@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from roslens.collectors.results.performance_test import of_rows
 from roslens.collectors.results.tool_result import ToolResult
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 MAGIC = "SQLite format 3\0"
 _EXPERIMENT, _SECOND = "ExperimentConfiguration", "AnalysisResult"

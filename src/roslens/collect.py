@@ -23,9 +23,9 @@ from roslens.collectors.decoding import ClockOffsets, Done, Engine
 from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
+from roslens.recording import Recording, RoslensError, UsageError, find_recordings
+from roslens.recording.terminal import Console
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import Recording, RoslensError, UsageError, find_recordings
-from roslens.tracing.recording.terminal import Console
 
 if TYPE_CHECKING:
     from roslens.collectors.excerpt import Excerpt

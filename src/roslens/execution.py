@@ -20,8 +20,8 @@ from papermill.engines import (  # type: ignore[import-untyped]
 )
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import text_path
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import text_path
 from roslens.widgets import STATIC
 
 CellDone = Callable[[int, int], None]

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roslens.analysis.runs import GivenFactors
-from roslens.tracing.recording import Recording, UsageError, find_recordings
-from roslens.tracing.recording.layout import find_traces
-from roslens.tracing.recording.manifest import Level
+from roslens.recording import Recording, UsageError, find_recordings
+from roslens.recording.layout import find_traces
+from roslens.recording.manifest import Level
 
 _REPETITION = "repetition"
 

@@ -17,10 +17,10 @@ from roslens.collectors.decoding import open_recording
 from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo
 from roslens.collectors.schema import TABLES
+from roslens.recording import Recording, UsageError
+from roslens.recording.files import text_path
+from roslens.recording.terminal import Console
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import Recording, UsageError
-from roslens.tracing.recording.files import text_path
-from roslens.tracing.recording.terminal import Console
 
 _NS = 1e9
 _PROCESS = ("host", "vpid", "procname")
