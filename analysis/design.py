@@ -2,7 +2,7 @@
 
 Each run's manifest has its block, its place, the number of its combination and the seed. In each
 block ``random.Random(seed)``, one for the whole campaign, shuffles the numbers of the combinations
-(`roslens.tracing.recording.manifest.Design`), so the order can be drawn again and compared.
+(`roslens.recording.manifest.Design`), so the order can be drawn again and compared.
 """
 
 from __future__ import annotations

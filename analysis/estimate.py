@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from roslens.tracing.recording.manifest import Level
+from roslens.recording.manifest import Level
 
 Better = Literal["lower", "higher"]
 Scale = Literal["positive", "fraction", "signed"]

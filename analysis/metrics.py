@@ -13,8 +13,8 @@ from typing import Any
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.measures.loss import TracerLoss
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import write_atomically
+from roslens.recording import UsageError
+from roslens.recording.files import write_atomically
 
 METRICS_NAME = "metrics.json"
 SCHEMA_VERSION = 1

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from roslens.tracing.recording.manifest import Level
+from roslens.recording.manifest import Level
 
 _Number = Annotated[float, Field(allow_inf_nan=False, gt=-1e300, lt=1e300)]
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]

@@ -8,9 +8,9 @@ from typing import Literal, Protocol, TypeVar
 
 from roslens.analysis.estimate import Cell, cell_label, shared_factors
 from roslens.collectors.excerpt import excerpt_of
-from roslens.tracing.recording import Recording
-from roslens.tracing.recording.manifest import Design, Hit, Level, Manifest, Timing
-from roslens.tracing.recording.text import shown
+from roslens.recording import Recording
+from roslens.recording.manifest import Design, Hit, Level, Manifest, Timing
+from roslens.recording.text import shown
 
 BARE = "recording"
 """The factor that keeps bare traces apart of which nothing else is known."""

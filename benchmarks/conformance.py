@@ -38,7 +38,7 @@ _OURS = """
 import json, sys
 from pathlib import Path
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import RoslensError
+from roslens.recording import RoslensError
 for line in sys.stdin:
     try:
         trace = open_trace(Path(line.rstrip("\\n")))

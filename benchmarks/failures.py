@@ -34,9 +34,9 @@ import psutil
 import roslens as rl
 from roslens.analysis.metrics import read_metrics
 from roslens.collectors.collection import NOTE
+from roslens.recording import RoslensError
+from roslens.recording.manifest import read_manifest
 from roslens.tracing.archive import pack
-from roslens.tracing.recording import RoslensError
-from roslens.tracing.recording.manifest import read_manifest
 from roslens.tracing.ros.environment import embedded_ros
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data" / "samples" / "two_process"

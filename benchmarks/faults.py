@@ -39,7 +39,7 @@ from pathlib import Path
 import roslens.collectors.collection as _collect
 import roslens.collectors.parts as _parts
 from roslens.collectors.collection import NOTE, collect
-from roslens.tracing.recording import Recording, RoslensError
+from roslens.recording import Recording, RoslensError
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "data" / "samples"

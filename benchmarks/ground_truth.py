@@ -57,7 +57,7 @@ from roslens.analysis.flow.links import Link
 from roslens.collectors.decoding import Engine, read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.services import begin_of
-from roslens.tracing.recording import Recording, RoslensError
+from roslens.recording import Recording, RoslensError
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 

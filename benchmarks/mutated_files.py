@@ -35,8 +35,8 @@ from roslens.analysis.verdicts.comparison import compare_sides
 from roslens.check import checks_table
 from roslens.check import summary as check_summary
 from roslens.compare import comparison_table, load_side, summary
+from roslens.recording import RoslensError
 from roslens.recordings import open_recordings
-from roslens.tracing.recording import RoslensError
 from roslens.tracing.suite import SHIPPED, load_suite
 
 ROOT = Path(__file__).resolve().parents[1]

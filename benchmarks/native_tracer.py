@@ -31,9 +31,9 @@ from pathlib import Path
 
 from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.collectors.reader import open_trace
+from roslens.recording import find_recordings
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
 from roslens.tracing.native_tracer.library import native_library
-from roslens.tracing.recording import find_recordings
 from roslens.tracing.ros import embedded_ros
 
 ROOT = Path(__file__).parents[1]

@@ -25,8 +25,8 @@ import yaml
 from scipy import stats
 
 import roslens.tracing.run as recording
+from roslens.recording import Recording, find_recordings
 from roslens.tracing.campaign import run_campaign
-from roslens.tracing.recording import Recording, find_recordings
 from roslens.tracing.sampling import Sampler, SystemSampler, ThreadSampler
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.suite import Suite, load_suite

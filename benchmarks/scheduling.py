@@ -25,7 +25,7 @@ import polars as pl
 from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
-from roslens.tracing.recording import RoslensError
+from roslens.recording import RoslensError
 
 TIMES = ("cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns")
 COUNTS = ("preemptions", "waits", "migrations")

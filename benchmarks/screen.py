@@ -23,8 +23,8 @@ import numpy as np
 from playwright.sync_api import Page, sync_playwright
 from timeline import opened, write_tables
 
+from roslens.recording import Recording
 from roslens.report_folder import find_notebook
-from roslens.tracing.recording import Recording
 from roslens.widgets.start import StartPage
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "workbench"))

@@ -41,7 +41,7 @@ from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.events import INIT_EVENTS
 from roslens.collectors.schema import TABLES
-from roslens.tracing.recording import Recording, find_recordings
+from roslens.recording import Recording, find_recordings
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 WAYS = (

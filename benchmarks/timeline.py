@@ -27,8 +27,8 @@ import polars as pl
 from roslens.analysis.runs import runs_of
 from roslens.analysis.timeline.tracks import MOST_MARKS
 from roslens.collectors.schema import TABLES
+from roslens.recording import Recording
 from roslens.recordings import Recordings
-from roslens.tracing.recording import Recording
 from roslens.widgets.timeline import TimelineWidget
 
 ROOT = Path(__file__).parents[1]

@@ -28,8 +28,8 @@ from roslens.analysis.measures.tracer_cost import (
 )
 from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.collectors.reader import open_trace
+from roslens.recording import find_recordings
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
-from roslens.tracing.recording import find_recordings
 
 PROGRAM = Path(__file__).parent / "programs" / "tracepoint_cost.c"
 MODES = ("not recorded", "recorded")

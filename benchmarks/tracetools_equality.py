@@ -31,7 +31,7 @@ from tracetools_analysis.processor.ros2 import Ros2Handler
 
 from roslens.analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
 from roslens.collectors.decoding import read_raw
-from roslens.tracing.recording import Recording, find_recordings
+from roslens.recording import Recording, find_recordings
 
 
 def theirs(events: dict[str, pl.DataFrame]) -> Any:

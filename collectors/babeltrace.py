@@ -19,8 +19,8 @@ from typing import Any
 import polars as pl
 
 from roslens.collectors.event_columns import EventTable, Kind, plain
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.layout import find_traces
+from roslens.recording import UsageError
+from roslens.recording.layout import find_traces
 
 _SCRIPT = Path(__file__).with_name("babeltrace_rows.py")
 _INTERPRETERS = ("/usr/bin/python3", sys.executable)

@@ -14,8 +14,8 @@ import yaml
 from mcap.reader import make_reader
 
 from roslens.collectors.foreign import SECONDS, open_database, read_foreign
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.bags import bag_at
+from roslens.recording import UsageError
+from roslens.recording.bags import bag_at
 
 BAG_MESSAGES = pl.Schema(
     {

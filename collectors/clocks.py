@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from roslens.tracing.recording import NotEnoughEvidenceError, UsageError
-from roslens.tracing.recording.files import write_atomically
+from roslens.recording import NotEnoughEvidenceError, UsageError
+from roslens.recording.files import write_atomically
 
 if TYPE_CHECKING:
     import polars as pl

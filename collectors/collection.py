@@ -32,10 +32,10 @@ from roslens.collectors.decoding import (
     write_frame,
 )
 from roslens.collectors.schema import TABLES
-from roslens.tracing.recording import Recording, RoslensError, RunFailedError, UsageError
-from roslens.tracing.recording.bags import refuse_bag
-from roslens.tracing.recording.files import text_path, write_atomically
-from roslens.tracing.recording.layout import find_traces
+from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
+from roslens.recording.bags import refuse_bag
+from roslens.recording.files import text_path, write_atomically
+from roslens.recording.layout import find_traces
 
 # What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from roslens.collectors.excerpt import Excerpt
     from roslens.collectors.limits import Limits
-    from roslens.tracing.recording.manifest import Manifest
+    from roslens.recording.manifest import Manifest
 
 _LONG_BYTES = 256 << 20
 """A trace of this size is decoded in parts, so that the work goes on where it was interrupted."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from roslens.collectors import store
 from roslens.collectors.clocks import Clocks, Points, find_clocks, read_clocks
 from roslens.collectors.schema import RAW_EVENT_COLUMNS, TABLES
-from roslens.tracing.recording import Recording
-from roslens.tracing.recording.files import text_path
-from roslens.tracing.recording.layout import find_traces
+from roslens.recording import Recording
+from roslens.recording.files import text_path
+from roslens.recording.layout import find_traces
 
 # What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:

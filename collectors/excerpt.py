@@ -32,10 +32,10 @@ from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.collectors.store import writing
 from roslens.collectors.times import parse_time
 from roslens.collectors.views import View, matching
-from roslens.tracing.recording import Recording, UsageError
-from roslens.tracing.recording.files import text_path, write_atomically
-from roslens.tracing.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME
-from roslens.tracing.recording.schema import Table
+from roslens.recording import Recording, UsageError
+from roslens.recording.files import text_path, write_atomically
+from roslens.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME
+from roslens.recording.schema import Table
 
 if TYPE_CHECKING:
     from roslens.collectors.reader import Trace, TraceInfo

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.tracing.recording import RoslensError, UsageError
+from roslens.recording import RoslensError, UsageError
 
 SECONDS = 120
 MEMORY_BYTES = 1 << 30

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from roslens.collectors import store
-from roslens.tracing.recording import Recording, RoslensError, RunFailedError, UsageError
+from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
 
 _LOOK_SECONDS = 0.05
 _WORDS_OF_A_CRASH = 200

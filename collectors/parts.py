@@ -16,7 +16,7 @@ from roslens.collectors.reader import TraceInfo
 if TYPE_CHECKING:
     from roslens.collectors.reader import Trace
     from roslens.collectors.work import Work
-    from roslens.tracing.recording import Recording
+    from roslens.recording import Recording
 
 PART_BYTES = 512 << 20
 """Bytes of trace that are decoded at once."""

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roslens.collectors import _native
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.bags import refuse_bag
-from roslens.tracing.recording.layout import find_traces
-from roslens.tracing.recording.text import shown
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.bags import refuse_bag
+from roslens.recording.layout import find_traces
+from roslens.recording.text import shown
 
 if TYPE_CHECKING:
     import polars as pl

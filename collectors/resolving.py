@@ -18,9 +18,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import Recording, UsageError, find_recordings
-from roslens.tracing.recording.layout import find_traces
-from roslens.tracing.recording.text import shown
+from roslens.recording import Recording, UsageError, find_recordings
+from roslens.recording.layout import find_traces
+from roslens.recording.text import shown
 
 _BELOW_SESSION = re.compile(r"ust|kernel|archives|runtime|snapshot(-\d+.*)?")
 """Folders in that of a session: LTTng's of domains, rotations and snapshots; and, from

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from roslens.collectors.schema import Table
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import text_path
+from roslens.recording import UsageError
+from roslens.recording.files import text_path
 
 _CSV = {
     "time_ns_realtime": pl.Int64,

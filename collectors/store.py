@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from roslens.tracing.recording import Recording, RunFailedError, UsageError
-from roslens.tracing.recording.files import sync
+from roslens.recording import Recording, RunFailedError, UsageError
+from roslens.recording.files import sync
 
 _MAKING, _OLD = ".collecting-", ".collected-before-"
 _PARTS = ("events", "tables")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 _SECOND = 1_000_000_000
 _UNITS = {"": _SECOND, "s": _SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1, "min": 60 * _SECOND}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.schema import Table
+from roslens.recording import UsageError
+from roslens.recording.schema import Table
 
 NEVER_CUT = ("health", "losses")
 """They speak of the recording as a whole; what was dropped outside of a view can bend it too."""

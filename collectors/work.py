@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roslens.tracing.recording.files import sync, write_atomically
+from roslens.recording.files import sync, write_atomically
 
 if TYPE_CHECKING:
-    from roslens.tracing.recording import Recording
+    from roslens.recording import Recording
 
 _NOTE = "done.json"
 KEEP_SECONDS = 5.0

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import text_path
+from roslens.recording import UsageError
+from roslens.recording.files import text_path
 
 _LOGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     ("calls.csv", "request", ("request_sent_realtime_ns", "request_realtime_ns")),

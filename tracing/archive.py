@@ -21,9 +21,9 @@ from typing import IO, Any, cast
 
 import pyarrow as pa
 
+from roslens.recording import RunFailedError, UsageError, find_recordings
+from roslens.recording.files import replaced_whole
 from roslens.tracing.plan import PLAN_NAME
-from roslens.tracing.recording import RunFailedError, UsageError, find_recordings
-from roslens.tracing.recording.files import replaced_whole
 from roslens.tracing.scrub import text_scrubber
 
 HEAD, SUMS = "roslens-pack.json", "checksums.sha256"

@@ -9,6 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from roslens.recording import Manifest, UsageError, write_manifest
+from roslens.recording.layout import MANIFEST_NAME
+from roslens.recording.manifest import Environment, Loss, TracingSettings
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
 from roslens.tracing.ftrace.recorder import Instance, ftrace_recording
 from roslens.tracing.ftrace.tracefs import remove_leftovers, why_no_ftrace
@@ -17,9 +20,6 @@ from roslens.tracing.host import HostWatch
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
-from roslens.tracing.recording import Manifest, UsageError, write_manifest
-from roslens.tracing.recording.layout import MANIFEST_NAME
-from roslens.tracing.recording.manifest import Environment, Loss, TracingSettings
 
 ATTACH_SUITE = "attach"
 _NO_NAMES = (

@@ -15,6 +15,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
+from roslens.recording import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    Manifest,
+    RoslensError,
+    RunFailedError,
+    UsageError,
+)
+from roslens.recording.manifest import Design, Level, Timing
 from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
@@ -30,16 +40,6 @@ from roslens.tracing.plan import (
     write_plan,
 )
 from roslens.tracing.prepared import optional_variables, prepared_variables
-from roslens.tracing.recording import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    Manifest,
-    RoslensError,
-    RunFailedError,
-    UsageError,
-)
-from roslens.tracing.recording.manifest import Design, Level, Timing
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.environment import RMW_VARIABLE
 from roslens.tracing.ros_choice import choose_ros, with_middlewares, with_python

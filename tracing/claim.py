@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.plan import PLAN_NAME
-from roslens.tracing.recording import RunFailedError, UsageError
 
 CLEARING_SECONDS = 60.0
 """How long is waited for a guard, which asks programs to end and kills them after 9 s."""

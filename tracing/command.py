@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from roslens.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lifeline import Lifeline
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros_choice import (
     choose_ros,

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from roslens.recording.files import shipped
 from roslens.tracing.processes import GENTLE, end_all, end_process, marked
-from roslens.tracing.recording.files import shipped
 
 _WELL = b"well"
 _STARTING_SECONDS = 1.0

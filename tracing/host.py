@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from roslens.tracing.recording.manifest import Host
+from roslens.recording.manifest import Host
 
 _CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _CPUS = Path("/sys/devices/system/cpu")

@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
+from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.ftrace.recorder import KernelRecording, ftrace_recording
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.kernel import why_no_kernel_tracing
 from roslens.tracing.perf.buffers import why_no_perf
 from roslens.tracing.perf.switches import perf_recording
-from roslens.tracing.recording import RunFailedError, UsageError
 
 KernelKind = Literal["lttng", "ftrace", "perf"]
 _ONLY = (

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.manifest import Level
+from roslens.recording import UsageError
+from roslens.recording.manifest import Level
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.suite import Suite
 

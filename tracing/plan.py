@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import write_atomically
-from roslens.tracing.recording.manifest import Level
+from roslens.recording import UsageError
+from roslens.recording.files import write_atomically
+from roslens.recording.manifest import Level
 from roslens.tracing.suite import Suite
 
 PLAN_NAME = "plan.json"

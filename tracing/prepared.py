@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from roslens.recording import RoslensError
+from roslens.recording.manifest import Level
 from roslens.tracing.needs import needed
-from roslens.tracing.recording import RoslensError
-from roslens.tracing.recording.manifest import Level
 from roslens.tracing.suite import Suite, WorkloadSpec, builtin_script
 
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from roslens.recording import Manifest
+from roslens.recording.terminal import Console
 from roslens.tracing.campaign import Event, OnEvent
 from roslens.tracing.plan import PlannedRun
-from roslens.tracing.recording import Manifest
-from roslens.tracing.recording.terminal import Console
 
 
 @contextmanager

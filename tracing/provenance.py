@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from roslens.tracing.recording.files import write_atomically
+from roslens.recording.files import write_atomically
 
 FOLDER = "provenance"
 """Below the run's folder: copies of configuration files."""

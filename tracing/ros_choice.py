@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.ros import RosEnvironment, cyclonedds, embedded_ros, find_ros, sourced_ros
 from roslens.tracing.ros.environment import RMW_VARIABLE
 from roslens.tracing.ros.rclcpp import rclcpp_for

@@ -19,6 +19,22 @@ from typing import IO, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from roslens.recording import Manifest, RunFailedError, UsageError, write_manifest
+from roslens.recording.layout import MANIFEST_NAME
+from roslens.recording.manifest import (
+    Design,
+    Endpoint,
+    Environment,
+    Hit,
+    Level,
+    Loss,
+    Timing,
+    TracingSettings,
+)
+from roslens.recording.manifest import (
+    Sampler as SamplerFacts,
+)
+from roslens.recording.schema import ALLOCATION_SITES
 from roslens.tracing import provenance
 from roslens.tracing.ftrace.recorder import KernelRecording
 from roslens.tracing.host import HostLimits, HostWatch
@@ -31,22 +47,6 @@ from roslens.tracing.lttng.session import INIT_CHANNEL, has_events
 from roslens.tracing.lttng.tool import LttngError
 from roslens.tracing.native_tracer.session import diagnose_no_native_events
 from roslens.tracing.processes import marked
-from roslens.tracing.recording import Manifest, RunFailedError, UsageError, write_manifest
-from roslens.tracing.recording.layout import MANIFEST_NAME
-from roslens.tracing.recording.manifest import (
-    Design,
-    Endpoint,
-    Environment,
-    Hit,
-    Level,
-    Loss,
-    Timing,
-    TracingSettings,
-)
-from roslens.tracing.recording.manifest import (
-    Sampler as SamplerFacts,
-)
-from roslens.tracing.recording.schema import ALLOCATION_SITES
 from roslens.tracing.ros import RosEnvironment, diagnose_no_events
 from roslens.tracing.sampling import (
     AllocationSites,

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from roslens.tracing.recording.files import shipped
+from roslens.recording.files import shipped
 
 PREFIXES = ("ROS_", "RMW_", "FASTDDS_", "FASTRTPS_", "CYCLONEDDS_", "ZENOH_", "ROSLENS_TRACE_")
 # Ours, for a single run: they say nothing of how it ran.

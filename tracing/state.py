@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from roslens.recording import Manifest, RunFailedError, UsageError, read_manifest
+from roslens.recording.layout import MANIFEST_NAME
 from roslens.tracing.claim import is_claimed
 from roslens.tracing.plan import PLAN_NAME, Plan, PlannedRun, read_plan
-from roslens.tracing.recording import Manifest, RunFailedError, UsageError, read_manifest
-from roslens.tracing.recording.layout import MANIFEST_NAME
 
 
 @dataclass

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from roslens.recording import UsageError
+from roslens.recording.files import shipped
+from roslens.recording.manifest import Level
+from roslens.recording.yaml_file import read_yaml
 from roslens.tracing.host import HostLimits
 from roslens.tracing.lttng.settings import TracingOptions
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import shipped
-from roslens.tracing.recording.manifest import Level
-from roslens.tracing.recording.yaml_file import read_yaml
 from roslens.tracing.sampling.rates import SamplerRates
 
 SHIPPED = shipped("tracing", "suites")

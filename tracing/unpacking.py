@@ -28,14 +28,14 @@ from typing import IO, Literal, cast
 
 import pyarrow as pa
 
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import text_path
+from roslens.recording.layout import find_traces
+from roslens.recording.scratch import scratch_folder
 from roslens.tracing.archive import FORMAT, HEAD, SUMS
 from roslens.tracing.ftrace.recorder import ABOUT_NAME, KERNEL_NAME, convert
 from roslens.tracing.kernel_files import reader_of
 from roslens.tracing.opening import bare_name
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import text_path
-from roslens.tracing.recording.layout import find_traces
-from roslens.tracing.recording.scratch import scratch_folder
 
 _SMALL = 256 << 20
 _HIGHEST_RATIO = 500

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
+from roslens.recording import UsageError
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.processes import (
     FIRM,
@@ -25,7 +26,6 @@ from roslens.tracing.processes import (
     marked,
     members,
 )
-from roslens.tracing.recording import UsageError
 
 RUN_MARK = "ROSLENS_RUN"
 CHECK_SECONDS = 0.25

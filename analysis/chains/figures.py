@@ -23,7 +23,7 @@ from roslens.analysis.figures.style import (
 from roslens.analysis.figures.waterfall import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
 from roslens.analysis.statistics.quantiles import quantile
-from roslens.tracing.recording.text import shown
+from roslens.recording.text import shown
 
 MOST_DRAWN = 8
 _KINDS = {

@@ -24,8 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.links import Link, links_of
 from roslens.analysis.verdicts.budgets import Budget, parse_budget
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.yaml_file import read_yaml_file
+from roslens.recording import UsageError
+from roslens.recording.yaml_file import read_yaml_file
 
 _STATISTIC = re.compile(r"p(?=.*[1-9])\d{1,2}(\.\d+)?|mean|max|worst")
 DEADLINE = "response_time_max"

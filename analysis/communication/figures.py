@@ -25,7 +25,7 @@ from roslens.analysis.figures.style import (
     wrapped,
 )
 from roslens.analysis.runs import Run, cells_of, constant_factors
-from roslens.tracing.recording.manifest import Level
+from roslens.recording.manifest import Level
 
 _SIZES = ("publishers", "subscriptions", "message_bytes", "payload", "processes")
 """Factors that make groups of cells: as many dots each, as large messages, laid out alike."""

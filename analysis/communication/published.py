@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.analysis.estimate import Cell
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 QUEUE_DEPTH = 10
 """The study's queues: KEEP_LAST 10."""

@@ -15,7 +15,7 @@ from roslens.analysis.judged import Stated, judged
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import pairs
 from roslens.analysis.verdicts.statement import Statement
-from roslens.tracing.recording.manifest import Level
+from roslens.recording.manifest import Level
 
 _POINTER, _INTRA, _LOANED, _WAY = "pointer", "intra_process", "loaned", "way"
 

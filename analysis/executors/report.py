@@ -36,7 +36,7 @@ from roslens.analysis.statistics.factorial import FactorEffect, Observation, eff
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
 """Factors that are a load, the first that varies is drawn along the axis."""

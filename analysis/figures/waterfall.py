@@ -14,7 +14,7 @@ from roslens.analysis.flow.chain import run_keys
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.timeline.journey import Journey
-from roslens.tracing.recording.text import shown
+from roslens.recording.text import shown
 
 
 def mean_parts(found: ChainInstances) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import polars as pl
 
 from roslens.analysis.flow.call_flow import with_calls
 from roslens.analysis.flow.links import Link, declared_links
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 _ARROW = " -> "
 

@@ -17,7 +17,7 @@ import polars as pl
 from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
 from roslens.analysis.flow.chain_parts import hops_of
 from roslens.analysis.flow.links import Link, LinkKind, link_between
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
 

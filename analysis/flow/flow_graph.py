@@ -8,7 +8,7 @@ import polars as pl
 
 from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
 from roslens.analysis.flow.links import Link
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 INTERNAL = r"^/rosout$|^/parameter_events$|^ros_discovery_info$|/_action/"
 _MOST_CHAINS = 1000

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import polars as pl
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 LinkKind: TypeAlias = Literal["periodic_async", "partial_sync"]
 _KEYS = {"kind", "node", "subscriptions", "publishers"}

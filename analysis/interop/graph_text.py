@@ -7,7 +7,7 @@ import re
 import polars as pl
 
 from roslens.analysis.flow.chain import Tables
-from roslens.tracing.recording.text import shown
+from roslens.recording.text import shown
 
 
 def node_topic_graph(tables: Tables) -> pl.DataFrame:

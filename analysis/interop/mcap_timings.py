@@ -15,8 +15,8 @@ from typing import Any
 import polars as pl
 from mcap.writer import Writer
 
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.files import replaced_whole
+from roslens.recording import RunFailedError
+from roslens.recording.files import replaced_whole
 
 NEEDED = ("messages", "callback_instances")
 _NUMBER, _TEXT = {"type": ["number", "null"]}, {"type": ["string", "null"]}

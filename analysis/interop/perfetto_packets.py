@@ -15,8 +15,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.files import replaced_whole
+from roslens.recording import RunFailedError
+from roslens.recording.files import replaced_whole
 
 _Bytes = npt.NDArray[np.uint8]
 

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from roslens.analysis.runs import Run
-from roslens.tracing.recording.manifest import Level
+from roslens.recording.manifest import Level
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from roslens.analysis.verdicts.statement import Verdict
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 @dataclass(frozen=True)

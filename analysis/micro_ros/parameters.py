@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from roslens.analysis.reports.parameters import ReportParameters, Texts
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -28,8 +28,8 @@ from roslens.analysis.runs import Run, why_left_out
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.schema import TABLES
 from roslens.collectors.work_log import WorkLog
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import write_atomically
+from roslens.recording import UsageError
+from roslens.recording.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from roslens.analysis.estimate import Estimate
-from roslens.tracing.recording.manifest import Hit
+from roslens.recording.manifest import Hit
 
 _SHOWN = {
     "ns": (1e-6, "ms"),

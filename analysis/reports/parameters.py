@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from roslens.analysis.runs import LeaveOut
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 def _as_list(value: object) -> object:

@@ -22,7 +22,7 @@ from roslens.analysis.estimate import Cell
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
 from roslens.analysis.statistics.student import t_quantile, t_two_sided
-from roslens.tracing.recording.manifest import Level
+from roslens.recording.manifest import Level
 
 Scale = Literal["ratio", "difference"]
 Key = tuple[Level, ...]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roslens.tracing.recording.errors import UsageError
-from roslens.tracing.recording.text import shown
+from roslens.recording.errors import UsageError
+from roslens.recording.text import shown
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram

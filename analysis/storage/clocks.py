@@ -8,7 +8,7 @@ import numpy as np
 
 from roslens.analysis.storage.live import LiveRun, write_times
 from roslens.collectors.results.storage_runs import write_calls
-from roslens.tracing.recording import Recording
+from roslens.recording import Recording
 
 TOLERANCE = 0.02
 TOLERANCE_NS = 500.0

@@ -16,7 +16,7 @@ from roslens.analysis.statistics.over_runs import percentile_over_runs, value_ov
 from roslens.analysis.storage.throughput import mean_of_ratios, overall
 from roslens.collectors.results.storage_runs import StorageRun
 from roslens.collectors.results.storage_study import DIGEST_SCHEMA
-from roslens.tracing.recording import Recording, UsageError
+from roslens.recording import Recording, UsageError
 
 FACTORS = ("message_size", "batch_size", "plugin_config")
 IMPLEMENTATIONS = {"rosbag2": "rosbag2's plugins", "rust": "the Rust libraries"}

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 class StorageParameters(ReportParameters):

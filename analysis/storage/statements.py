@@ -30,7 +30,7 @@ from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Spread, paired_p, paired_ratio, ratio_of_means
 from roslens.analysis.verdicts.comparison import LEVEL, verdict_of
 from roslens.analysis.verdicts.statement import Statement, Verdict
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 MUCH = 1.25
 """So many times as long is "much"."""

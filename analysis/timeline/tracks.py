@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from roslens.tracing.recording.manifest import Hit
+from roslens.recording.manifest import Hit
 
 Int64 = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from roslens.analysis.reports.parameters import ReportParameters, Texts
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 def _given(value: object) -> object:

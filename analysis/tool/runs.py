@@ -9,7 +9,7 @@ from pathlib import Path
 from roslens.analysis.runs import GivenFactors, Run
 from roslens.collectors.results.formats import Format
 from roslens.collectors.results.tool_result import ToolResult, as_its_tool_writes_it
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 @dataclass(frozen=True)

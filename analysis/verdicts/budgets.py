@@ -18,9 +18,9 @@ from roslens.analysis.statistics.ratio import MOST_RUNS, Spread, least_runs
 from roslens.analysis.statistics.student import t_two_sided
 from roslens.analysis.verdicts.comparison import Side, spread_of
 from roslens.analysis.verdicts.statement import Verdict
-from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
-from roslens.tracing.recording.manifest import Level
-from roslens.tracing.recording.yaml_file import read_yaml_file
+from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
+from roslens.recording.manifest import Level
+from roslens.recording.yaml_file import read_yaml_file
 
 SCHEMA_VERSION = 1
 _KNOWN = re.compile(

@@ -37,8 +37,8 @@ from roslens.analysis.statistics.ratio import (
 )
 from roslens.analysis.statistics.student import t_quantile
 from roslens.analysis.verdicts.statement import Verdict
-from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
-from roslens.tracing.recording.manifest import Level
+from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
+from roslens.recording.manifest import Level
 
 DEFAULT_METRICS = ("latency_p50", "latency_p99", "loss", "cpu")
 LEVEL = 0.95

@@ -13,7 +13,7 @@ from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import verdict_of
 from roslens.analysis.verdicts.statement import Verdict
-from roslens.tracing.recording.manifest import Level
+from roslens.recording.manifest import Level
 
 # Neither level is the worse one.
 _NEUTRAL: Mapping[Verdict, Verdict] = {"regression": "more", "improvement": "less"}

@@ -29,7 +29,7 @@ from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means, too_far_apart
 from roslens.analysis.verdicts.comparison import verdict_of
 from roslens.analysis.verdicts.statement import Verdict
-from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
+from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
 
 FALSE_ALARMS = 0.01
 _MOST_PERMUTATIONS = 50_000

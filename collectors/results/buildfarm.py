@@ -13,7 +13,7 @@ from roslens.collectors.results.tool_result import (
     split_row,
     summary_frame,
 )
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 TOOL = "buildfarm_perf_tests"
 _MIB = 1024**2

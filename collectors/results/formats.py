@@ -27,7 +27,7 @@ from roslens.collectors.results.reference_system import is_reference_system, rea
 from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.rosbag2_benchmark import read_rosbag2_runs
 from roslens.collectors.results.tool_result import ToolResult
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 _HEAD = 65536
 """Bytes of a file by which its format is told."""

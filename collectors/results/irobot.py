@@ -25,7 +25,7 @@ from roslens.collectors.results.tool_result import (
     split_row,
     summary_frame,
 )
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 TOOL = "ros2-performance"
 FILES = ("latency_all.txt", "latency_total.txt", "resources.txt", "events.txt", "metadata.txt")

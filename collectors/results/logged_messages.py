@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 FILE_NAME = "messages.csv"
 

@@ -12,7 +12,7 @@ from roslens.collectors.results.tool_result import (
     split_row,
     summary_frame,
 )
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 
 def read_memory_benchmark(path: Path) -> ToolResult:

@@ -33,7 +33,7 @@ from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGH
 from roslens.collectors.results.micro_ros_heap import read_heap
 from roslens.collectors.results.micro_ros_tasks import read_tasks
 from roslens.collectors.results.tool_result import as_its_tool_writes_it
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 LIVE = pl.Schema(
     {

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.collectors.results.tool_result import read_text
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 BENCHMARK_NAME = "benchmark_out.txt"
 PROFILING_NAME = "profiling_out.txt"

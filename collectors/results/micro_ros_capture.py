@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.collectors.results.tool_result import read_text
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 CAPTURE = pl.Schema(
     {

@@ -16,7 +16,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 SECTIONS = pl.Schema({"section": pl.String, "bytes": pl.Int64, "writable": pl.Boolean})
 SYMBOLS = pl.Schema(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 EXCHANGES = pl.Schema(
     dict.fromkeys(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from roslens.collectors.results.tool_result import read_text
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 _LINE = re.compile(
     r"@ (?P<where>[^@]*?) ?(?P<what>[-+<>!]) (?P<address>0x[0-9a-fA-F]+|\(nil\))"

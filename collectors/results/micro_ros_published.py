@@ -9,7 +9,7 @@ import polars as pl
 
 from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
 from roslens.collectors.results.tool_result import as_its_tool_writes_it
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 PUBLISHED = "published"
 """The source of every published row."""

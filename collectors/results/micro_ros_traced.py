@@ -19,7 +19,7 @@ from roslens.collectors.results.tool_result import (
     samples_frame,
     summary_frame,
 )
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 TOOL = "micro-ROS benchmarking"
 _JSON = (

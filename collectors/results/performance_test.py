@@ -22,7 +22,7 @@ from roslens.collectors.results.tool_result import (
     series_frame,
     summary_frame,
 )
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 TOOL = "performance_test"
 START = "---EXPERIMENT-START---"

@@ -15,7 +15,7 @@ from typing import Any
 from roslens.collectors.foreign import open_database
 from roslens.collectors.results.performance_test import of_rows
 from roslens.collectors.results.tool_result import ToolResult
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 MAGIC = "SQLite format 3\0"
 _EXPERIMENT, _SECOND = "ExperimentConfiguration", "AnalysisResult"

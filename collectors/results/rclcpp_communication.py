@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 _NAME = re.compile(
     r"test_(?P<communication>intra|inter)_(?P<pointer>shared|unique)_(?P<period_ms>\d+)ms"

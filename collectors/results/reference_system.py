@@ -12,7 +12,7 @@ from roslens.collectors.results.tool_result import (
     series_frame,
     summary_frame,
 )
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 TOOL = "reference_system"
 FILES = ("memory_log.txt", "std_output.log")

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from roslens.collectors.results.tool_result import ToolResult, read_text, summary_frame
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 TOOL = "robotperf"
 _NOTE = re.compile(r"(mean|rms|max|min|lost)\s+([-+.\deE]+)\s*(ms|%)?")

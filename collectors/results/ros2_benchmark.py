@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from roslens.collectors.results.tool_result import ToolResult, read_text, summary_frame
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 TOOL = "ros2_benchmark"
 MARK = '"BasicPerformanceMetrics.'

@@ -16,7 +16,7 @@ import polars as pl
 import yaml
 
 from roslens.collectors.results.tool_result import ToolResult, number, read_text, summary_frame
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 TOOL = "rosbag2_performance_benchmarking"
 TEXTS = ("storage_id", "storage_config", "compression")

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from roslens.collectors.results.storage_runs import read_model
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 RECORDER_NAME = "recorder.json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.collectors.results.tool_result import read_text
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 RECOVERY_NAME = "recovery.csv"
 SCHEMA = pl.Schema(

@@ -10,8 +10,8 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from roslens.collectors.results.storage_study import Batches, read_batches
-from roslens.tracing.recording.errors import UsageError
-from roslens.tracing.recording.files import text_path
+from roslens.recording.errors import UsageError
+from roslens.recording.files import text_path
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 SUMMARY_SCHEMA = pl.Schema(
     {

@@ -19,7 +19,7 @@ from roslens.collectors.ros2.publications import only_publishers
 from roslens.collectors.ros2.services import halves
 from roslens.collectors.ros2.types import NAME, TEXT
 from roslens.collectors.schema.tables import LOSSES, TABLES
-from roslens.tracing.recording.files import text_path
+from roslens.recording.files import text_path
 
 _CONTEXT = ("time_ns", "host", "vpid", "vtid", "cpu_id", PID_NS)
 _STRETCH_NS = 2_000_000_000

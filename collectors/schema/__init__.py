@@ -1,7 +1,7 @@
 """The one definition of every table: name, type, unit and meaning of each column."""
 
 from roslens.collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
-from roslens.tracing.recording.schema import (
+from roslens.recording.schema import (
     ALLOCATION_SITES,
     RESOURCES,
     SAMPLED,

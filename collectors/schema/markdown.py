@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roslens.collectors import _native
 from roslens.collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
-from roslens.tracing.recording.schema import SAMPLED, Column, Table
+from roslens.recording.schema import SAMPLED, Column, Table
 
 _INTRODUCTION = """\
 # Tables

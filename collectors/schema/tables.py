@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roslens.tracing.recording.schema import Column, Table
+from roslens.recording.schema import Column, Table
 
 _HOST = Column("host", "string", "label of the host: h0, h1, ...", nullable=False)
 _VPID = Column("vpid", "int32", "process id as the process itself sees it")

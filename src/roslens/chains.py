@@ -11,9 +11,9 @@ from roslens.analysis.chains.tables import chains_table, requirements_table, sto
 from roslens.analysis.flow.taking_turns import as_yaml
 from roslens.compare import write_text
 from roslens.printed import terminal_table
+from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK
+from roslens.recording.terminal import Console, say
 from roslens.recordings import open_recordings, resolve
-from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK
-from roslens.tracing.recording.terminal import Console, say
 
 
 def run_chains(

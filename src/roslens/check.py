@@ -12,8 +12,8 @@ from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, rea
 from roslens.analysis.verdicts.comparison import Side
 from roslens.compare import load_side, reference, write_text
 from roslens.printed import labels_of, numbered, print_verdicts
+from roslens.recording.terminal import Console
 from roslens.recordings import Recordings
-from roslens.tracing.recording.terminal import Console
 
 _VERDICTS = ("within", "exceeded", "not_enough_evidence")
 

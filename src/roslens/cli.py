@@ -16,7 +16,7 @@ from typing import IO, Annotated, Literal, NoReturn, TypeVar
 import rich.console
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from roslens.tracing.recording import (
+from roslens.recording import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_UNEXPECTED,
@@ -26,9 +26,9 @@ from roslens.tracing.recording import (
     RunFailedError,
     UsageError,
 )
-from roslens.tracing.recording.files import write_atomically
-from roslens.tracing.recording.terminal import Console, say
-from roslens.tracing.recording.text import shown
+from roslens.recording.files import write_atomically
+from roslens.recording.terminal import Console, say
+from roslens.recording.text import shown
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _Verb = TypeVar("_Verb", bound=Callable[..., int | None])

@@ -24,9 +24,9 @@ from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
 from roslens.collectors.resolving import find_runs, found_in_words
 from roslens.fleet.cluster import Workers, attempt, each
+from roslens.recording import Recording, RoslensError, UsageError
+from roslens.recording.terminal import Console
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import Recording, RoslensError, UsageError
-from roslens.tracing.recording.terminal import Console
 
 if TYPE_CHECKING:
     from roslens.collectors.excerpt import Excerpt

@@ -24,12 +24,12 @@ from roslens.analysis.verdicts.comparison import (
     label_of,
 )
 from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, shown_change
+from roslens.recording import UsageError
+from roslens.recording.files import replaced_whole, write_atomically
+from roslens.recording.manifest import Level
+from roslens.recording.terminal import Console
 from roslens.recordings import Recordings, open_recordings, resolve
 from roslens.tracing.opening import SUFFIXES
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import replaced_whole, write_atomically
-from roslens.tracing.recording.manifest import Level
-from roslens.tracing.recording.terminal import Console
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from roslens.tracing.recording import Recording
-from roslens.tracing.recording.layout import MANIFEST_NAME, find_traces
+from roslens.recording import Recording
+from roslens.recording.layout import MANIFEST_NAME, find_traces
 
 
 def without_copies(

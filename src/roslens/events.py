@@ -27,11 +27,11 @@ from roslens.collectors import babeltrace
 from roslens.collectors.decoding import open_recording
 from roslens.collectors.reader import Trace
 from roslens.collectors.times import parse_time
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import replaced_whole, sync, write_atomically
+from roslens.recording.terminal import Console
+from roslens.recording.text import UNSEEN, shown
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import replaced_whole, sync, write_atomically
-from roslens.tracing.recording.terminal import Console
-from roslens.tracing.recording.text import UNSEEN, shown
 
 Format: TypeAlias = Literal["text", "json", "csv", "parquet"]
 Engine: TypeAlias = Literal["native", "babeltrace2"]

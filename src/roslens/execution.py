@@ -19,9 +19,9 @@ from papermill.engines import (  # type: ignore[import-untyped]
 )
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import text_path
-from roslens.tracing.recording.scratch import scratch_folder
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import text_path
+from roslens.recording.scratch import scratch_folder
 from roslens.widgets import STATIC
 
 CellDone = Callable[[int, int], None]

@@ -16,9 +16,9 @@ from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
 from roslens.collectors.schema import SAMPLED, TABLES
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import write_atomically
 
 Format: TypeAlias = Literal["perfetto", "otlp", "mcap", "dot", "mermaid", "csv", "hgrm", "hlog"]
 FORMATS: Mapping[Format, str] = {

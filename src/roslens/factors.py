@@ -15,9 +15,9 @@ from pathlib import Path
 
 from roslens.analysis.runs import GivenFactors
 from roslens.collectors.resolving import find_runs
-from roslens.tracing.recording import Recording, UsageError
-from roslens.tracing.recording.layout import find_traces
-from roslens.tracing.recording.manifest import Level
+from roslens.recording import Recording, UsageError
+from roslens.recording.layout import find_traces
+from roslens.recording.manifest import Level
 
 _REPETITION = "repetition"
 

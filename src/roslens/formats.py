@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from roslens.collectors.results.formats import FORMATS
+from roslens.recording.files import write_atomically
 from roslens.tracing.opening import SUFFIXES
-from roslens.tracing.recording.files import write_atomically
 
 BEGIN, END = "<!-- formats: written from the readers -->", "<!-- end of formats -->"
 

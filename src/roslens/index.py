@@ -10,9 +10,9 @@ from urllib.parse import quote
 from roslens.analysis.metrics import METRICS_NAME
 from roslens.analysis.reports.numbers import significant
 from roslens.html_page import html_document
+from roslens.recording import UsageError
+from roslens.recording.files import write_atomically
 from roslens.summary_text import Summary
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import write_atomically
 
 INDEX_NAME = "index.html"
 

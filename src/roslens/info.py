@@ -19,11 +19,11 @@ from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo
 from roslens.collectors.resolving import find_runs, found_in_words
 from roslens.collectors.schema import TABLES
+from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
+from roslens.recording.files import text_path
+from roslens.recording.terminal import Console
+from roslens.recording.text import shown
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import NotEnoughEvidenceError, Recording, UsageError
-from roslens.tracing.recording.files import text_path
-from roslens.tracing.recording.terminal import Console
-from roslens.tracing.recording.text import shown
 
 _NS = 1e9
 _PROCESS = ("host", "vpid", "procname")

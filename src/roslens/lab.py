@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from roslens.recording import UsageError
 from roslens.report_folder import default_output, find_notebook, make_folder
-from roslens.tracing.recording import UsageError
 from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.server import ARGUMENTS
 

@@ -26,13 +26,13 @@ from roslens.collectors.resolving import find_runs
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED
 from roslens.collectors.table_file import write_table
+from roslens.recording import Recording, RunFailedError, UsageError
+from roslens.recording.layout import MANIFEST_NAME, find_traces
+from roslens.recording.manifest import Manifest, Member, write_manifest
+from roslens.recording.merged import merged_manifest
+from roslens.recording.scratch import scratch_folder
+from roslens.recording.terminal import Console, say
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import Recording, RunFailedError, UsageError
-from roslens.tracing.recording.layout import MANIFEST_NAME, find_traces
-from roslens.tracing.recording.manifest import Manifest, Member, write_manifest
-from roslens.tracing.recording.merged import merged_manifest
-from roslens.tracing.recording.scratch import scratch_folder
-from roslens.tracing.recording.terminal import Console, say
 
 
 def merge(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from roslens.recording.terminal import Console, say
 from roslens.sizes import parse_size
 from roslens.tracing.archive import pack
 from roslens.tracing.campaign import RECORDINGS
 from roslens.tracing.opening import SUFFIX
-from roslens.tracing.recording.terminal import Console, say
 from roslens.tracing.unpacking import unpack
 
 

@@ -11,6 +11,15 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
+from roslens.recording import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    RoslensError,
+    RunFailedError,
+    UsageError,
+)
+from roslens.recording.manifest import Loss, Manifest, Sampler
+from roslens.recording.terminal import Console, say
 from roslens.tracing.attach import record_attached
 from roslens.tracing.campaign import (
     RECORDINGS,
@@ -26,15 +35,6 @@ from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.native_tracer.session import native_variables
 from roslens.tracing.plan import choose_seed, chosen_levels, plan_runs
 from roslens.tracing.progress import duration, show_progress
-from roslens.tracing.recording import (
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    RoslensError,
-    RunFailedError,
-    UsageError,
-)
-from roslens.tracing.recording.manifest import Loss, Manifest, Sampler
-from roslens.tracing.recording.terminal import Console, say
 from roslens.tracing.remote.arguments import record_arguments
 from roslens.tracing.remote.campaign import (
     HERE,

@@ -39,10 +39,10 @@ from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.copies import without_copies
 from roslens.factors import Factors
+from roslens.recording import Recording, UsageError
+from roslens.recording.files import shipped, text_path
+from roslens.recording.manifest import Level
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import Recording, UsageError
-from roslens.tracing.recording.files import shipped, text_path
-from roslens.tracing.recording.manifest import Level
 from roslens.tracing.ros.cache import cache_folder
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import shipped
+from roslens.recording import UsageError
+from roslens.recording.files import shipped
 
 
 def find_notebook(notebook: str) -> Path:

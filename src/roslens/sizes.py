@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 def parse_size(option: str, text: str | None) -> int | None:

@@ -21,9 +21,9 @@ from roslens.analysis.tool.report import ToolReport
 from roslens.collectors.results.micro_ros import read_all
 from roslens.collectors.results.micro_ros_published import read_published
 from roslens.collectors.results.storage_study import read_digests
+from roslens.recording import UsageError
 from roslens.recordings import Recordings, open_recordings, resolve
 from roslens.tool_files import open_tool_files
-from roslens.tracing.recording import UsageError
 
 __all__ = ["calibration", "micro_ros", "storage", "tool"]
 

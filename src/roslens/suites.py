@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.markup import escape
 
+from roslens.recording.terminal import Console
 from roslens.tracing.campaign import planned_seconds
 from roslens.tracing.progress import duration
-from roslens.tracing.recording.terminal import Console
 from roslens.tracing.suite import Suite, list_suites, load_suite, suite_path
 
 

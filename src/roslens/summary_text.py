@@ -14,8 +14,8 @@ from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.base import Section
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.recording.text import shown
 from roslens.summary import summary_table
-from roslens.tracing.recording.text import shown
 
 SUMMARY_NAME = "summary.md"
 _MOST_ROWS = 16

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from roslens.collectors.schema import RESOURCES, TABLES
-from roslens.tracing.recording import Manifest, write_manifest
-from roslens.tracing.recording.manifest import Host, Level, Loss, TracingSettings
+from roslens.recording import Manifest, write_manifest
+from roslens.recording.manifest import Host, Level, Loss, TracingSettings
 
 START = 1_700_000_000_000_000_000
 SUBSCRIBER = 42

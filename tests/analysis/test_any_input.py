@@ -34,7 +34,7 @@ from roslens.analysis.statistics.ratio import (
     ratio_of_means,
     runs_for_ratio,
 )
-from roslens.tracing.recording.errors import RoslensError
+from roslens.recording.errors import RoslensError
 
 METRIC = Metric("x", "from a to b", "ns")
 Values = list[float]

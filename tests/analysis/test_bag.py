@@ -22,7 +22,7 @@ from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
 from roslens.collectors.bag import BAG_MESSAGES, begins_with_header, read_bag
 from roslens.collectors.foreign import read_foreign
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process"
 IMU = "# Measured.\nuint8 A=1\nstd_msgs/Header header\nfloat64 x\n===\nMSG: std_msgs/Header\n"

@@ -17,7 +17,7 @@ from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.budgets import check, check_budgets, parse_budget, read_budgets
 from roslens.analysis.verdicts.comparison import Side
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 P99 = Metric("latency_p99", "from a to b", "ns")
 LOSS = Metric("loss", "lost / sent", "1", scale="fraction")

@@ -18,7 +18,7 @@ from roslens.analysis.calibration.series import autoregressive, generator, skewe
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import student_t
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 

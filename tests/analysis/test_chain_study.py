@@ -21,7 +21,7 @@ from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.taking_turns import as_yaml, links_found
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
 

@@ -17,7 +17,7 @@ from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.flow_graph import find_chains, flow_graph
 from roslens.analysis.flow.links import Link
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
 

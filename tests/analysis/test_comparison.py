@@ -38,8 +38,8 @@ from roslens.analysis.verdicts.comparison import (
 )
 from roslens.compare import comparison_table, load_side, parse_threshold, summary
 from roslens.printed import as_markdown, terminal_table
+from roslens.recording import UsageError
 from roslens.recordings import open_recordings
-from roslens.tracing.recording import UsageError
 
 CPU = Metric("cpu", "CPU time / time", "core")
 LOSS = Metric("loss", "lost / sent", "1")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from roslens.analysis.design import check_designs
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.runs import Run, why_left_out
+from roslens.recording import UsageError
+from roslens.recording.manifest import Design
 from roslens.tracing.plan import plan_runs
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.manifest import Design
 from roslens.tracing.suite import parse_suite
 
 SUITE = parse_suite(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.collectors.schema import TABLES
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 NODES = [f"/n{k}" for k in range(5)]
 TOPICS = [f"/t{k}" for k in range(5)]

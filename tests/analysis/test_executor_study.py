@@ -33,7 +33,7 @@ from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult, summary_frame
 from roslens.collectors.schema import TABLES
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 def table(name: str, rows: list[dict[str, object]]) -> pl.LazyFrame:

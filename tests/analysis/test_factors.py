@@ -9,7 +9,7 @@ from synthetic import write_run
 
 import roslens as rl
 from roslens.factors import Factors
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 def bare(path: Path, value: int) -> Path:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roslens.analysis.statistics.hdr import log, percentile_table
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 
 def rows(table: str) -> list[list[float]]:

@@ -20,7 +20,7 @@ from roslens.analysis.judged import Stated, judged, side, turned
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.analysis.verdicts.statement import Statement, Verdict
-from roslens.tracing.recording.manifest import Level
+from roslens.recording.manifest import Level
 
 T = 0.05
 INTERVAL = re.compile(r"is ([\d.]+) \[([\d.]+), ([\d.]+)\] times")

@@ -29,7 +29,7 @@ from roslens.analysis.reports.base import Section
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.widgets.start import StartPage
 
 SECTIONS = (

@@ -17,8 +17,8 @@ from roslens.analysis.leaks.report import LeaksReport
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.runs import Run
 from roslens.collectors.schema import RESOURCES
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.manifest import TracingSettings
+from roslens.recording import UsageError
+from roslens.recording.manifest import TracingSettings
 
 PERIOD_NS = 100_000_000
 MESSAGES = 600

@@ -11,7 +11,7 @@ import pytest
 from roslens.analysis.leaks.by_cell import MEMORY, leaks_of, memory_series, slopes_named
 from roslens.analysis.runs import Run
 from roslens.collectors.work_log import WorkLog, read_work_log
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 SECOND = 1_000_000_000
 

@@ -13,7 +13,7 @@ from mcap.reader import make_reader
 import roslens as rl
 from roslens.analysis.interop.opentelemetry import CONSUMER, PRODUCER
 from roslens.export import FORMATS, export
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 RUN = SAMPLES / "two_process" / "000_r0_fastrtps"

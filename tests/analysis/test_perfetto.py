@@ -14,7 +14,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
-from roslens.tracing.recording import Recording, RunFailedError
+from roslens.recording import Recording, RunFailedError
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "ros2"))

@@ -13,7 +13,7 @@ import pytest
 from roslens.analysis.storage.published import cells
 from roslens.analysis.storage.statements import on_par_or_better
 from roslens.collectors.results.storage_study import read_digests
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "storage"
 

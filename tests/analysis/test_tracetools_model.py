@@ -14,7 +14,7 @@ import pytest
 
 import roslens as rl
 from roslens.analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "ros2"))

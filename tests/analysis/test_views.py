@@ -11,8 +11,8 @@ import pytest
 import roslens as rl
 from roslens.collectors import views
 from roslens.collectors.schema import SAMPLED, TABLES
+from roslens.recording import UsageError
 from roslens.recordings import Recordings
-from roslens.tracing.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
 

@@ -17,7 +17,7 @@ from command_line import Roslens
 from roslens.collectors.reader import open_trace
 from roslens.collectors.times import parse_time
 from roslens.events import write_events
-from roslens.tracing.recording import UsageError, find_recordings
+from roslens.recording import UsageError, find_recordings
 
 pytestmark = pytest.mark.recording
 

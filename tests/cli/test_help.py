@@ -16,7 +16,7 @@ from command_line import Roslens
 from cyclopts import App
 
 from roslens.cli import app
-from roslens.tracing.recording.files import shipped
+from roslens.recording.files import shipped
 
 VERBS = [name for name in app if not name.startswith("-")]
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"

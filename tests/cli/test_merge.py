@@ -11,9 +11,9 @@ import pytest
 
 from roslens.collectors.clock_logs import SYSTEM_CLOCK_NS, read_logs
 from roslens.collectors.clocks import read_clocks
+from roslens.recording import Recording, UsageError
+from roslens.recording.manifest import Host, Loss, Manifest, TracingSettings, write_manifest
 from roslens.recordings import open as open_recordings
-from roslens.tracing.recording import Recording, UsageError
-from roslens.tracing.recording.manifest import Host, Loss, Manifest, TracingSettings, write_manifest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ctf"))
 import ctf_writer as w

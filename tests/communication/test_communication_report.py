@@ -28,8 +28,8 @@ from roslens.analysis.communication.tables import published_table
 from roslens.analysis.metrics import read_metrics
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
+from roslens.recording import Recording, UsageError
 from roslens.report import run_report
-from roslens.tracing.recording import Recording, UsageError
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = [ROOT / "data" / "samples" / name for name in ("communication", "communication_shared")]

@@ -13,7 +13,7 @@ import pytest
 from roslens.analysis.communication.published import published_cell, read_published
 from roslens.analysis.communication.study_results import study_messages, study_table
 from roslens.collectors.results.rclcpp_communication import read_study
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 ROOT = Path(__file__).parents[2]
 NAME = "test_{}_10ms_n1_s1_m{}_l10000000"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 DATA = Path(__file__).resolve().parents[2] / "collectors" / "ctf" / "tests" / "data"
 SEPARATOR = "\x1e"

@@ -12,7 +12,7 @@ import ctf_writer as w
 import pytest
 
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.recording import RunFailedError, UsageError
 
 EVENT = w.Event(
     "p:e",
@@ -265,7 +265,7 @@ def test_metadata_that_would_need_all_memory(tmp_path, name):
         "from pathlib import Path\n"
         "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
         "from roslens.collectors.reader import open_trace\n"
-        "from roslens.tracing.recording import UsageError\n"
+        "from roslens.recording import UsageError\n"
         "try:\n"
         "    print(open_trace(Path(sys.argv[1])).info().events)\n"
         "except UsageError as error:\n"

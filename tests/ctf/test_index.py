@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from roslens.collectors.reader import TraceInfo, open_trace
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 EVENT = w.Event("p:e", 0, w.Struct((("n", w.Int(32)),)))
 PACKETS = 5

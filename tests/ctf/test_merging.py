@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 def write(root: Path, payload: w.Struct, rows: list[tuple[int, dict]], **options: object) -> None:

@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 
 from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 # babeltrace2 2.0.4 aborts on lengths and tags in an event's own context, and converts clocks of
 # other frequencies than 1 GHz with doubles; where it is the oracle, these are left out.

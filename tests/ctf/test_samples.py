@@ -9,7 +9,7 @@ from polars.testing import assert_frame_equal
 
 from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import find_recordings
+from roslens.recording import find_recordings
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RECORDINGS = find_recordings(SAMPLES)

@@ -12,7 +12,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 A = w.Event("p:a", 0, w.Struct((("n", w.Int(32)), ("text", w.Text()))))
 B = w.Event("p:b", 1, w.Struct((("n", w.Int(64)), ("gid", w.Array(w.Int(8), 4)))))

@@ -9,7 +9,7 @@ import pytest
 
 from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 U = "integer {{ size = {}; align = 8; }}".format
 CLOCK = "clock {{ name = {}; freq = 1000; offset_s = 100; }};".format

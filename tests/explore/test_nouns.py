@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from tests.analysis.synthetic import write_run
 
 import roslens as rl
+from roslens.recording import UsageError
 from roslens.recordings import Recordings
-from roslens.tracing.recording import UsageError
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000

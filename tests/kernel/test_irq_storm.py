@@ -17,14 +17,14 @@ from roslens.analysis.measures.message_parts import message_moments, message_par
 from roslens.analysis.overview.in_range import worst_messages
 from roslens.collectors.collection import collect, tables
 from roslens.collectors.reader import open_trace
+from roslens.recording import find_recordings, read_manifest
+from roslens.recording.layout import MANIFEST_NAME
 from roslens.tracing.command import record_command
 from roslens.tracing.ftrace.raw import Clock
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import KERNEL_EVENTS
-from roslens.tracing.recording import find_recordings, read_manifest
-from roslens.tracing.recording.layout import MANIFEST_NAME
 from roslens.tracing.unpacking import unpack
 from roslens.widgets.start import _BACK_NS, StartPage
 

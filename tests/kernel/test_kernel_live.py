@@ -21,6 +21,7 @@ from roslens.analysis.measures.cpu_waits import preempted_by
 from roslens.analysis.measures.message_parts import message_moments, message_parts
 from roslens.collectors.collection import collect, tables
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError, find_recordings
 from roslens.tracing.attach import record_attached
 from roslens.tracing.command import record_command
 from roslens.tracing.ftrace.recorder import Drain, convert, describe, ftrace_recording, own_instance
@@ -35,7 +36,6 @@ from roslens.tracing.ftrace.tracefs import (
 )  # fmt: skip
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import KERNEL_EVENTS
-from roslens.tracing.recording import UsageError, find_recordings
 from roslens.tracing.ros import embedded_ros
 
 HERE = Path(__file__).parent

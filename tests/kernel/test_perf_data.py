@@ -15,7 +15,7 @@ import pytest
 from tests.kernel.ring_buffer import HEADER_PAGE, IRQ, SWITCH, irq, switch
 
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.unpacking import unpack
 
 IDENTIFIER, IP, TID, TIME, CPU, PERIOD, RAW = (1 << bit for bit in (16, 0, 1, 2, 7, 8, 10))

@@ -15,12 +15,12 @@ import pytest
 
 from roslens.analysis.measures.cpu_waits import find_turns
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError
 from roslens.tracing.command import record_command
 from roslens.tracing.kernel import choose_kernel
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.perf.buffers import PerfBuffers, why_no_perf
 from roslens.tracing.perf.switches import convert, perf_recording
-from roslens.tracing.recording import UsageError
 
 REASON = why_no_perf()
 pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]

@@ -16,9 +16,9 @@ from tests.kernel.perfetto_file import MONO_RAW, SLEPT, bundle, compact, snapsho
 from tests.kernel.ring_buffer import page, write_raw
 
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError
 from roslens.tracing.ftrace.recorder import convert
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import UsageError
 from roslens.tracing.unpacking import unpack
 
 COUNTED = 100

@@ -26,11 +26,11 @@ from tests.kernel.ring_buffer import (
 )  # fmt: skip
 
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError
 from roslens.tracing.ftrace.ctf import Converted
 from roslens.tracing.ftrace.formats import parse_format, parse_header_page
 from roslens.tracing.ftrace.pages import find_events
 from roslens.tracing.ftrace.recorder import convert
-from roslens.tracing.recording import UsageError
 from roslens.tracing.unpacking import unpack
 
 HEADER = parse_header_page(HEADER_PAGE, "header_page")

@@ -20,8 +20,8 @@ from roslens.analysis.micro_ros.slopes import Slope, slopes_of, with_totals
 from roslens.analysis.micro_ros.statements import memory_statements
 from roslens.collectors.results.micro_ros_frames import MEMORY
 from roslens.collectors.results.micro_ros_published import PublishedFigures, read_published
+from roslens.recording import UsageError
 from roslens.report import run_report
-from roslens.tracing.recording import UsageError
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "micro_ros"
 

@@ -17,7 +17,7 @@ from roslens.collectors.results.micro_ros_elf import differences, read_elf, stat
 from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges
 from roslens.collectors.results.micro_ros_heap import read_heap
 from roslens.collectors.results.micro_ros_tasks import read_tasks
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 RATES = """\
 ek_ra6m5 Throughput/0: Serial

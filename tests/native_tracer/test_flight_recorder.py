@@ -11,10 +11,10 @@ import pytest
 from tests.native_tracer.test_native_tracer import compile_program, environment
 
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError, find_recordings, read_manifest
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.native_tracer.snapshot import record_snapshot, take_snapshot
-from roslens.tracing.recording import UsageError, find_recordings, read_manifest
 
 # One name, then numbered events at 20,000 per second for as many seconds as it is told, or, without
 # end, until it is killed.

@@ -17,11 +17,11 @@ from tests.record_suite import changed
 
 from roslens.collectors.collection import collect
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError, find_recordings, read_manifest
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.native_tracer.table import instrumentation_of
-from roslens.tracing.recording import UsageError, find_recordings, read_manifest
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.header import Instrumentation, read_instrumentation
 

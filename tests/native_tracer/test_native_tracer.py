@@ -24,10 +24,10 @@ import pytest
 from tests.native_tracer.every_event import program
 
 from roslens.collectors.reader import open_trace
+from roslens.recording import RunFailedError
 from roslens.tracing.native_tracer.library import native_library, prepare
 from roslens.tracing.native_tracer.table import distributions
 from roslens.tracing.native_tracer.trace_files import cut_to_content, read_written
-from roslens.tracing.recording import RunFailedError
 
 EVENT = "ros2:callback_start"
 EVENT_BYTES = 2 + 8 + 25 + 12

@@ -33,11 +33,11 @@ from roslens.collectors.ros2.live import Model
 from roslens.live.limits import Limits
 from roslens.live.source import following
 from roslens.live.watch import Watch
+from roslens.recording import UsageError, find_recordings, read_manifest
+from roslens.recording.scratch import scratch_folder
 from roslens.tracing.native_tracer.growing import Growing, find_growing
 from roslens.tracing.native_tracer.library import prepare
 from roslens.tracing.native_tracer.trace_files import HEAD
-from roslens.tracing.recording import UsageError, find_recordings, read_manifest
-from roslens.tracing.recording.scratch import scratch_folder
 
 MESSAGES, SLOW, LOST = 1500, 400, 800
 

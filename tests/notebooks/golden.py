@@ -19,8 +19,8 @@ from typing import Any
 from rich.console import Console
 
 from roslens.execution import known_parameters
+from roslens.recording import RoslensError
 from roslens.report import ReportResult, find_notebook, run_report
-from roslens.tracing.recording import RoslensError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import independent

@@ -16,9 +16,9 @@ import pytest
 from rich.console import Console
 
 from roslens.analysis.metrics import read_metrics
+from roslens.recording import RunFailedError, UsageError
 from roslens.report import ReportResult, find_notebook, parse_parameter, run_report
 from roslens.summary import summary_table
-from roslens.tracing.recording import RunFailedError, UsageError
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -13,8 +13,8 @@ import pytest
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.metrics import Metrics, write_metrics
 from roslens.index import write_index
+from roslens.recording import UsageError
 from roslens.summary_text import Summary
-from roslens.tracing.recording import UsageError
 
 HOSTILE = "<img src=x onerror=alert(1)>|`a`\n# b"
 

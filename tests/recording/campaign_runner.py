@@ -6,9 +6,9 @@ For tests that kill it. Ends as the command line does.
 import sys
 from pathlib import Path
 
+from roslens.recording import RoslensError
 from roslens.tracing.campaign import resume_campaign, run_campaign
 from roslens.tracing.plan import PLAN_NAME
-from roslens.tracing.recording import RoslensError
 from roslens.tracing.suite import load_suite
 
 

@@ -8,9 +8,9 @@ import json
 import sys
 from pathlib import Path
 
+from roslens.recording import RoslensError
 from roslens.tracing.command import exit_code, record_command
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.recording import RoslensError
 
 
 def main() -> int:

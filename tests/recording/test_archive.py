@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError, find_recordings
 from roslens.tracing.archive import HEAD, SUMS, pack
-from roslens.tracing.recording import UsageError, find_recordings
 from roslens.tracing.unpacking import unpack
 
 pytestmark = pytest.mark.recording

@@ -9,8 +9,8 @@ import pytest
 from mcap.writer import Writer
 
 from roslens.collectors.reader import open_trace
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.layout import find_recordings
+from roslens.recording import UsageError
+from roslens.recording.layout import find_recordings
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import io
 from pathlib import Path
 
 from roslens.record import _end
+from roslens.recording.manifest import Host, Loss, Manifest, TracingSettings
+from roslens.recording.terminal import Console
 from roslens.tracing.campaign import CampaignResult
-from roslens.tracing.recording.manifest import Host, Loss, Manifest, TracingSettings
-from roslens.tracing.recording.terminal import Console
 
 
 def run(name: str, *notes: str) -> Manifest:

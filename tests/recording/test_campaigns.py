@@ -11,10 +11,10 @@ import pytest
 import yaml
 from live_recorder import events_of
 
+from roslens.recording import UsageError, find_recordings, read_manifest
 from roslens.tracing.campaign import planned_seconds, run_campaign
 from roslens.tracing.plan import read_plan
 from roslens.tracing.progress import show_progress, trouble_of
-from roslens.tracing.recording import UsageError, find_recordings, read_manifest
 from roslens.tracing.suite import load_suite, parse_suite
 
 pytestmark = pytest.mark.live

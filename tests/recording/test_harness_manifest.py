@@ -11,7 +11,7 @@ import pytest
 
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import RESOURCES
-from roslens.tracing.recording import Recording, UsageError
+from roslens.recording import Recording, UsageError
 
 MANIFEST: dict[str, Any] = {
     "experiment": "leak",

@@ -5,6 +5,7 @@ import resource
 
 import pytest
 
+from roslens.recording.manifest import Host
 from roslens.tracing.host import (
     HostLimits,
     HostWatch,
@@ -12,7 +13,6 @@ from roslens.tracing.host import (
     other_cpu_fraction,
     steal_fraction,
 )
-from roslens.tracing.recording.manifest import Host
 
 CALM = {
     "cpu_count": 2,

@@ -16,12 +16,12 @@ from compiling import compiled
 from live_recorder import events_of
 
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError
+from roslens.recording.manifest import Timing
 from roslens.tracing.command import record_command
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions, session_daemon
 from roslens.tracing.lttng.session import check_disk
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.manifest import Timing
 from roslens.tracing.run import RunSpec, record_run
 
 pytestmark = pytest.mark.live

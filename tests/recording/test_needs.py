@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from roslens.recording import UsageError
 from roslens.tracing.needs import lacking
 from roslens.tracing.plan import chosen_levels
 from roslens.tracing.prepared import optional_variables
-from roslens.tracing.recording import UsageError
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros_choice import choose_ros
 from roslens.tracing.suite import Suite, load_suite, parse_suite

@@ -12,9 +12,9 @@ import yaml
 from compiling import compiled
 from test_sampler import Program
 
+from roslens.recording import read_manifest
+from roslens.recording.schema import SYSTEM, THREADS
 from roslens.tracing.campaign import run_campaign
-from roslens.tracing.recording import read_manifest
-from roslens.tracing.recording.schema import SYSTEM, THREADS
 from roslens.tracing.sampling import HeapProbe, ProcessReader, ThreadSampler
 from roslens.tracing.sampling.system import disk_counters, network_counters, system_sample
 from roslens.tracing.suite import parse_suite

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.workloads.rclcpp_workloads.prepare import VARIABLE, prepare
 from roslens.tracing.workloads.rclcpp_workloads.run import merge
 

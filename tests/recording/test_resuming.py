@@ -13,9 +13,9 @@ import pytest
 import yaml
 from live_recorder import HERE, Recorder, events_of
 
+from roslens.recording import UsageError, read_manifest
 from roslens.tracing.campaign import resume_campaign, run_campaign
 from roslens.tracing.plan import plan_runs
-from roslens.tracing.recording import UsageError, read_manifest
 from roslens.tracing.state import campaign_state, find_campaign, find_campaigns, last_unfinished
 from roslens.tracing.suite import load_suite, with_changes
 

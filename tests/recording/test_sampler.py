@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
+from roslens.recording.schema import RESOURCES
 from roslens.tracing.processes import has_mark, marked, process_ids
-from roslens.tracing.recording.schema import RESOURCES
 from roslens.tracing.sampling import ProcessReader, Sampler, cpu_time_ns
 from roslens.tracing.sampling.proc import stat
 

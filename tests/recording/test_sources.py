@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from roslens.recording import RunFailedError, UsageError
 from roslens.tracing import sources
-from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.sources import Source, obtain, pinned, tree_digest
 
 FILES = {"a/one.cpp": b"int one;\n", "a/two.hpp": b"#pragma once\n", "run": b"#!/bin/sh\n"}

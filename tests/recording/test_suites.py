@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roslens.recording import UsageError
 from roslens.tracing.plan import Plan, chosen_levels, plan_runs, read_plan, write_plan
-from roslens.tracing.recording import UsageError
 from roslens.tracing.suite import (
     Suite,
     list_suites,

@@ -14,9 +14,9 @@ from roslens.collect import Options, collect_all
 from roslens.collectors.excerpt import Excerpt
 from roslens.fleet.cluster import Workers
 from roslens.info import find_info
+from roslens.recording import UsageError, find_recordings
+from roslens.recording.terminal import Console
 from roslens.tracing.archive import pack
-from roslens.tracing.recording import UsageError, find_recordings
-from roslens.tracing.recording.terminal import Console
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUN = SAMPLES / "two_process" / "000_r0_fastrtps"

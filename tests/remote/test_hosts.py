@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lifeline import Begun, Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import KERNEL_EVENTS
-from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.remote.arguments import record_arguments
 from roslens.tracing.remote.fetching import fetch
 from roslens.tracing.remote.ssh import Host, ssh_command

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roslens.collectors.results.rosbag2_benchmark import read_rosbag2_benchmark
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 HEADER = (
     "storage_id instances frequency message_size total_messages_sent cache_size max_bagfile_size "

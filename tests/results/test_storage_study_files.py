@@ -9,7 +9,7 @@ import pytest
 
 from roslens.analysis.storage.throughput import mean_of_ratios, overall
 from roslens.collectors.results.storage_study import DIGEST_SCHEMA, read_batches, read_digests
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "storage"
 HEADER = "run,messages,batch_size,plugin_config,avg_byte_throughput,close_time\r\n"

@@ -22,9 +22,9 @@ from roslens.analysis.tool.estimates import NO_SAMPLES
 from roslens.analysis.tool.parameters import ToolParameters
 from roslens.analysis.tool.report import ToolReport
 from roslens.collectors.results.formats import FORMATS, find_results
+from roslens.recording.errors import UsageError
 from roslens.report import run_report
 from roslens.tool_files import open_tool_files
-from roslens.tracing.recording.errors import UsageError
 
 
 def log(path: Path, mean_ms: float, *, lost: int = 0, cpu: float = 50) -> Path:

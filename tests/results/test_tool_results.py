@@ -15,7 +15,7 @@ from roslens.collectors.results.performance_test import read_performance_test
 from roslens.collectors.results.reference_system import read_reference_system
 from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.tool_result import ToolResult
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 
 def value(result: ToolResult, metric: str, **which: str) -> tuple[float | None, str]:

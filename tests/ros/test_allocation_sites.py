@@ -12,9 +12,9 @@ import pytest
 
 import roslens as rl
 from roslens.analysis.leaks.sites import short_name
+from roslens.recording import UsageError
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.recording import UsageError
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.sampling.allocations import Heaptrack, Interpreted

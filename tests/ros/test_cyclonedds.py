@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from roslens.recording import RunFailedError
 from roslens.tracing import ros_choice
 from roslens.tracing.needs import lacking
 from roslens.tracing.plan import chosen_levels
-from roslens.tracing.recording import RunFailedError
 from roslens.tracing.ros import RosEnvironment, cyclonedds
 from roslens.tracing.ros.compiling import find_cpp_compiler
 from roslens.tracing.ros.cyclonedds import NAME, Cyclone, cyclonedds_for, found_cyclone

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from tests.ros.conftest import Recorder
 
-from roslens.tracing.recording.manifest import Endpoint
+from roslens.recording.manifest import Endpoint
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.header import read_instrumentation
 

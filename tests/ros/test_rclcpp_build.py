@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from roslens.recording import RoslensError, RunFailedError
 from roslens.tracing import ros_choice, sources
-from roslens.tracing.recording import RoslensError, RunFailedError
 from roslens.tracing.ros import RosEnvironment, compiling, packages, rclcpp
 from roslens.tracing.ros.compiling import Step, find_cpp_compiler, need_space, run_steps
 from roslens.tracing.ros.rclcpp import rclcpp_for

@@ -18,7 +18,7 @@ import pytest
 from tests.record_suite import record_changed
 
 import roslens as rl
-from roslens.tracing.recording import RunFailedError
+from roslens.recording import RunFailedError
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.cyclonedds import found_cyclone
 from roslens.tracing.ros.rclcpp import rclcpp_for

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from roslens.tracing.recording import RunFailedError
+from roslens.recording import RunFailedError
 from roslens.tracing.ros import CompileError, RosEnvironment, build_tracetools, embedded_ros
 from roslens.tracing.ros import environment as environment_module
 from roslens.tracing.ros.tracetools import build_stub

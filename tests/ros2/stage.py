@@ -24,8 +24,8 @@ from ros2_trace import TYPES, Trace, at
 from roslens.collectors.collection import collect, tables
 from roslens.collectors.reader import open_trace
 from roslens.collectors.schema import TABLES
+from roslens.recording import Recording
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
-from roslens.tracing.recording import Recording
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.header import Instrumentation, read_instrumentation
 

@@ -16,7 +16,7 @@ import pytest
 from roslens.collectors.caret import PROVIDER, REPEATED, with_caret
 from roslens.collectors.decoding import Raw, read_raw
 from roslens.collectors.ros2 import build_tables
-from roslens.tracing.recording import Recording
+from roslens.recording import Recording
 
 RUN = Path(__file__).resolve().parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 CLOCK_NS = 1_700_000_000_000_000_000

@@ -15,7 +15,7 @@ from roslens.collectors.babeltrace import count_events
 from roslens.collectors.collection import NOTE, collect, tables
 from roslens.collectors.decoding import Engine
 from roslens.collectors.schema import TABLES
-from roslens.tracing.recording import Recording, UsageError
+from roslens.recording import Recording, UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 pytestmark = pytest.mark.recording

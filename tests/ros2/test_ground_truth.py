@@ -10,7 +10,7 @@ import pytest
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
-from roslens.tracing.recording import Recording
+from roslens.recording import Recording
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))

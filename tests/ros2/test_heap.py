@@ -12,8 +12,8 @@ import pytest
 from ros2_trace import Trace, at, findings, rows
 
 from roslens.collectors.collection import collect, tables
+from roslens.recording import Recording
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
-from roslens.tracing.recording import Recording
 from roslens.tracing.ros import embedded_ros
 
 PROGRAM = Path(__file__).parent / "programs" / "allocations.c"

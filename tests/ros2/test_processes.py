@@ -12,7 +12,7 @@ from ros2_trace import TYPES, Trace, at, findings, rows
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.processes import _MADE
-from roslens.tracing.recording import Recording
+from roslens.recording import Recording
 
 _TIMES = {"time_ns", "timestamp", "source_timestamp"}
 TOLD = ("delivered", "lost", "replaced", "overwritten", "replayed")

@@ -18,7 +18,7 @@ from ros2_trace import Trace, at, findings
 
 from roslens.collectors.collection import collect, tables
 from roslens.collectors.ros2 import build_tables
-from roslens.tracing.recording import Recording
+from roslens.recording import Recording
 
 WRITER = Path(__file__).parent / "programs" / "write_ctf.py"
 SWITCH = {

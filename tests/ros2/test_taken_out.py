@@ -16,7 +16,7 @@ from twin import differences
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
-from roslens.tracing.recording import Recording, find_recordings
+from roslens.recording import Recording, find_recordings
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -19,9 +19,9 @@ from roslens.collectors.ros2.live import Model
 from roslens.live.beside import watched_for
 from roslens.live.snapshots import Snapshots
 from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
+from roslens.recording import RunFailedError, UsageError, read_manifest
+from roslens.recording.manifest import Hit
 from roslens.tracing.native_tracer import snapshot
-from roslens.tracing.recording import RunFailedError, UsageError, read_manifest
-from roslens.tracing.recording.manifest import Hit
 
 MS = 1_000_000
 T0 = 1_700_000_000_000_000_000

@@ -20,7 +20,7 @@ import roslens as rl
 from roslens.fleet.catalog import Catalog, moment
 from roslens.fleet.cluster import Workers
 from roslens.fleet.trees import session_of
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUN = SAMPLES / "two_process" / "000_r0_fastrtps"

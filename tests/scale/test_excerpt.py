@@ -22,7 +22,7 @@ from roslens.collectors.limits import Limits
 from roslens.collectors.reader import open_trace
 from roslens.collectors.schema import TABLES
 from roslens.collectors.views import View, matching
-from roslens.tracing.recording import Recording, UsageError, find_recordings
+from roslens.recording import Recording, UsageError, find_recordings
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -20,7 +20,7 @@ from roslens.collectors import parts, store, work
 from roslens.collectors.collection import Collected, collect
 from roslens.collectors.reader import Trace, TraceInfo, open_trace
 from roslens.collectors.ros2.one_pass import Rows
-from roslens.tracing.recording import Recording, RunFailedError
+from roslens.recording import Recording, RunFailedError
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data/samples/two_process/000_r0_fastrtps"
 SMALL = """
@@ -117,7 +117,7 @@ def test_a_killed_one_goes_on(tmp_path: Path, whole: Collected) -> None:
     code = f"""{SMALL}
 import os, signal, sys
 from pathlib import Path
-from roslens.tracing.recording import Recording
+from roslens.recording import Recording
 steps = []
 def tell(step):
     steps.append(step)

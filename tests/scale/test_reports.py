@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from roslens.fleet.reports import groups
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "data" / "samples" / "demo"

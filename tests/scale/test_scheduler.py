@@ -19,7 +19,7 @@ from tests.free_port import free_port
 
 from roslens.fleet.cluster import Workers, each
 from roslens.fleet.scheduler import other_versions
-from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
+from roslens.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -16,7 +16,7 @@ import pytest
 from roslens.collectors import store
 from roslens.collectors.collection import NOTE, collect, tables
 from roslens.collectors.limits import Limits
-from roslens.tracing.recording import Recording, RunFailedError
+from roslens.recording import Recording, RunFailedError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"

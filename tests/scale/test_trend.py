@@ -27,7 +27,7 @@ from roslens.analysis.statistics.change_points import (
 )
 from roslens.analysis.verdicts.trend import Night, Series, find_trends
 from roslens.fleet.series import series_of
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from roslens.fleet.cluster import Workers, each
-from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
+from roslens.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -42,10 +42,10 @@ from roslens.collectors.results.storage_recovery import SCHEMA as RECOVERY
 from roslens.collectors.results.storage_recovery import read_recovery
 from roslens.collectors.results.storage_runs import read_storage_run
 from roslens.collectors.results.storage_study import read_digests
+from roslens.recording import RoslensError
+from roslens.recording.manifest import read_manifest
 from roslens.recordings import open_recordings
 from roslens.tracing.plan import Plan, plan_runs, read_plan, write_plan
-from roslens.tracing.recording import RoslensError
-from roslens.tracing.recording.manifest import read_manifest
 from roslens.tracing.suite import SHIPPED, load_suite
 
 DATA = Path(__file__).resolve().parents[2] / "data"

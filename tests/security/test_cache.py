@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.ros import tracetools
 from roslens.tracing.ros.cache import cache_folder, cached_file
 

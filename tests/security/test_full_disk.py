@@ -15,8 +15,8 @@ import pytest
 
 from roslens.collectors.collection import collect
 from roslens.index import write_index
-from roslens.tracing.recording import Recording, UsageError
-from roslens.tracing.recording.files import replaced_whole, write_atomically
+from roslens.recording import Recording, UsageError
+from roslens.recording.files import replaced_whole, write_atomically
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent

@@ -16,8 +16,8 @@ from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
 from roslens.analysis.verdicts.budgets import check_budgets, read_budgets
 from roslens.analysis.verdicts.comparison import compare_sides
 from roslens.compare import load_side
-from roslens.tracing.recording import RoslensError, UsageError
-from roslens.tracing.recording.manifest import read_manifest
+from roslens.recording import RoslensError, UsageError
+from roslens.recording.manifest import read_manifest
 from roslens.tracing.suite import SHIPPED, load_suite
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,7 @@ PRODUCT = ("analysis", "collectors", "notebooks", "src", "tracing")
 # that others can guess.
 RULES = "S102,S301,S302,S306,S307,S403,S506,S602,S604,S605,S609,S612"
 # A SafeLoader that refuses a key given twice.
-JUSTIFIED = {("tracing/recording/yaml_file.py", "S506")}
+JUSTIFIED = {("src/roslens/recording/yaml_file.py", "S506")}
 NAME = "a; touch pwned $(touch pwned) `touch pwned` | touch pwned"
 AUDIT = """
 import json, os, sys

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.security.mutations import TARGETS, TOKENS, failures
 
-from roslens.tracing.recording import RoslensError
+from roslens.recording import RoslensError
 
 TEXTS = st.text(max_size=20).map(lambda text: text.encode("utf-8", "surrogatepass"))
 PIECES = st.lists(

@@ -17,8 +17,8 @@ from tests.kernel.ring_buffer import HEADER_PAGE, PAGE, SWITCH, event, irq, page
 from tests.kernel.ring_buffer import write_raw as write
 
 from roslens.collectors.reader import open_trace
+from roslens.recording import RoslensError, UsageError
 from roslens.tracing.ftrace.recorder import convert
-from roslens.tracing.recording import RoslensError, UsageError
 from roslens.tracing.unpacking import unpack
 
 ROUNDS = 50

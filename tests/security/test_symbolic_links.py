@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from roslens.fleet.trees import LocalTree
-from roslens.tracing.recording import find_recordings
-from roslens.tracing.recording.layout import find_traces
+from roslens.recording import find_recordings
+from roslens.recording.layout import find_traces
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 pytestmark = pytest.mark.timeout(60)

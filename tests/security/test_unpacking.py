@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from roslens.collectors.reader import open_trace
+from roslens.recording import UsageError
 from roslens.tracing import unpacking
 from roslens.tracing.archive import HEAD, pack
-from roslens.tracing.recording import UsageError
 from roslens.tracing.unpacking import unpack
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"

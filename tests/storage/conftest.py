@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from storage_cells import ROOT, RUN, Cell, Done
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.workloads.storage.prepare import PROGRAM, PROGRAM_VARIABLE, find_cargo
 
 

@@ -26,7 +26,7 @@ from roslens.collectors.results.storage_runs import (
     read_storage_run,
 )
 from roslens.collectors.results.storage_study import Batches
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.sampling.preloaded import preloadable
 
 SOURCE = ROOT / "tracing" / "workloads" / "storage" / "allocations.c"

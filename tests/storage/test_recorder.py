@@ -24,7 +24,7 @@ from roslens.collectors.results.storage_recorder import (
     RecorderFacts,
     read_recorder,
 )
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.workloads.storage_recorder.run import (
     RunError,
     _need_room,

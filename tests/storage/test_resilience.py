@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from storage_cells import ROOT, SHM
 
 from roslens.collectors.results.storage_recovery import read_recovery
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.workloads.storage.power_loss import (
     OPEN,
     SYNC,

@@ -12,7 +12,7 @@ import pytest
 from storage_cells import SHM, Cell
 
 from roslens.collectors.results.storage_runs import read_storage_run
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.sources import VARIABLE
 from roslens.tracing.workloads.storage.power_loss import SYNC, WRITE, read_log
 from roslens.tracing.workloads.storage.prepare import ROSBAG2_VARIABLE, optional

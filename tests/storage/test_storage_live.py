@@ -16,8 +16,8 @@ from roslens.analysis.storage.report import StorageReport
 from roslens.analysis.storage.statements import comparisons
 from roslens.collectors.results.storage_runs import read_storage_run, write_calls
 from roslens.collectors.results.storage_study import read_digests
+from roslens.recording import UsageError
 from roslens.tracing import campaign
-from roslens.tracing.recording import UsageError
 from roslens.tracing.suite import load_suite
 from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE
 

@@ -25,7 +25,7 @@ from roslens.analysis.storage.statements import (
     takeaways,
 )
 from roslens.collectors.results.storage_study import DIGEST_SCHEMA, read_digests
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 PUBLISHED = ROOT / "data" / "published" / "storage"
 

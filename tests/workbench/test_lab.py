@@ -21,8 +21,8 @@ from rich.console import Console
 from running_lab import PANES, SECONDS, running_lab, wait_for_picture, wait_until
 
 from roslens.lab import run_lab
+from roslens.recording import UsageError
 from roslens.report import run_report
-from roslens.tracing.recording import UsageError
 from roslens.widgets.kernel import PreparedKernel
 
 

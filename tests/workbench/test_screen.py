@@ -29,7 +29,7 @@ from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.reports.numbers import milliseconds
 from roslens.analysis.timeline.tracks import MOST_MARKS, Picture
 from roslens.export import tables_of_one
-from roslens.tracing.recording import Recording
+from roslens.recording import Recording
 from roslens.widgets.timeline import timeline_of
 
 pytestmark = [pytest.mark.live, pytest.mark.recording]

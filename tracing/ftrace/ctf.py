@@ -16,12 +16,12 @@ from typing import BinaryIO
 
 import numpy as np
 
+from roslens.recording import UsageError
 from roslens.tracing.ftrace.formats import Format, PageHeader
 from roslens.tracing.ftrace.pages import LATEST, find_events, find_missed
 from roslens.tracing.ftrace.raw import Bytes, Clock, Ints, RawTrace, Records
 from roslens.tracing.ftrace.rows import Encoder, Rows, numbers_at
 from roslens.tracing.ftrace.tsdl import metadata
-from roslens.tracing.recording import UsageError
 
 _PAGES = 512
 _HEAD = struct.Struct("<IIQQQQQI")

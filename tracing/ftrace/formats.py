@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 Kind = Literal["int", "text", "ints", "string", "relative_string"]
 

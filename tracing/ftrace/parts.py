@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 LARGEST_SECTION = 256 << 20
 

@@ -18,6 +18,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import shipped
 from roslens.tracing.ftrace.ctf import Converted, write_ctf
 from roslens.tracing.ftrace.formats import (
     FTRACE_NAMES,
@@ -30,8 +32,6 @@ from roslens.tracing.ftrace.raw import Clock, RawTrace, Thread, pages_of
 from roslens.tracing.ftrace.tracefs import PROBES, new_name, remove, tracefs, write
 from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.guard import guarded
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import shipped
 
 RAW_NAME = "ftrace"
 """Beside the trace: raw pages, until they are converted when the recording ends."""

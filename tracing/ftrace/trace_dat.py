@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from roslens.recording import UsageError
 from roslens.tracing.ftrace.ctf import Converted, write_ctf
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
 from roslens.tracing.ftrace.parts import LARGEST_SECTION, Limit, Reader, mapped
 from roslens.tracing.ftrace.raw import Clock, RawTrace
 from roslens.tracing.ftrace.recorder import lost_of
 from roslens.tracing.ftrace.tsdl import clock_beside
-from roslens.tracing.recording import UsageError
 
 MAGIC = b"\x17\x08\x44tracing"
 _MOST_EVENTS, _MOST_CPUS, _MOST_OPTIONS = 1 << 16, 1 << 14, 1 << 12

@@ -19,10 +19,10 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from roslens.recording import UsageError
 from roslens.tracing.ftrace.recorder import Instance
 from roslens.tracing.ftrace.tracefs import group_of, write
 from roslens.tracing.native_tracer.table import distributions, instrumentation_of
-from roslens.tracing.recording import UsageError
 from roslens.tracing.ros.header import Instrumentation, Tracepoint
 
 _LIBRARY = re.compile(r"libtracetools\.so[.\d]*$")

@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
+from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.guard import guarded
 from roslens.tracing.lttng.kernel import in_tracing_group, why_no_kernel_tracing
 from roslens.tracing.lttng.settings import KernelChoice
 from roslens.tracing.lttng.tool import LttngTool, find_program
 from roslens.tracing.processes import FIRM, end_all, end_process, marked
-from roslens.tracing.recording import RunFailedError, UsageError
 
 MARKER = "ROSLENS_TOKEN"
 """Environment variable that everything carries which must not outlive the recording."""

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from roslens.recording import RunFailedError
+from roslens.recording.manifest import Loss, TracingSettings
 from roslens.tracing.lttng.daemon import SessionDaemon
 from roslens.tracing.lttng.settings import INIT_EVENTS, TracingOptions
 from roslens.tracing.lttng.tool import LttngError, lttng_version
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.manifest import Loss, TracingSettings
 
 CHANNEL = "ros2"
 """The user-space channel; its stream files are ``ros2_<cpu>``."""

@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 DEFAULT_EVENTS = ("ros2:*",)
 NEEDED_CONTEXTS = ("vpid", "vtid", "procname")

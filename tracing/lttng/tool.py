@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.recording import RunFailedError, UsageError
 
 SECONDS = 30.0
 """How long a command may take; they take 20 to 500 ms."""

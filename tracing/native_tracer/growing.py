@@ -15,9 +15,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from roslens.recording import UsageError
 from roslens.tracing.native_tracer.snapshot import FLIGHT_METADATA, LOSS_NAME, STREAM
 from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packets
-from roslens.tracing.recording import UsageError
 
 _LARGEST_PACKET = 1 << 20
 _LARGEST_METADATA = 4 << 20

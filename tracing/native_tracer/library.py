@@ -9,10 +9,10 @@ import platform
 from contextlib import suppress
 from pathlib import Path
 
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import shipped
 from roslens.tracing.native_tracer.source import library_source
 from roslens.tracing.native_tracer.table import distributions, instrumentation_of
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import shipped
 from roslens.tracing.ros.environment import EMBEDDED_DISTRO, RosEnvironment
 from roslens.tracing.ros.header import Instrumentation, read_instrumentation
 from roslens.tracing.ros.tracetools import (

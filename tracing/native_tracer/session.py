@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from roslens.recording import RunFailedError
+from roslens.recording.manifest import Loss, TracingSettings
 from roslens.tracing.guard import guarded
 from roslens.tracing.lttng.daemon import MARKER
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS, TracingOptions
@@ -22,8 +24,6 @@ from roslens.tracing.native_tracer.library import (
 )
 from roslens.tracing.native_tracer.snapshot import take_snapshot
 from roslens.tracing.native_tracer.trace_files import cut_to_content, read_written
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.manifest import Loss, TracingSettings
 
 VERSION = "1"
 FLIGHT_NAME = "flight"

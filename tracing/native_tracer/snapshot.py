@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from roslens.recording import Manifest, RunFailedError, UsageError, write_manifest
+from roslens.recording.layout import MANIFEST_NAME
+from roslens.recording.manifest import Hit, Loss, TracingSettings
 from roslens.tracing.host import HostWatch
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
 from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packets, read_written
-from roslens.tracing.recording import Manifest, RunFailedError, UsageError, write_manifest
-from roslens.tracing.recording.layout import MANIFEST_NAME
-from roslens.tracing.recording.manifest import Hit, Loss, TracingSettings
 
 FLIGHT_METADATA = "metadata_of_flight"
 STREAM = re.compile(r"(ros2_(?:names_)?\d+_[0-9a-f]+_\d+)(_before)?")

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from roslens.recording import UsageError
 from roslens.tracing.ftrace.ctf import Converted, write_ctf
 from roslens.tracing.ftrace.formats import parse_formats
 from roslens.tracing.ftrace.parts import Limit, Reader, mapped
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
 from roslens.tracing.ftrace.trace_dat import formats_of_perf
 from roslens.tracing.ftrace.tsdl import clock_beside
-from roslens.tracing.recording import UsageError
 
 MAGIC = b"PERFILE2"
 _HEADER = struct.Struct("<8s2Q6Q4Q")

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
+from roslens.recording import RunFailedError
 from roslens.tracing.ftrace.ctf import write_ctf
 from roslens.tracing.ftrace.formats import format_of
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
 from roslens.tracing.ftrace.recorder import KERNEL_NAME, KernelRecording, clock_offset
 from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.perf.buffers import PerfBuffers
-from roslens.tracing.recording import RunFailedError
 
 RAW_NAME = "perf"
 """Beside the trace: records, until they are converted when the recording ends."""

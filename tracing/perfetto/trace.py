@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from roslens.recording import UsageError
 from roslens.tracing.ftrace.ctf import Converted, write_ctf
 from roslens.tracing.ftrace.parts import Limit, mapped
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
@@ -31,7 +32,6 @@ from roslens.tracing.perfetto.events import (
     Decoder,
 )
 from roslens.tracing.perfetto.protobuf import fields, number, sized, varint
-from roslens.tracing.recording import UsageError
 
 _PACKET = 0x0A
 # TracePacket

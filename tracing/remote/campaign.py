@@ -20,12 +20,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
-from roslens.tracing.claim import held
-from roslens.tracing.command import exit_code
-from roslens.tracing.interruption import Interruption
-from roslens.tracing.lifeline import SILENT_SECONDS
-from roslens.tracing.recording import (
+from roslens.recording import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -34,8 +29,13 @@ from roslens.tracing.recording import (
     UsageError,
     read_manifest,
 )
-from roslens.tracing.recording.files import write_atomically
-from roslens.tracing.recording.layout import MANIFEST_NAME
+from roslens.recording.files import write_atomically
+from roslens.recording.layout import MANIFEST_NAME
+from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
+from roslens.tracing.claim import held
+from roslens.tracing.command import exit_code
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.lifeline import SILENT_SECONDS
 from roslens.tracing.remote.fetching import fetch
 from roslens.tracing.remote.recorder import RemoteRecorder
 from roslens.tracing.remote.ssh import Host, ends_well, find_ssh

@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from roslens.recording import RoslensError, RunFailedError
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.recording import RoslensError, RunFailedError
 from roslens.tracing.remote.ssh import UNREACHABLE, ssh_command, why_unreachable
 from roslens.tracing.unpacking import unpack_stream
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 SSH_VARIABLE = "ROSLENS_SSH"
 """The ssh to call, with options, such as ``ssh -F FILE``; as ``GIT_SSH_COMMAND`` is for git."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import platformdirs
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 def cache_folder() -> Path:

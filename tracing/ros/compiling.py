@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError
+from roslens.recording import RunFailedError
 
 _NOTE_SECONDS = 20.0
 _BYTES_PER_JOB = 1 << 30

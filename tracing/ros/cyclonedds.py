@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.files import shipped
+from roslens.recording import RunFailedError
+from roslens.recording.files import shipped
 from roslens.tracing.ros.compiling import Step, find_cpp_compiler, preprocessed, run_steps
 from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.packages import (

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from roslens.tracing.recording import RunFailedError
+from roslens.recording import RunFailedError
 
 DOMAINS = range(1, 102)
 """Domains whose ports lie below the range that Linux gives to outgoing connections."""

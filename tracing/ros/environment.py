@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import shipped, write_atomically
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import shipped, write_atomically
 from roslens.tracing.ros.cache import cache_folder, locked
 from roslens.tracing.ros.domain import own_domain
 from roslens.tracing.ros.shm import without_leftovers

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError
+from roslens.recording import RunFailedError
 
 FIELD_KINDS = {
     # macro of the header: number of its arguments

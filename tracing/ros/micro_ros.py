@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.files import shipped
+from roslens.recording import RunFailedError
+from roslens.recording.files import shipped
 from roslens.tracing.ros.compiling import (
     Step,
     find_cpp_compiler,

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.files import shipped, write_atomically
+from roslens.recording import RunFailedError
+from roslens.recording.files import shipped, write_atomically
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.ros.compiling import need_space, run_logged
 from roslens.tracing.ros.environment import RosEnvironment, install_command

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roslens.tracing.recording.files import shipped
+from roslens.recording.files import shipped
 from roslens.tracing.ros.compiling import Step, find_cpp_compiler, run_logged, run_steps
 from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.packages import (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.ros.compiling import Step, find_cpp_compiler, preprocessed, run_steps
 from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.packages import (

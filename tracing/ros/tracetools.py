@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.files import write_atomically
+from roslens.recording import RunFailedError
+from roslens.recording.files import write_atomically
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.ros.calls import FUNCTIONS, with_calls
 from roslens.tracing.ros.compiling import named_compiler, preprocessed

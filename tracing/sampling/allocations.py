@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import replaced_whole
-from roslens.tracing.recording.schema import ALLOCATION_SITES
+from roslens.recording import UsageError
+from roslens.recording.files import replaced_whole
+from roslens.recording.schema import ALLOCATION_SITES
 from roslens.tracing.sampling.preloaded import preloadable, preloaded
 
 STEP_MS = 500

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Self
 
-from roslens.tracing.recording.manifest import Sampler as SamplerFacts
+from roslens.recording.manifest import Sampler as SamplerFacts
 
 
 class Periodic:

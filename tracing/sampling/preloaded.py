@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 
 _FLAGS = ("-shared", "-fPIC", "-O2", "-Wall", "-pthread")

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.recording.files import replaced_whole
+from roslens.recording.schema import RESOURCES
 from roslens.tracing.processes import process_ids
-from roslens.tracing.recording.files import replaced_whole
-from roslens.tracing.recording.schema import RESOURCES
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.proc import STARTED, name, namespace_id, number_after, read, stat
 from roslens.tracing.sampling.rates import SamplerRates

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.recording.files import replaced_whole
+from roslens.recording.schema import SYSTEM
 from roslens.tracing.host import cpu_mhz, cpu_times, temperature_c
-from roslens.tracing.recording.files import replaced_whole
-from roslens.tracing.recording.schema import SYSTEM
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.proc import read
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.tracing.recording.files import replaced_whole
-from roslens.tracing.recording.schema import THREADS
+from roslens.recording.files import replaced_whole
+from roslens.recording.schema import THREADS
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.proc import namespace_id, number_after, read
 

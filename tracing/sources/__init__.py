@@ -22,8 +22,8 @@ from typing import IO, cast
 
 import yaml
 
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import shipped
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import shipped
 from roslens.tracing.ros.cache import cache_folder, locked, private_folder, trusted
 
 VARIABLE = "ROSLENS_SOURCES"

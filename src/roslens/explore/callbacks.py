@@ -13,7 +13,7 @@ from roslens.analysis.measures.latency import PERCENTILES
 from roslens.collectors.views import matching
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture, picture_of
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 class Callbacks(OfMessages):

@@ -13,7 +13,7 @@ from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.waterfall import chain_waterfall, mean_parts
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings

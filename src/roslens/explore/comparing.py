@@ -16,7 +16,7 @@ from roslens.analysis.verdicts.comparison import Comparisons, compare_sides
 from roslens.check import load
 from roslens.compare import comparison_table, load_side, summary
 from roslens.explore.noun import picture
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings

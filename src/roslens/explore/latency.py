@@ -19,7 +19,7 @@ from roslens.analysis.measures.samples import rows_of_group
 from roslens.analysis.overview.runs_and_topics import topics_overview
 from roslens.collectors.views import matching
 from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings

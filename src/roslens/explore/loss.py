@@ -13,7 +13,7 @@ from roslens.analysis.measures.samples import ARRIVED, LOST
 from roslens.analysis.reports.table import Sentence
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 
 class Loss(OfMessages):

@@ -14,7 +14,7 @@ from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Report, Section
 from roslens.collectors.views import matching
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings

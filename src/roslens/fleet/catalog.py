@@ -19,9 +19,9 @@ from roslens.fleet.cluster import Workers, each
 from roslens.fleet.rows import ROW, Task, row_of
 from roslens.fleet.selection import Selection
 from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
-from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
-from roslens.tracing.recording.files import text_path, write_atomically
-from roslens.tracing.recording.manifest import Level
+from roslens.recording import RoslensError, RunFailedError, UsageError
+from roslens.recording.files import text_path, write_atomically
+from roslens.recording.manifest import Level
 from roslens.tracing.ros.cache import cache_folder
 
 NAME = "catalog.parquet"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from roslens.fleet import processes
-from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
+from roslens.recording import RoslensError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from distributed import Client

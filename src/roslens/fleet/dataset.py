@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from roslens.collectors.schema import TABLES
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import replaced_whole
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import replaced_whole
 
 if TYPE_CHECKING:
     import polars as pl

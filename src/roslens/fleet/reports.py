@@ -15,12 +15,12 @@ from roslens.collectors.resolving import find_runs
 from roslens.execution import CELL_TIMEOUT_S
 from roslens.fleet.cluster import Workers, each
 from roslens.index import write_index
+from roslens.recording import RoslensError, UsageError
+from roslens.recording.terminal import Console
 from roslens.report import check_parameters, run_report
 from roslens.report_folder import default_output, find_notebook, make_folder
 from roslens.summary_text import SUMMARY_NAME, Summary
 from roslens.tracing.opening import opened
-from roslens.tracing.recording import RoslensError, UsageError
-from roslens.tracing.recording.terminal import Console
 
 Each: TypeAlias = Literal["recording", "campaign"]
 

@@ -13,10 +13,10 @@ import polars as pl
 
 from roslens.collectors.collection import NOTE
 from roslens.fleet.trees import Place, Tree
+from roslens.recording import Recording, RoslensError, RunFailedError
+from roslens.recording.files import text_path
+from roslens.recording.manifest import Manifest
 from roslens.recordings import Recordings, open_recordings
-from roslens.tracing.recording import Recording, RoslensError, RunFailedError
-from roslens.tracing.recording.files import text_path
-from roslens.tracing.recording.manifest import Manifest
 
 METRICS = (
     "latency_mean",

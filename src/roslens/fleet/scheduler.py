@@ -16,7 +16,7 @@ from distributed import Client
 from distributed.comm import connect, parse_address, parse_host_port
 
 from roslens.collectors.collection import collector_version
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 _CONNECT_SECONDS = 5
 _WORKERS_SECONDS = 10

@@ -13,7 +13,7 @@ from roslens.analysis.estimate import cell_label
 from roslens.collectors.schema import TABLES
 from roslens.fleet.dataset import Written, write_dataset
 from roslens.fleet.trees import LocalTree, Tree
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings

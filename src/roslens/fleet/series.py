@@ -12,7 +12,7 @@ import polars as pl
 from roslens.analysis.measures.resources import CPU, PSS, RSS
 from roslens.analysis.verdicts.trend import Night, Series, Trends, find_trends
 from roslens.fleet.rows import METRICS
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 _UNITS = {"loss": "1", **{metric.name: metric.unit for metric in (CPU, PSS, RSS)}}
 

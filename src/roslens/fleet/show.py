@@ -26,8 +26,8 @@ from roslens.fleet.selection import Selection
 from roslens.fleet.series import series_of, trends_of
 from roslens.fleet.trees import open_tree
 from roslens.printed import labels_of, numbered, print_verdicts, shown_change
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.terminal import Console, say
+from roslens.recording import UsageError
+from roslens.recording.terminal import Console, say
 
 _MOST_PROBLEMS = 20
 _MOST_ODD = 5

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from roslens.collectors.collection import NOTE
 from roslens.collectors.schema import TABLES
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import is_text, replaced_whole, text_path
-from roslens.tracing.recording.layout import MANIFEST_NAME, walk
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import is_text, replaced_whole, text_path
+from roslens.recording.layout import MANIFEST_NAME, walk
 from roslens.tracing.ros.cache import cache_folder, private_folder
 
 _PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from roslens.live.triggers import read_triggers
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 from roslens.tracing.workload import describe_exit
 
 _START = "from roslens.live.beside import main; main()"
@@ -77,8 +77,8 @@ def _watching(triggers: Path, run: Path, warn: Callable[[str], None]) -> Iterato
 def main() -> None:
     """Watch the run for the triggers that the arguments name, until the standard input ends."""
     from roslens.live.watch import Options, run_watch  # noqa: PLC0415
-    from roslens.tracing.recording import RoslensError  # noqa: PLC0415
-    from roslens.tracing.recording.terminal import Console  # noqa: PLC0415
+    from roslens.recording import RoslensError  # noqa: PLC0415
+    from roslens.recording.terminal import Console  # noqa: PLC0415
 
     run, triggers = map(Path, sys.argv[1:])
     try:

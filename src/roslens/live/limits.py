@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from roslens.analysis.verdicts.budgets import Budget, read_budgets
-from roslens.tracing.recording import UsageError
+from roslens.recording import UsageError
 
 _WATCHED: Mapping[str, tuple[str, str, float]] = {
     "latency_p50": ("p50_ms", "ns", 1e-6),

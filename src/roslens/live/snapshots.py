@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roslens.live.triggers import Settings
+from roslens.recording import RoslensError, RunFailedError
+from roslens.recording.files import write_atomically
+from roslens.recording.manifest import Hit
 from roslens.tracing.campaign import utc_name
 from roslens.tracing.native_tracer.snapshot import record_snapshot
-from roslens.tracing.recording import RoslensError, RunFailedError
-from roslens.tracing.recording.files import write_atomically
-from roslens.tracing.recording.manifest import Hit
 
 
 class Snapshots:

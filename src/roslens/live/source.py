@@ -14,11 +14,11 @@ import polars as pl
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2.events import INIT_EVENTS
 from roslens.collectors.schema.tables import LOSSES
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.layout import MANIFEST_NAME
+from roslens.recording.manifest import read_manifest
+from roslens.recording.scratch import scratch_folder
 from roslens.tracing.native_tracer.growing import Growing, find_growing, is_of_this_boot
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.layout import MANIFEST_NAME
-from roslens.tracing.recording.manifest import read_manifest
-from roslens.tracing.recording.scratch import scratch_folder
 
 _MARGIN_NS = 50_000_000
 """For so long a thread may be at writing an event down."""

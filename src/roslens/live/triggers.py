@@ -16,9 +16,9 @@ from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.verdicts.budgets import Budget
 from roslens.collectors.schema.tables import TABLES
-from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.manifest import Hit
-from roslens.tracing.recording.yaml_file import read_yaml_file
+from roslens.recording import UsageError
+from roslens.recording.manifest import Hit
+from roslens.recording.yaml_file import read_yaml_file
 
 _TEXT = re.compile(
     r"(?P<kind>latency|gap|rate|loss|callback)(?: of (?P<of>\S.*?))? (?P<sign>[<>]) ?"

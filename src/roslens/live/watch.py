@@ -26,10 +26,10 @@ from roslens.live.screen import Moment, clock, line, screen
 from roslens.live.snapshots import Snapshots
 from roslens.live.source import Source, following
 from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
-from roslens.tracing.recording import EXIT_OK, NotEnoughEvidenceError
-from roslens.tracing.recording.manifest import Hit
-from roslens.tracing.recording.terminal import Console, say
-from roslens.tracing.recording.text import shown
+from roslens.recording import EXIT_OK, NotEnoughEvidenceError
+from roslens.recording.manifest import Hit
+from roslens.recording.terminal import Console, say
+from roslens.recording.text import shown
 from roslens.tracing.run import TRIGGERED_NAME
 
 MESSAGES = (

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from roslens.tracing.recording.scratch import scratch_folder
+from roslens.recording.scratch import scratch_folder
 from roslens.widgets.kernel import PreparedKernel
 
 ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"

@@ -23,8 +23,8 @@ from roslens.analysis.timeline.journey import Journey, journey_of
 from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
 from roslens.export import perfetto_tables
+from roslens.recording import RoslensError, UsageError
 from roslens.recordings import Recordings
-from roslens.tracing.recording import RoslensError, UsageError
 from roslens.widgets import STATIC
 
 _VIEW = Path(__file__).resolve().parent / "timeline_view"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
-from roslens.tracing.recording import RunFailedError
+from roslens.recording import RunFailedError
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.micro_ros import DESCRIPTION, micro_ros_for
 

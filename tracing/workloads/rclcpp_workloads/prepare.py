@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import write_atomically
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import write_atomically
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.ros.compiling import Step, need_space, run_steps

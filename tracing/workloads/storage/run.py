@@ -22,8 +22,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from roslens.tracing.recording import RoslensError
-from roslens.tracing.recording.files import shipped
+from roslens.recording import RoslensError
+from roslens.recording.files import shipped
 from roslens.tracing.workloads.storage.scratch import RAM_DISK, scratch_folder
 
 HERE = Path(__file__).resolve().parent

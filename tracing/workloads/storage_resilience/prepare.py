@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError
+from roslens.recording import RunFailedError
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked
 from roslens.tracing.ros.tracetools import find_compiler
 from roslens.tracing.workloads.storage.prepare import optional

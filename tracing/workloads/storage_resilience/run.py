@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from roslens.tracing.recording.files import shipped
+from roslens.recording.files import shipped
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "storage"))

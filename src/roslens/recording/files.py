@@ -13,7 +13,7 @@ from importlib.resources import files
 from itertools import count
 from pathlib import Path
 
-from roslens.tracing.recording.text import shown
+from roslens.recording.text import shown
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 
 class _Loader(yaml.SafeLoader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roslens.tracing.recording.errors import UsageError
+from roslens.recording.errors import UsageError
 
 _MAGIC = {
     b"\x89MCAP0\r\n": "an MCAP bag",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roslens.tracing.recording.errors import (
+from roslens.recording.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_NOT_ENOUGH_EVIDENCE,
@@ -17,10 +17,10 @@ from roslens.tracing.recording.errors import (
     RunFailedError,
     UsageError,
 )
-from roslens.tracing.recording.layout import Recording, find_recordings
+from roslens.recording.layout import Recording, find_recordings
 
 if TYPE_CHECKING:
-    from roslens.tracing.recording.manifest import Manifest, read_manifest, write_manifest
+    from roslens.recording.manifest import Manifest, read_manifest, write_manifest
 
 __all__ = [
     "EXIT_FAILED",
@@ -45,7 +45,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Lazily: pydantic takes a tenth of a second that a trace without manifest does not need.
     if name in {"Manifest", "read_manifest", "write_manifest"}:
-        from roslens.tracing.recording import manifest  # noqa: PLC0415
+        from roslens.recording import manifest  # noqa: PLC0415
 
         return getattr(manifest, name)
-    raise AttributeError(f"module 'roslens.tracing.recording' has no attribute {name!r}")
+    raise AttributeError(f"module 'roslens.recording' has no attribute {name!r}")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from roslens.tracing.recording.manifest import (
+from roslens.recording.manifest import (
     Clock,
     Environment,
     Host,

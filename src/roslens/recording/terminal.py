@@ -10,7 +10,7 @@ import rich.console
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from roslens.tracing.recording.text import shown
+from roslens.recording.text import shown
 
 
 class Console(rich.console.Console):

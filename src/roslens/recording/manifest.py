@@ -9,9 +9,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from roslens.tracing.recording.errors import UsageError
-from roslens.tracing.recording.files import write_atomically
-from roslens.tracing.recording.harness_manifest import from_harness, is_harness_manifest
+from roslens.recording.errors import UsageError
+from roslens.recording.files import write_atomically
+from roslens.recording.harness_manifest import from_harness, is_harness_manifest
 
 SCHEMA_VERSION = 1
 _SECOND_NS = 1_000_000_000

@@ -15,13 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roslens.tracing.recording.bags import refuse_bag
-from roslens.tracing.recording.errors import UsageError
-from roslens.tracing.recording.schema import SAMPLED
-from roslens.tracing.recording.text import shown
+from roslens.recording.bags import refuse_bag
+from roslens.recording.errors import UsageError
+from roslens.recording.schema import SAMPLED
+from roslens.recording.text import shown
 
 if TYPE_CHECKING:
-    from roslens.tracing.recording.manifest import Manifest
+    from roslens.recording.manifest import Manifest
 
 MANIFEST_NAME = "manifest.json"
 
@@ -100,7 +100,7 @@ class Recording:
         found = excerpt if self.is_excerpt else self.path / MANIFEST_NAME
         if not found.is_file():
             return None
-        from roslens.tracing.recording.manifest import read_manifest  # noqa: PLC0415  (needs pydantic)
+        from roslens.recording.manifest import read_manifest  # noqa: PLC0415  (needs pydantic)
 
         return read_manifest(found)
 
