@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from roslens.collectors.caret_events import CLOCK, PROVIDER
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.collectors.store import writing
@@ -213,7 +214,6 @@ def write_events(
 
 def _read_whole(name: str) -> bool:
     # Events need no model.
-    from roslens.collectors.caret import CLOCK, PROVIDER  # noqa: PLC0415
     from roslens.collectors.ros2.events import INIT_EVENTS  # noqa: PLC0415
 
     if name.startswith(("ros2:", PROVIDER)):

@@ -10,19 +10,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-SUFFIX = ".tar.zst"
-"""Of archives that `roslens.tracing.archive` makes."""
-SUFFIXES = (SUFFIX, ".tzst", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".zip")
-
+from roslens.tracing.archive_names import SUFFIXES, bare_name
 
 KEPT_DAYS = 30
 """What an archive was unpacked into goes when it was not opened for so long."""
-
-
-def bare_name(archive: Path) -> str:
-    """The archive's name without what says that it is one."""
-    ends = next((suffix for suffix in SUFFIXES if archive.name.endswith(suffix)), "")
-    return archive.name.removesuffix(ends)
 
 
 def opened(path: Path) -> Path:

@@ -33,9 +33,9 @@ from roslens.recording.files import text_path
 from roslens.recording.layout import find_traces
 from roslens.recording.scratch import scratch_folder
 from roslens.tracing.archive import FORMAT, HEAD, SUMS
+from roslens.tracing.archive_names import bare_name
 from roslens.tracing.ftrace.recorder import ABOUT_NAME, KERNEL_NAME, convert
 from roslens.tracing.kernel_files import reader_of
-from roslens.tracing.opening import bare_name
 
 _SMALL = 256 << 20
 _HIGHEST_RATIO = 500

@@ -16,8 +16,9 @@ from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.verdicts import splits
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.reports.base import Report, Tables
+from roslens.analysis.reports.base import Report
 from roslens.analysis.reports.base import Section as Shown
+from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.table import ReportTable, Sentence
 
 MEANINGS = {

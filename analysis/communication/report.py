@@ -58,8 +58,9 @@ from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
-from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import with_interval
+from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table, statements_table

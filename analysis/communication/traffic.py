@@ -10,7 +10,7 @@ import polars as pl
 from roslens.analysis.communication.backlog import with_publications_behind
 from roslens.analysis.communication.hops import with_hops
 from roslens.analysis.measures.samples import DISCOVERY, INFRASTRUCTURE
-from roslens.analysis.reports.base import Tables
+from roslens.analysis.reports.given import Tables
 from roslens.analysis.runs import Run
 
 

@@ -33,8 +33,9 @@ from roslens.analysis.measures.samples import (
     topic_traffic,
 )
 from roslens.analysis.measures.services import service_estimates, unanswered
-from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import effect_sentence, with_interval
+from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.numbers import counted, milliseconds
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import (

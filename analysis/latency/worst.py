@@ -11,7 +11,7 @@ import polars as pl
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.latency.blame import Around, Blame, blamed
 from roslens.analysis.measures.culprits import culprits, waits_of
-from roslens.analysis.reports.base import Tables
+from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.numbers import milliseconds
 from roslens.analysis.timeline.build import TrackTables, build_timeline
 

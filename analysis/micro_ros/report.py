@@ -69,7 +69,8 @@ from roslens.analysis.micro_ros.transports import (
     transport_estimates,
     transport_runs,
 )
-from roslens.analysis.reports.base import Part, Report, Section, Tables
+from roslens.analysis.reports.base import Part, Report, Section
+from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.verdicts.statement import Statement

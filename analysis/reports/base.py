@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import polars as pl
 
@@ -16,19 +15,15 @@ from roslens.analysis.design import check_designs
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.bag import BagBeside
-from roslens.analysis.measures.loss import TracerLoss, health_findings, undeclared_gaps
+from roslens.analysis.measures.loss import health_findings, undeclared_gaps
 from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
 from roslens.analysis.reports.front import Front, facts_of, told
+from roslens.analysis.reports.given import NoRecordings, Tables
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
-from roslens.analysis.runs import Run, why_left_out
-from roslens.collectors.results.tool_result import ToolResult
-from roslens.collectors.schema import TABLES
-from roslens.collectors.work_log import WorkLog
-from roslens.recording import UsageError
+from roslens.analysis.runs import why_left_out
 from roslens.recording.files import write_atomically
 
 if TYPE_CHECKING:
@@ -36,58 +31,6 @@ if TYPE_CHECKING:
 
 Part = Sentence | ReportTable | Plot | Verbatim | Drawing
 _MOST_DISTURBED = 30
-
-
-class Tables(Protocol):
-    """Runs and their tables, as ``rl.open`` gives them."""
-
-    @property
-    def runs(self) -> Sequence[Run]: ...  # noqa: D102
-    @property
-    def resources(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def threads(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def system(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def allocation_sites(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
-    @property
-    def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
-    @property
-    def tool_results(self) -> Mapping[str, ToolResult | UsageError]: ...  # noqa: D102
-    @property
-    def logged_messages(self) -> pl.DataFrame: ...  # noqa: D102
-    @property
-    def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
-    def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
-    def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
-    def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]: ...  # noqa: D102
-
-
-class NoRecordings:
-    """What a report of published figures has in place of recordings."""
-
-    runs: Sequence[Run] = ()
-    tracer_loss: Sequence[TracerLoss] = ()
-    without_resources: Sequence[Run] = ()
-    resources = threads = system = allocation_sites = pl.LazyFrame()
-    logged_messages = pl.DataFrame()
-    tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
-    work_logs: Mapping[str, WorkLog] = MappingProxyType({})
-
-    def table(self, name: str) -> pl.LazyFrame:
-        """No rows."""
-        return TABLES[name].empty().lazy()
-
-    def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
-        """None."""
-        return {}
-
-    def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]:  # noqa: ARG002
-        """None."""
-        return {}
 
 
 class Section:

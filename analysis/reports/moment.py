@@ -16,7 +16,7 @@ from roslens.analysis.runs import Run
 from roslens.analysis.timeline.build import TrackTables, build_timeline
 
 if TYPE_CHECKING:
-    from roslens.analysis.reports.base import Tables
+    from roslens.analysis.reports.given import Tables
 
 _MOST_WORST = 5
 

@@ -11,7 +11,8 @@ import polars as pl
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.reports.base import Part, Report, Section, Tables
+from roslens.analysis.reports.base import Part, Report, Section
+from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run

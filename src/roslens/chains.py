@@ -10,10 +10,11 @@ from roslens.analysis.chains.report import ChainsReport
 from roslens.analysis.chains.tables import chains_table, requirements_table, stopped_table
 from roslens.analysis.flow.taking_turns import as_yaml
 from roslens.compare import write_text
+from roslens.paths import resolve
 from roslens.printed import terminal_table
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK
 from roslens.recording.terminal import Console, say
-from roslens.recordings import open_recordings, resolve
+from roslens.recordings import open_recordings
 
 
 def run_chains(

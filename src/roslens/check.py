@@ -13,7 +13,7 @@ from roslens.analysis.verdicts.comparison import Side
 from roslens.compare import load_side, reference, write_text
 from roslens.printed import labels_of, numbered, print_verdicts
 from roslens.recording.terminal import Console
-from roslens.recordings import Recordings
+from roslens.runs import Runs
 
 _VERDICTS = ("within", "exceeded", "not_enough_evidence")
 
@@ -35,9 +35,7 @@ def run_check(
     return found.exit_code
 
 
-def load(
-    budgets: Sequence[Budget], paths: Sequence[Path] | Recordings, *, collect: bool = True
-) -> Side:
+def load(budgets: Sequence[Budget], paths: Sequence[Path] | Runs, *, collect: bool = True) -> Side:
     """What the budgets are about: the estimates of all topics, and of those they name."""
     metrics = [b.metric for b in budgets]
     side = load_side(paths, metrics, collect=collect)

@@ -23,13 +23,15 @@ from roslens.analysis.verdicts.comparison import (
     compare_sides,
     label_of,
 )
+from roslens.opening import open_as
+from roslens.paths import resolve
 from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, shown_change
 from roslens.recording import UsageError
 from roslens.recording.files import replaced_whole, write_atomically
 from roslens.recording.manifest import Level
 from roslens.recording.terminal import Console
-from roslens.recordings import Recordings, open_recordings, resolve
-from roslens.tracing.opening import SUFFIXES
+from roslens.runs import Runs
+from roslens.tracing.archive_names import SUFFIXES
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
@@ -44,7 +46,7 @@ _POWER = 1 + 0.8416 / 1.9600
 
 
 def load_side(
-    paths: Path | Sequence[Path] | Recordings,
+    paths: Path | Sequence[Path] | Runs,
     metrics: Sequence[str] = (),
     topics: Sequence[str] = (),
     *,
@@ -72,7 +74,7 @@ def load_side(
         There is nothing to read, or a metrics.json beside others, or one that has estimates for
         each level of an ignored factor.
     """
-    if isinstance(paths, Recordings):
+    if isinstance(paths, Runs):
         places = [recording.path.resolve() for recording in paths.recordings]
         return _side_of(paths, os.path.commonpath(places), metrics, topics, ignore)
     given = [resolve(p) for p in ([paths] if isinstance(paths, Path) else paths)]
@@ -98,13 +100,11 @@ def load_side(
             [part for e in found.recordings if (part := e.get("excerpt"))],
             _levels(cells, ignore),
         )
-    return _side_of(
-        open_recordings(given, collect=collect), path.resolve(), metrics, topics, ignore
-    )
+    return _side_of(open_as(Runs, given, collect=collect), path.resolve(), metrics, topics, ignore)
 
 
 def _side_of(
-    opened: Recordings,
+    opened: Runs,
     path: str | Path,
     metrics: Sequence[str],
     topics: Sequence[str],
@@ -126,7 +126,7 @@ def _side_of(
 
 
 def _measured(
-    opened: Recordings, metrics: Sequence[str], topics: Sequence[str] = ()
+    opened: Runs, metrics: Sequence[str], topics: Sequence[str] = ()
 ) -> tuple[LatencyReport, list[Estimate]]:
     # Loads what draws, which a metrics.json does not need.
     from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
@@ -139,7 +139,7 @@ def _measured(
     return report, [*report.estimates, *asked_estimates(report, metrics)]
 
 
-def _with_cells(opened: Recordings, cells: Mapping[str, Cell]) -> Recordings:
+def _with_cells(opened: Runs, cells: Mapping[str, Cell]) -> Runs:
     """The same recordings, their runs in other cells."""
     runs = [replace(run, cell=cells[run.name]) for run in opened.runs]
     return opened.with_runs(runs)
@@ -155,7 +155,7 @@ def values_of_runs(
     given = [resolve(path)]
     if given[0].is_file() or (given[0] / METRICS_NAME).is_file():
         return {}
-    opened = open_recordings(given)
+    opened = open_as(Runs, given)
     alone = _with_cells(opened, {run.name: {BARE: run.name} for run in opened.runs})
     runs = {run.name: run for run in opened.runs}
     found: dict[str, list[Observation]] = {}

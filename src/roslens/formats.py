@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roslens.collectors.results.formats import FORMATS
 from roslens.recording.files import write_atomically
-from roslens.tracing.opening import SUFFIXES
+from roslens.tracing.archive_names import SUFFIXES
 
 BEGIN, END = "<!-- formats: written from the readers -->", "<!-- end of formats -->"
 

@@ -10,8 +10,8 @@ from rich.markup import escape
 from roslens.recording.terminal import Console, say
 from roslens.sizes import parse_size
 from roslens.tracing.archive import pack
+from roslens.tracing.archive_names import SUFFIX
 from roslens.tracing.campaign import RECORDINGS
-from roslens.tracing.opening import SUFFIX
 from roslens.tracing.unpacking import unpack
 
 

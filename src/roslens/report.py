@@ -21,10 +21,11 @@ from roslens.analysis.reports.table import Sentence
 from roslens.collectors.results.formats import find_results
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
+from roslens.paths import resolve
 from roslens.recording import UsageError
 from roslens.recording.files import text_path, write_atomically
 from roslens.recording.terminal import Console
-from roslens.recordings import Recordings, open_recordings, resolve
+from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import default_output, find_notebook, make_folder
 from roslens.summary_text import SUMMARY_NAME, Summary, escaped
 

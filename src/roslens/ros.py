@@ -50,7 +50,9 @@ def status(console: Console) -> None:
     """Print what was compiled."""
     folders = [*existing()]
     if not folders:
-        note = f"nothing was compiled yet; 'roslens ros build' does it ({VARIABLE} or a network)"
+        note = (
+            f"nothing was compiled yet; 'roslens dev ros build' does it ({VARIABLE} or a network)"
+        )
         console.print(note, highlight=False, soft_wrap=True)
     for folder in folders:
         if (folder / MARKER).is_file():

@@ -21,8 +21,9 @@ from roslens.analysis.tool.report import ToolReport
 from roslens.collectors.results.micro_ros import read_all
 from roslens.collectors.results.micro_ros_published import read_published
 from roslens.collectors.results.storage_study import read_digests
+from roslens.paths import resolve
 from roslens.recording import UsageError
-from roslens.recordings import Recordings, open_recordings, resolve
+from roslens.recordings import Recordings, open_recordings
 from roslens.tool_files import open_tool_files
 
 __all__ = ["calibration", "micro_ros", "storage", "tool"]

@@ -9,8 +9,8 @@ from roslens.analysis.tool.runs import ToolFiles, read_files
 from roslens.collectors.results.formats import Format, find_results
 from roslens.collectors.results.tool_result import ToolResult, as_its_tool_writes_it
 from roslens.factors import Factors
+from roslens.paths import PathLike, resolve
 from roslens.recording import UsageError
-from roslens.recordings import PathLike, resolve
 
 
 def read_result(path: PathLike) -> list[ToolResult]:

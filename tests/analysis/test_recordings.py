@@ -11,8 +11,8 @@ from synthetic import write_run
 
 import roslens as rl
 from roslens.collectors.schema import RESOURCES, TABLES
+from roslens.paths import resolve
 from roslens.recording import UsageError
-from roslens.recordings import resolve
 
 
 def test_factors_become_columns_and_types_are_common(tmp_path: Path) -> None:

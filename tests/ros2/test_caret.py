@@ -13,7 +13,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.collectors.caret import PROVIDER, REPEATED, with_caret
+from roslens.collectors.caret import with_caret
+from roslens.collectors.caret_events import PROVIDER, REPEATED
 from roslens.collectors.decoding import Raw, read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording

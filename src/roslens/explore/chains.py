@@ -16,7 +16,7 @@ from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, sho
 from roslens.recording import UsageError
 
 if TYPE_CHECKING:
-    from roslens.recordings import Recordings
+    from roslens.runs import Runs
 
 
 class Chains(Noun[ChainsReport]):
@@ -38,7 +38,7 @@ class Chains(Noun[ChainsReport]):
     definitions = shown(ChainsReport.definitions)
     write = shown(ChainsReport.write)
 
-    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> ChainsReport:
+    def _made(self, run: Runs, parameters: Mapping[str, object]) -> ChainsReport:
         return ChainsReport(run, ChainsParameters.checked(parameters))
 
     def _of(self, chain: str | None, by: Sequence[str] | None = None) -> ChainsReport:

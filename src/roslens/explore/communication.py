@@ -10,10 +10,10 @@ import polars as pl
 from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.report import CommunicationReport
 from roslens.explore.noun import Noun, estimates_frame, shown
-from roslens.recordings import resolve
+from roslens.paths import resolve
 
 if TYPE_CHECKING:
-    from roslens.recordings import Recordings
+    from roslens.runs import Runs
 
 
 class Communication(Noun[CommunicationReport]):
@@ -35,7 +35,7 @@ class Communication(Noun[CommunicationReport]):
     definitions = shown(CommunicationReport.definitions)
     write = shown(CommunicationReport.write)
 
-    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> CommunicationReport:
+    def _made(self, run: Runs, parameters: Mapping[str, object]) -> CommunicationReport:
         checked = CommunicationParameters.checked(parameters)
         return CommunicationReport(run, checked, resolve(checked.published))
 

@@ -19,7 +19,7 @@ from roslens.explore.noun import picture
 from roslens.recording import UsageError
 
 if TYPE_CHECKING:
-    from roslens.recordings import Recordings
+    from roslens.runs import Runs
 
 
 class Comparison:
@@ -87,15 +87,13 @@ class Comparison:
         return "\n".join([str(comparison_table(self.found)), *self.sentences()])
 
 
-def compared(
-    base: Recordings, new: Recordings | Path, metrics: Sequence[str], threshold: float
-) -> Comparison:
+def compared(base: Runs, new: Runs | Path, metrics: Sequence[str], threshold: float) -> Comparison:
     """As `roslens.recordings.Recordings.compare`."""
     sides = load_side(base, metrics), load_side(new, metrics)
     return Comparison(compare_sides(*sides, metrics, threshold))
 
 
-def checked(run: Recordings, budgets: Path) -> pl.DataFrame:
+def checked(run: Runs, budgets: Path) -> pl.DataFrame:
     """As `roslens.recordings.Recordings.check`."""
     wanted = read_budgets(budgets)
     rows = [

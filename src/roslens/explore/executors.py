@@ -14,7 +14,7 @@ from roslens.collectors.views import matching
 from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
 
 if TYPE_CHECKING:
-    from roslens.recordings import Recordings
+    from roslens.runs import Runs
 
 
 class Executors(Noun[ExecutorsReport]):
@@ -36,7 +36,7 @@ class Executors(Noun[ExecutorsReport]):
     definitions = shown(ExecutorsReport.definitions)
     write = shown(ExecutorsReport.write)
 
-    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> ExecutorsReport:
+    def _made(self, run: Runs, parameters: Mapping[str, object]) -> ExecutorsReport:
         return ExecutorsReport(run, ExecutorsParameters.checked(parameters))
 
     def _of(self, factor: str | None) -> ExecutorsReport:

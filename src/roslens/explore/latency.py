@@ -22,7 +22,7 @@ from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, sho
 from roslens.recording import UsageError
 
 if TYPE_CHECKING:
-    from roslens.recordings import Recordings
+    from roslens.runs import Runs
 
 
 class OfMessages(Noun[LatencyReport]):
@@ -32,7 +32,7 @@ class OfMessages(Noun[LatencyReport]):
     topic of the runs, else the busiest.
     """
 
-    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> LatencyReport:
+    def _made(self, run: Runs, parameters: Mapping[str, object]) -> LatencyReport:
         return LatencyReport(run, LatencyParameters.checked(parameters))
 
     def _of(self, topic: str | None, by: Sequence[str] | None = None) -> LatencyReport:

@@ -14,7 +14,7 @@ from roslens.analysis.measures.resources import usage_over_time
 from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
 
 if TYPE_CHECKING:
-    from roslens.recordings import Recordings
+    from roslens.runs import Runs
 
 
 class Memory(Noun[LeaksReport]):
@@ -31,7 +31,7 @@ class Memory(Noun[LeaksReport]):
     definitions = shown(LeaksReport.definitions)
     write = shown(LeaksReport.write)
 
-    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> LeaksReport:
+    def _made(self, run: Runs, parameters: Mapping[str, object]) -> LeaksReport:
         return LeaksReport(run, LeaksParameters.checked(parameters))
 
     def frame(self) -> pl.DataFrame:

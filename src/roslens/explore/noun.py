@@ -17,7 +17,7 @@ from roslens.collectors.views import matching
 from roslens.recording import UsageError
 
 if TYPE_CHECKING:
-    from roslens.recordings import Recordings
+    from roslens.runs import Runs
 
 R_co = TypeVar("R_co", bound=Report[Any], covariant=True)
 S = TypeVar("S")
@@ -30,13 +30,13 @@ class Noun(ABC, Generic[R_co]):
     what the notebook of that name shows.
     """
 
-    def __init__(self, run: Recordings, parameters: Mapping[str, object] | None = None) -> None:
+    def __init__(self, run: Runs, parameters: Mapping[str, object] | None = None) -> None:
         self._run = run
         self._parameters = dict(parameters or {})
         self._reports: dict[object, R_co] = {}
 
     @abstractmethod
-    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> R_co:
+    def _made(self, run: Runs, parameters: Mapping[str, object]) -> R_co:
         """The report of these runs."""
 
     def with_parameters(self, **parameters: object) -> Self:
@@ -111,7 +111,7 @@ def shown(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...]
     return verb
 
 
-def grouped(run: Recordings, by: Sequence[str]) -> Recordings:
+def grouped(run: Runs, by: Sequence[str]) -> Runs:
     """The same runs, in cells by these factors alone.
 
     Raises

@@ -117,7 +117,7 @@ class Table:
         return selected
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, for ``roslens schema`` and the docs."""
+        """As plain data, for ``roslens dev schema`` and the docs."""
         return {
             "name": self.name,
             "row": self.row,

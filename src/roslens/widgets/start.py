@@ -34,7 +34,8 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import Pictured, ReportTable, Sentence
 from roslens.analysis.reports.tables import health_table
 from roslens.analysis.timeline.journey import Journey, journey_of, way_of
-from roslens.recordings import Recordings, open_recordings, resolve
+from roslens.paths import resolve
+from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import find_notebook
 from roslens.widgets import FOLDER, STATIC, VARIABLE
 from roslens.widgets.graph import GraphWidget

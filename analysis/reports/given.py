@@ -1,0 +1,69 @@
+"""What a report is made from: runs and their tables, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
+
+import polars as pl
+
+from roslens.analysis.measures.bag import BagBeside
+from roslens.analysis.measures.loss import TracerLoss
+from roslens.analysis.runs import Run
+from roslens.collectors.results.tool_result import ToolResult
+from roslens.collectors.schema import TABLES
+from roslens.collectors.work_log import WorkLog
+from roslens.recording import UsageError
+
+
+class Tables(Protocol):
+    """Runs and their tables, as ``rl.open`` gives them."""
+
+    @property
+    def runs(self) -> Sequence[Run]: ...  # noqa: D102
+    @property
+    def resources(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def threads(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def system(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def allocation_sites(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
+    @property
+    def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
+    @property
+    def tool_results(self) -> Mapping[str, ToolResult | UsageError]: ...  # noqa: D102
+    @property
+    def logged_messages(self) -> pl.DataFrame: ...  # noqa: D102
+    @property
+    def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
+    def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
+    def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
+    def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]: ...  # noqa: D102
+
+
+class NoRecordings:
+    """What a report of published figures has in place of recordings."""
+
+    runs: Sequence[Run] = ()
+    tracer_loss: Sequence[TracerLoss] = ()
+    without_resources: Sequence[Run] = ()
+    resources = threads = system = allocation_sites = pl.LazyFrame()
+    logged_messages = pl.DataFrame()
+    tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
+    work_logs: Mapping[str, WorkLog] = MappingProxyType({})
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """No rows."""
+        return TABLES[name].empty().lazy()
+
+    def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
+        """None."""
+        return {}
+
+    def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]:  # noqa: ARG002
+        """None."""
+        return {}

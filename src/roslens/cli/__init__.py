@@ -1,0 +1,120 @@
+"""The command line: parses, calls, prints; every verb ends with a documented exit code."""
+
+from __future__ import annotations
+
+import errno
+import io
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from typing import IO, NoReturn
+
+import rich.console
+from cyclopts import CycloptsError
+
+# Each adds its commands to the application.
+from roslens.cli import dev, judge, look, record, report, share  # noqa: F401
+from roslens.cli.app import app
+from roslens.recording import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_UNEXPECTED,
+    EXIT_USAGE,
+    RoslensError,
+    UsageError,
+)
+from roslens.recording.text import shown
+
+__all__ = ["app", "main"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit.
+
+    Anything the user can act on ends with one line on standard error and its exit code.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # Rich itself would exit with 1 where nobody reads on ('| head'): here 1 is a failed verdict.
+    rich.console.Console.on_broken_pipe = _goes_on_unheard  # type: ignore[assignment,method-assign]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files are bytes, and need not be text.
+        sys.stdout.reconfigure(errors="surrogateescape")
+    try:
+        _no_empty(arguments)
+        try:
+            app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
+        finally:
+            sys.stdout.flush()
+    except CycloptsError as error:
+        command = " ".join(["roslens", *(error.command_chain or ())])
+        _fail(f"{' '.join(str(error).split())} (see '{command} --help')", EXIT_USAGE)
+    except RoslensError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted", EXIT_INTERRUPTED)
+    except BrokenPipeError as broken:
+        # The reader of our output has gone ('| head'); nothing is wrong.
+        _say_no_more(sys.stdout)
+        ended = broken.__context__
+        sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
+    except OSError as error:
+        _fail_of_system(error)
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  (a panic of native code is no Exception)
+        _fail(_unexpected(error), EXIT_UNEXPECTED)
+    sys.exit(0)
+
+
+def _no_empty(arguments: Sequence[str]) -> None:
+    """An empty argument would be the working folder; a recorded command may have some."""
+    own = itertools.takewhile(lambda argument: argument != "--", arguments)
+    if any(not argument.strip() for argument in own):
+        raise UsageError("an argument is empty: is a variable of the shell not set?")
+
+
+def _fail_of_system(error: OSError) -> NoReturn:
+    if error.filename is not None:
+        _fail(f"{os.fsdecode(error.filename)}: {(error.strerror or '').lower()}", EXIT_FAILED)
+    if error.errno not in _FULL:
+        _fail(_unexpected(error), EXIT_UNEXPECTED)
+    # Files tell their names: this is the standard output.
+    _say_no_more(sys.stdout)
+    _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
+
+
+def _unexpected(error: BaseException) -> str:
+    """Keep the traceback of an error that nobody foresaw; what to say of it."""
+    import tempfile  # noqa: PLC0415  (only in need)
+    import traceback  # noqa: PLC0415
+
+    text = " ".join(str(error).split())[:200]
+    what = f"unexpected {type(error).__name__}: {text}; this is an error of roslens itself"
+    try:
+        # Readable to its owner alone: a traceback may hold what a trace does.
+        descriptor, name = tempfile.mkstemp(prefix="roslens-", suffix=".traceback")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError as full:
+        return f"{what} (its traceback cannot be kept: {full.strerror})"
+    return f"{what}; its traceback is in {name}"
+
+
+def _goes_on_unheard(console: rich.console.Console) -> None:
+    """Let a command end as it would if somebody read what it prints."""
+    console.quiet = True
+    _say_no_more(console.file)
+
+
+def _say_no_more(stream: IO[str]) -> None:
+    """Drop what is still to be written to a stream that does not take it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    # Plain print: a terminal must not wrap or colour what scripts match.
+    print(f"roslens: error: {shown(message)}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,114 @@
+"""The application, its groups of commands, and options that several of them have."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from cyclopts import App, Group, Parameter
+
+V = TypeVar("V", bound=Callable[..., int | None])
+
+RECORD = Group("Record", sort_key=1)
+LOOK = Group("Look at a recording", sort_key=2)
+REPORT = Group("Report", sort_key=3)
+JUDGE = Group("Judge", sort_key=4)
+SHARE = Group("Share", sort_key=5)
+
+
+def _shown(default: object) -> str | None:
+    """A default as one would type it; None where there is nothing to show."""
+    if isinstance(default, tuple):
+        return ", ".join(default) or None
+    return None if default is None or isinstance(default, bool) else str(default)
+
+
+app = App(
+    name="roslens",
+    help="Record ROS 2 with LTTng, turn the traces into tables, and the tables into answers with "
+    "confidence intervals.",
+    help_format="plaintext",  # what renders Markdown takes a third of the start
+    help_epilogue="'roslens COMMAND --help' explains a command.\n\nExit codes: 0 done; 1 a verdict "
+    "failed; 2 wrong use or unreadable input; 3 not enough evidence; 4 ran, but failed or is "
+    "incomplete; 70 an error of roslens itself; 130 interrupted.",
+    usage="Usage: roslens COMMAND [ARGUMENTS] [OPTIONS]",
+    version=lambda: version("roslens"),
+    version_flags=["--version", "-V"],
+    group_commands=Group("Help", sort_key=7),
+    group_parameters=Group("Options", sort_key=3),
+    # The name of a folder may begin with a bracket.
+    default_parameter=Parameter(negative=(), show_default=_shown, json_list=False, json_dict=False),
+)
+app["--help"].help = "Show this help."
+app["--version"].help = "Show the version."
+_order = itertools.count()
+
+
+dev = App(
+    name="dev",
+    help="Define tables, and compile ROS 2: tools for developers of roslens.",
+    group=Group("Develop", sort_key=6),
+    group_commands=Group("Commands"),
+    usage="Usage: roslens dev COMMAND [ARGUMENTS] [OPTIONS]",
+    help_epilogue="",
+)
+app.command(dev)
+
+
+def verb(
+    group: Group | None, *usages: str, parent: App = app, show: bool = True
+) -> Callable[[V], V]:
+    """Make a function a command; `usages` are the ways to call it."""
+    return parent.command(
+        group=group,
+        show=show,
+        sort_key=next(_order),
+        usage="Usage: " + "\n       ".join(f"roslens {usage}" for usage in usages),
+        help_format="markdown",
+        help_epilogue="",
+    )
+
+
+Paths = Annotated[
+    Path, Parameter(name="PATH", help="Recordings, or folders that contain recordings.")
+]
+OutputOption = Annotated[Path | None, Parameter(name=["--output", "-o"])]
+JsonSwitch = Annotated[bool, Parameter(name="--json")]
+WorkersOption = Annotated[
+    int | None,
+    Parameter(
+        help="Number of worker processes; 0 means as many as cores and memory allow. Default: 1, "
+        "or 0 from 16 recordings on."
+    ),
+]
+SchedulerOption = Annotated[
+    str | None,
+    Parameter(help="Address of a running dask scheduler whose workers are used instead."),
+]
+ThreadsOption = Annotated[
+    int, Parameter(help="Number of threads that decode; 0 means one per CPU.")
+]
+EngineOption = Annotated[
+    Literal["native", "babeltrace2"],
+    Parameter(help="What reads the trace. babeltrace2 is slow and serves for comparison."),
+]
+JsonFile = Annotated[
+    Path | None, Parameter(name="--json", help="Also write all figures to this file, as JSON.")
+]
+PlotFile = Annotated[
+    Path | None, Parameter(help="Also draw the changes to this file (.png, .svg or .pdf).")
+]
+MarkdownSwitch = Annotated[
+    bool,
+    Parameter(name="--markdown", help="Print Markdown for a pull request: only what changed."),
+]
+Threshold = Annotated[str, Parameter(help="Changes smaller than this do not matter.")]
+
+
+def print_json(value: object) -> None:
+    """To the standard output, indented."""
+    print(json.dumps(value, indent=1))

@@ -1,0 +1,486 @@
+"""Commands that record, and those around a recording that is being made."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import rich.console
+from cyclopts import Group, Parameter
+
+from roslens.cli.app import (
+    RECORD,
+    JsonSwitch,
+    OutputOption,
+    app,
+    print_json,
+    verb,
+)
+from roslens.recording import UsageError
+from roslens.recording.terminal import Console, say
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpPanel
+    from rich.console import ConsoleOptions
+
+
+class _OnDemand:
+    """Shows a group of options only where all are asked for."""
+
+    everything = False
+
+    def __call__(
+        self, console: rich.console.Console, options: ConsoleOptions, panel: HelpPanel
+    ) -> None:
+        if self.everything:
+            from cyclopts.help import DefaultFormatter  # noqa: PLC0415  (loads slowly)
+
+            DefaultFormatter()(console, options, panel)
+
+
+_further = _OnDemand()
+
+
+def _further_options(name: str) -> Parameter:
+    """Those that ``--help`` leaves to ``--help-all``, under a heading."""
+    return Parameter(group=Group(name, sort_key=next(_headings), help_formatter=_further))
+
+
+_headings = itertools.count(4)
+_FOR_SUITE = _further_options("Suites")
+_FOR_EVENTS = _further_options("Events and buffers")
+_FOR_KERNEL = _further_options("Kernel")
+_FOR_FLIGHT = _further_options("Flight recorder and triggers")
+_FOR_PROGRAMS = _further_options("Programs")
+_FOR_HOSTS = _further_options("Other hosts")
+
+
+def _refuse(why: str, given: Mapping[str, object]) -> None:
+    """Raise where one of several arguments is there that cannot be."""
+    for what, there in given.items():
+        if there:
+            raise UsageError(f"{why}: {what} cannot be given with it")
+
+
+def _option(parameter: str) -> str:
+    return "a command" if parameter == "command" else f"--{parameter.replace('_', '-')}"
+
+
+# Options of 'record', by the field of the tracing that they set.
+_TRACING = {
+    "tracer": "tracer",
+    "event": "events",
+    "context": "contexts",
+    "kernel": "kernel",
+    "kernel_event": "kernel_events",
+    "kernel_of": "kernel_of",
+    "kernel_buffer": "kernel_buffer",
+    "mode": "mode",
+    "max_disk": "max_disk",
+    "flight": "flight",
+    "daemon": "daemon",
+    "subbuf_size": "subbuf_size",
+    "subbuf_count": "subbuf_count",
+}
+_OF_SUITE = {
+    **{option: f"tracing.{field}" for option, field in _TRACING.items()},
+    "repetitions": "repetitions",
+    "duration": "duration",
+    "time_limit": "time_limit",
+    "ros": "workload.ros",
+    "trace_rclpy": "workload.trace_rclpy",
+    "allocations": "samplers.allocations",
+}
+"""Options of 'record' that change a suite, and which of its fields."""
+_OF_COMMAND = frozenset({*_TRACING, "output", "ros", "trace_rclpy", "allocations", "time_limit"})
+_WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
+    "triggers": ("watches one command that is recorded here", _OF_COMMAND | {"command"}),
+    "status": ("shows campaigns", frozenset({"suite", "output"})),
+    "resume": ("goes on as planned", frozenset({"suite", "output"})),
+    "attach": (
+        "records what runs here",
+        frozenset({"output", "kernel_event", "kernel_buffer", "time_limit"}),
+    ),
+    "suite": (
+        "records here, as the suite says",
+        frozenset({*_OF_SUITE, "output", "name", "seed", "only", "dry_run"}),
+    ),
+    "host": ("records there, and a command here", _OF_COMMAND | {"command", "host_setup"}),
+    "as_host": ("records for another host", _OF_COMMAND | {"command"}),
+    "command": ("is recorded as one run", _OF_COMMAND),
+}
+"""The ways to call 'record', by the option that makes it one: what it does, and which others it
+heeds."""
+
+
+def _way_of(given: Mapping[str, object]) -> str:
+    """How 'record' was called; whatever that way would not heed is refused."""
+    way = next((way for way in _WAYS if way in given), None)
+    if way is None:
+        raise UsageError(
+            "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
+        )
+    does, heeded = _WAYS[way]
+    _refuse(
+        f"{_option(way)} {does}", {_option(x): True for x in given if x != way and x not in heeded}
+    )
+    if way == "triggers" and (given.get("tracer") != "native" or "command" not in given):
+        raise UsageError(
+            "--triggers reads what the native tracer writes: give '--tracer native' and "
+            "'-- COMMAND ...' with it"
+        )
+    return way
+
+
+def _fields(fields: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, by the field that each sets."""
+    return {field: given[option] for option, field in fields.items() if option in given}
+
+
+@verb(
+    RECORD,
+    "record --suite NAME [OPTIONS]",
+    "record [OPTIONS] -- COMMAND ...",
+    "record --attach PROGRAM ... [OPTIONS]",
+    "record --host USER@HOST[:COMMAND] ... [OPTIONS] [-- COMMAND ...]",
+    "record --resume [CAMPAIGN]",
+    "record --status [CAMPAIGN ...]",
+)
+def record(
+    *command: Annotated[str, Parameter(name="COMMAND")],
+    output: OutputOption = None,
+    suite: str | None = None,
+    name: Annotated[str | None, _FOR_SUITE] = None,
+    seed: Annotated[int | None, _FOR_SUITE] = None,
+    repetitions: int | None = None,
+    duration: Annotated[float | None, _FOR_SUITE] = None,
+    only: Annotated[tuple[str, ...], _FOR_SUITE] = (),
+    dry_run: Annotated[bool, _FOR_SUITE] = False,
+    resume: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
+    status: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
+    tracer: Literal["lttng", "native", "auto"] | None = None,
+    event: tuple[str, ...] = (),
+    context: Annotated[tuple[str, ...], _FOR_EVENTS] = (),
+    kernel: Literal["auto", "lttng", "ftrace", "perf", "off", "required"] | None = None,
+    kernel_event: Annotated[tuple[str, ...], _FOR_KERNEL] = (),
+    kernel_of: Annotated[Literal["machine", "workload"] | None, _FOR_KERNEL] = None,
+    kernel_buffer: Annotated[str | None, _FOR_KERNEL] = None,
+    mode: Annotated[
+        Literal["discard", "overwrite", "blocking", "snapshot"] | None, _FOR_EVENTS
+    ] = None,
+    max_disk: Annotated[str | None, _FOR_EVENTS] = None,
+    flight: Annotated[float | None, _FOR_FLIGHT] = None,
+    daemon: Annotated[Literal["private", "machine"] | None, _FOR_EVENTS] = None,
+    subbuf_size: Annotated[str | None, _FOR_EVENTS] = None,
+    subbuf_count: Annotated[int | None, _FOR_EVENTS] = None,
+    ros: Annotated[Literal["auto", "sourced", "embedded", "none"] | None, _FOR_PROGRAMS] = None,
+    trace_rclpy: Annotated[bool, _FOR_PROGRAMS] = False,
+    allocations: Annotated[bool, _FOR_PROGRAMS] = False,
+    time_limit: float | None = None,
+    triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
+    attach: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
+    host: tuple[str, ...] = (),
+    host_setup: Annotated[str | None, _FOR_HOSTS] = None,
+    as_host: Annotated[bool, Parameter(show=False)] = False,
+    help_all: bool = False,
+) -> None:
+    """Record a suite of experiments, any command, or programs that run already.
+
+    The last line printed is the folder of what was recorded. Of a suite, an option takes the place
+    of what the suite says itself, in all runs.
+
+    Parameters
+    ----------
+    command
+        The command to run and record, with its arguments.
+    output
+        For a command: the new folder of its recording. For a suite: the folder that holds all
+        recordings. Default: below data/recordings.
+    suite
+        The suite to record: its name or its YAML file.
+    name
+        Name of the new campaign. Default: the current UTC time.
+    seed
+        Seed for the random order of the runs.
+    repetitions
+        Number of repetitions, instead of the suite's own.
+    duration
+        Seconds that each run works, instead of the suite's own.
+    only
+        Record only the combinations with this FACTOR=LEVEL. May be repeated.
+    dry_run
+        Show which runs would be made, and record nothing.
+    resume
+        Record the missing runs of this campaign. Without a name: of the last one that is
+        unfinished.
+    status
+        Show how far these campaigns are. Without a name: all campaigns.
+    tracer
+        What records the events. native: a tracer of roslens' own, which needs neither LTTng nor
+        root. auto: LTTng if it is installed, else native. Default: LTTng.
+    event
+        User-space events to record; * stands for any text. May be repeated. Default: ros2:*.
+    context
+        Contexts to record with each event besides vpid, vtid and procname, such as pid_ns. May
+        be repeated.
+    kernel
+        What records the kernel. auto: LTTng's modules where they are, else ftrace where it may be
+        used, else perf_event_open (own programs alone), else nothing. required: the same, but
+        nothing is recorded without it. Default: auto, for a suite off.
+    kernel_event
+        Kernel events to record besides those of scheduling and interrupts, by LTTng's or
+        ftrace's name or as system:name. May be repeated.
+    kernel_of
+        With ftrace, whose events to record. workload: only those that concern its processes.
+        Default: machine.
+    kernel_buffer
+        Size of the buffer of ftrace or perf_event_open for each CPU. Default: 4M.
+    mode
+        What happens when the buffers are full: new events are dropped, the oldest are
+        overwritten, or the program waits. snapshot: nothing is written until the end, and then
+        only what the buffers still hold. Default: discard.
+    max_disk
+        Largest size of the trace, such as 500M. Beyond it the oldest part is dropped.
+    flight
+        With the native tracer: keep only the last so many seconds of each thread before the end,
+        and what names nodes and topics.
+    triggers
+        With the native tracer: a YAML file of conditions, such as 'latency of /scan > 50 ms', that
+        are watched for meanwhile. The manifest tells of each that hit; with --flight it becomes a
+        recording of its own, in the folder of the recording with -snapshots.
+    daemon
+        The LTTng session daemon that records. private: one of its own. machine: the machine's,
+        which also records programs that are already running. Default: private.
+    subbuf_size
+        Size of each sub-buffer, such as 64k. Default: 1M.
+    subbuf_count
+        Number of sub-buffers per CPU. Default: 8.
+    ros
+        Which ROS 2 the command runs in. auto: the sourced one; if there is none, the embedded
+        one for Python programs and none for others. Default: auto.
+    trace_rclpy
+        Let Python nodes emit callback and publish events too.
+    allocations
+        Record which functions hold memory, by heaptrack: for leaks, as it slows programs down.
+    time_limit
+        End the command, or the recording of what was attached to, after this many seconds.
+    attach
+        Record these running ROS 2 programs, by process id or name, and the kernel, with ftrace:
+        they are not restarted and need no tracer. Until Ctrl-C, or until none of them runs.
+    host
+        Record on USER@HOST too, through ssh with your key, for as long as the command here runs:
+        the command after a colon, or else what already runs there (by LTTng's session daemon of
+        that machine). Without a command here, until Ctrl-C or --time-limit. What was recorded is
+        fetched. May be repeated.
+    host_setup
+        What the shell on each host runs before, such as '. /opt/ros/kilted/setup.sh'.
+    as_host
+        How --host begins a recording there: it lasts as long as the standard input is open and
+        sends something every 30 seconds; a line of JSON says that it has begun.
+    help_all
+        Show all options: also those for suites, buffers, the kernel, flight recorders and hosts.
+    """
+    if help_all:
+        _further.everything = True
+        app.help_print(["record"])
+        return
+    # What was not given is None, empty or false, so that nothing that was is lost.
+    given = {k: v for k, v in locals().items() if v is not None and v is not False and v != ()}
+    way = _way_of(given)
+    from roslens import record as recording  # noqa: PLC0415
+    from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
+    from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
+
+    console = Console()
+    if kernel_event:
+        given["kernel_event"] = (*KERNEL_EVENTS, *kernel_event)
+    tracing = _fields(_TRACING, given)
+    if status is not None:
+        recording.show_status(output, suite, status, console)
+    elif resume is not None:
+        recording.resume_suite(output, suite, resume, console)
+    elif attach is not None:
+        recording.record_running(
+            attach,
+            output,
+            options=TracingOptions.checked(**tracing),
+            time_limit=time_limit,
+            console=console,
+        )
+    elif suite is not None:
+        changes = _fields(_OF_SUITE, given)
+        if dry_run:
+            recording.show_plan(suite, seed=seed, changes=changes, only=only, console=console)
+        else:
+            recording.record_suite(
+                suite,
+                root=output,
+                name=name,
+                seed=seed,
+                changes=changes,
+                only=only,
+                console=console,
+            )
+    else:
+        if not command and not host:
+            # What runs already is known to the machine's daemon alone.
+            tracing["daemon"] = "machine"
+        options = TracingOptions.checked(**tracing)
+        if host:
+            recording.record_hosts(
+                host,
+                command,
+                output,
+                options=options,
+                ros=ros or "auto",
+                trace_rclpy=trace_rclpy,
+                allocations=allocations,
+                setup=host_setup,
+                time_limit=time_limit,
+                console=console,
+            )
+            return
+        recording.record_one(
+            command or recording.NOTHING,
+            output,
+            options=options,
+            ros=(ros or "auto") if command else "none",
+            trace_rclpy=trace_rclpy,
+            allocations=allocations,
+            time_limit=time_limit,
+            as_host=as_host,
+            triggers=triggers,
+            console=console,
+        )
+
+
+@verb(RECORD, "env [--flight SECONDS] [-o FOLDER]")
+def env(
+    *,
+    tracer: Literal["native"] = "native",
+    output: OutputOption = None,
+    event: tuple[str, ...] = ("ros2:*",),
+    flight: float | None = None,
+) -> None:
+    """Print the variables with which any ROS 2 program records itself.
+
+    For launch systems, containers and services: 'eval "$(roslens env)"', then start the programs.
+    What they do is written as it happens, so the folder can be read at any time, whatever ends
+    them.
+
+    Parameters
+    ----------
+    tracer
+        What records the events; only the native tracer needs no daemon beside the programs.
+    output
+        Folder of the trace. Default: a new one below data/recordings/env.
+    event
+        User-space events to record; * stands for any text. May be repeated.
+    flight
+        Keep only the last so many seconds of each thread, and what names nodes and topics:
+        'roslens snapshot' makes a recording of them.
+    """
+    from roslens import record as recording  # noqa: PLC0415
+
+    del tracer
+    recording.print_variables(output, event, flight)
+
+
+@verb(RECORD, "snapshot FOLDER -o OUTPUT")
+def snapshot(folder: Path, /, *, output: OutputOption = None) -> None:
+    """Make a recording of what a flight recorder holds now; its programs go on.
+
+    Parameters
+    ----------
+    folder
+        The folder of 'roslens env --flight SECONDS -o FOLDER', or 'flight' in the folder of a
+        run that is being recorded.
+    output
+        The new folder of the recording. Default: beside FOLDER, with the time in its name.
+    """
+    from roslens.tracing.campaign import utc_name  # noqa: PLC0415
+    from roslens.tracing.native_tracer.snapshot import record_snapshot  # noqa: PLC0415
+
+    output = output or folder.with_name(f"{folder.name}-{utc_name()}")
+    record_snapshot(folder, output)
+    say(output)
+
+
+@verb(RECORD, "watch PATH [--once] [--json]")
+def watch(
+    path: Path,
+    /,
+    *,
+    window: float = 10,
+    every: float = 2,
+    once: bool = False,
+    as_json: JsonSwitch = False,
+    seconds: float | None = None,
+    budgets: Path | None = None,
+    triggers: Path | None = None,
+    output: OutputOption = None,
+) -> int:
+    """Show what programs do while they run: topics, callbacks, busy threads.
+
+    Reads the files that the native tracer maps, while they grow; the programs do not notice.
+    Figures are those that collecting the same seconds gives. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    path
+        The folder of 'roslens env -o FOLDER', with or without --flight, or of a recording that
+        'roslens record --tracer native' makes.
+    window
+        Seconds that figures are of; 0 for all since the begin.
+    every
+        Seconds from one refresh to the next; up to five times that where they would take more
+        than 1.5 % of a CPU.
+    once
+        Refresh once and end.
+    as_json
+        Print JSON, one line per refresh.
+    seconds
+        End after so many seconds. Default: when the recording ends.
+    budgets
+        A YAML file as of 'roslens check', with latency_p50, latency_p99 or loss of topics: what
+        is beyond its budget is marked.
+    triggers
+        A YAML file of conditions, such as 'latency of /scan > 50 ms'. Where one holds, a flight
+        recorder's last seconds become a recording. So they do on SIGUSR2.
+    output
+        Folder of these recordings. Default: PATH with -snapshots.
+    """
+    # Tables of seconds are small: threads would take longer to talk than to work.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from roslens.live import watch as live  # noqa: PLC0415
+
+    if window < 0 or every <= 0 or (seconds is not None and seconds < 0):
+        raise UsageError("--window and --seconds are 0 or more, --every is more than 0")
+    options = live.Options(window, every, once, as_json, seconds, budgets, triggers, output)
+    return live.run_watch(path, options, Console())
+
+
+@verb(RECORD, "suites [NAME]", "suites --schema")
+def suites(name: str | None = None, /, *, schema: bool = False) -> None:
+    """List the suites that come with roslens, or explain one.
+
+    Parameters
+    ----------
+    name
+        The suite to explain: its name or its YAML file.
+    schema
+        Print the JSON schema of suite files, which editors can use.
+    """
+    from roslens import suites as shown  # noqa: PLC0415
+
+    if schema:
+        from roslens.tracing.suite import suite_schema  # noqa: PLC0415
+
+        print_json(suite_schema())
+    elif name is not None:
+        shown.explain_suite(name, Console())
+    else:
+        shown.show_suites(Console())

@@ -1,0 +1,111 @@
+"""Commands that write for other tools and other people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from roslens.cli.app import (
+    SHARE,
+    OutputOption,
+    Paths,
+    verb,
+)
+from roslens.recording import UsageError
+from roslens.recording.terminal import Console, say
+
+
+@verb(SHARE, "export --format FORMAT PATH OUT [--table NAME]", "export --list")
+def export(
+    path: Path | None = None,
+    out: Path | None = None,
+    /,
+    *,
+    form: Annotated[
+        Literal["perfetto", "otlp", "mcap", "dot", "mermaid", "csv", "hgrm", "hlog"] | None,
+        Parameter(name="--format"),
+    ] = None,
+    table: str | None = None,
+    list_formats: Annotated[bool, Parameter(name="--list")] = False,
+) -> None:
+    """Write a recording in a format that other tools read.
+
+    Parameters
+    ----------
+    path
+        A recording, or a folder that contains recordings.
+    out
+        File to write.
+    form
+        perfetto: the timeline of one recording, for ui.perfetto.dev. otlp: spans of OpenTelemetry
+        as JSON. mcap: timings of one recording, for Foxglove. dot, mermaid: the graph of nodes.
+        csv: one table. hgrm, hlog: latency percentiles in ms, or a log of all runs, for the tools
+        of HdrHistogram.
+    table
+        Name of the table to write as csv.
+    list_formats
+        List the formats and what is written in each, and stop.
+    """
+    from roslens.export import FORMATS  # noqa: PLC0415
+    from roslens.export import export as write  # noqa: PLC0415
+
+    if list_formats:
+        for name, what in FORMATS.items():
+            say(f"{name:9} {what}")
+        return
+    if path is None or out is None or form is None:
+        raise UsageError("give --format FORMAT, a recording and the file to write, or --list")
+    write(path, out, form, table)
+
+
+@verb(SHARE, "pack PATH... [OPTIONS]")
+def pack(
+    *paths: Paths,
+    output: OutputOption = None,
+    keep_names: bool = False,
+    with_tables: bool = False,
+) -> None:
+    """Pack recordings into one archive for sharing, without the names of hosts and users.
+
+    Parameters
+    ----------
+    output
+        The archive to write. Default: NAME.tar.zst in the working directory.
+    keep_names
+        Leave the names of hosts and users, and paths, as they are.
+    with_tables
+        Also pack events and tables, which could be made again.
+    """
+    from roslens.pack import pack_recordings  # noqa: PLC0415
+
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    pack_recordings(
+        paths, output, keep_names=keep_names, with_tables=with_tables, console=Console()
+    )
+
+
+@verb(SHARE, "unpack ARCHIVE [FOLDER] [OPTIONS]")
+def unpack(archive: Path, folder: Path | None = None, /, *, max_size: str | None = None) -> None:
+    """Unpack an archive of recordings; nothing is unpacked if a checksum is wrong.
+
+    A trace.dat of trace-cmd, a perf.data of perf, a trace of Perfetto with ftrace, and the folder
+    'ftrace' that a killed recorder left become a kernel trace, with the clock of the traces in
+    FOLDER.
+
+    Parameters
+    ----------
+    archive
+        An archive that 'roslens pack' wrote, a zip, tar.gz, tar.xz or tar.zst with traces, a
+        trace.dat, a perf.data, a trace of Perfetto, or a folder 'ftrace'.
+    folder
+        Folder to unpack into. Default: data/recordings.
+    max_size
+        Refuse an archive that is larger than this when unpacked, such as 50G. Default: a limit
+        that depends on the archive's size.
+    """
+    from roslens.pack import unpack_recordings  # noqa: PLC0415
+
+    unpack_recordings(archive, folder, max_size)

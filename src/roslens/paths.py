@@ -1,0 +1,22 @@
+"""Where a path that a user gives leads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from roslens.recording.files import shipped
+
+PathLike = str | os.PathLike[str]
+
+
+def resolve(path: PathLike) -> Path:
+    """`path`, or where it is found from a parent of the working directory or as shipped data."""
+    wanted = Path(path).expanduser()
+    if wanted.is_absolute() or wanted.exists():
+        return wanted
+    here = Path.cwd()
+    for base in (*here.parents, shipped()):
+        if (base / wanted).exists():
+            return base / wanted
+    return wanted

@@ -1,0 +1,342 @@
+"""Tables over several runs: factors in front, cut by views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Self
+
+import polars as pl
+
+from roslens.analysis.measures.loss import TracerLoss, tracer_loss
+from roslens.analysis.runs import Run
+from roslens.collectors.resources import scan_samples
+from roslens.collectors.schema import (
+    ALLOCATION_SITES,
+    RESOURCES,
+    SAMPLED,
+    SYSTEM,
+    TABLES,
+    THREADS,
+    Table,
+)
+from roslens.collectors.views import Names, View, Window, check_window, matching
+from roslens.recording import Recording, UsageError
+from roslens.recording.files import text_path
+from roslens.recording.manifest import Level
+
+
+class RunTables:
+    """Every table of the schema over runs, cut by views; iteration gives each run by itself.
+
+    A table is an attribute, a lazy frame: ``run`` (name of the run) and one column per factor come
+    first (``factor_<name>`` where the table has a column of that name), null for a run without it.
+    A run that lacks a table has no rows in it.
+    """
+
+    def __init__(
+        self,
+        recordings: Sequence[Recording],
+        runs: Sequence[Run],
+        views: Sequence[View] = (),
+        *,
+        copies: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self.recordings = list(recordings)
+        self.runs = list(runs)
+        self.views = tuple(views)
+        self.copies = dict(copies or {})
+
+    def only(self, *names: str) -> Self:
+        """The runs of these names.
+
+        Raises
+        ------
+        UsageError
+            There is no run of a name.
+        """
+        known = {run.name: index for index, run in enumerate(self.runs)}
+        unknown = sorted(set(names) - known.keys())
+        if unknown:
+            raise UsageError(f"no run {unknown[0]!r}; there are {', '.join(known)}")
+        places = [known[name] for name in names]
+        chosen = [self.recordings[i] for i in places], [self.runs[i] for i in places]
+        return type(self)(*chosen, self.views)
+
+    def with_runs(self, runs: Sequence[Run]) -> Self:
+        """The same recordings told of in other words: one run for each, as in `runs`."""
+        return type(self)(self.recordings, runs, self.views, copies=self.copies)
+
+    def view(
+        self,
+        *,
+        window: Window | None = None,
+        window_ns: tuple[int | None, int | None] | None = None,
+        warm_up: float = 0.0,
+        processes: Names | None = None,
+        nodes: Names | None = None,
+        topics: Names | None = None,
+    ) -> Self:
+        """The same runs with part of each: every table is cut, lazily, when it is read.
+
+        A row counts whole by the moment at which it begins (a message by its publication); states
+        and intervals count if they touch the window. Objects are not cut by time, and `health`
+        and `losses` not at all. A message counts if either end is among the nodes or processes.
+        Tables without topics are not cut by topic, nor are timers' and services' callbacks.
+
+        >>> recordings.view(warm_up=2, nodes="/camera*").messages.collect()
+
+        Parameters
+        ----------
+        window
+            From and to, in seconds after each run's first event; None for an open end.
+        window_ns
+            From and to, in ns since the epoch.
+        warm_up
+            Seconds to leave out at the begin of each run.
+        processes
+            Names, as in `processes`, or numbers as text; patterns with ``*`` and ``?``.
+        nodes, topics
+            Full names, or patterns.
+
+        Raises
+        ------
+        UsageError
+            A name fits nothing, a window ends before it begins or touches no run.
+        """
+        begin, end = window or (None, None)
+        if warm_up:
+            begin = max(warm_up, begin or 0.0)
+        check_window(begin, end)
+        check_window(*(window_ns or (None, None)))
+        chosen, nodes_there = self._processes(processes)
+        view = View(
+            window_s=None if begin is None and end is None else (begin, end),
+            window_ns=window_ns,
+            processes=chosen,
+            process_nodes=nodes_there,
+            nodes=None if nodes is None else matching(nodes, self.names("node", "nodes"), "node"),
+            topics=None
+            if topics is None
+            else matching(topics, self.names("topic", "publishers", "subscriptions"), "topic"),
+        )
+        views = [*self.views, view]
+        seen = type(self)(self.recordings, self.runs, views, copies=self.copies)
+        seen._check_windows()
+        return seen
+
+    def names(self, column: str, *tables: str) -> set[str]:
+        """Each text that stands in a column of tables, such as ``topic`` of ``publishers``."""
+        frames = [self.table(name).select(column).unique() for name in tables]
+        return {name for frame in pl.collect_all(frames) for name in frame[column].drop_nulls()}
+
+    def _processes(
+        self, names: Names | None
+    ) -> tuple[dict[str, frozenset[tuple[str, int]]] | None, dict[str, frozenset[str]] | None]:
+        if names is None:
+            return None, None
+        there = self.table("processes").select("run", "host", "vpid", "procname").collect()
+        found = matching(
+            names, {*there["procname"].drop_nulls(), *map(str, there["vpid"])}, "process"
+        )
+        named = pl.col("procname").is_in(sorted(found)).fill_null(value=False)
+        chosen = there.filter(named | pl.col("vpid").cast(pl.String).is_in(sorted(found)))
+        own = self.table("nodes").select("run", "host", "vpid", "node").drop_nulls().collect()
+        own = own.join(chosen, on=["run", "host", "vpid"], how="semi")
+        processes: dict[str, set[tuple[str, int]]] = {}
+        for run, host, vpid in chosen.select("run", "host", "vpid").iter_rows():
+            processes.setdefault(run, set()).add((host, vpid))
+        nodes: dict[str, set[str]] = {}
+        for run, node in own.select("run", "node").iter_rows():
+            nodes.setdefault(run, set()).add(node)
+        return (
+            {run: frozenset(x) for run, x in processes.items()},
+            {run: frozenset(x) for run, x in nodes.items()},
+        )
+
+    @cached_property
+    def _spans(self) -> dict[str, tuple[int, int]]:
+        """First and last event of each run of which something was recorded."""
+        whole = type(self)(self.recordings, self.runs) if self.views else self
+        spans = (
+            whole.table("processes")
+            .group_by("run")
+            .agg(pl.col("begin_ns").min(), pl.col("end_ns").max())
+            .drop_nulls()
+            .collect()
+        )
+        return {run: (begin, end) for run, begin, end in spans.iter_rows()}
+
+    def _check_windows(self) -> None:
+        windows = [view for view in self.views if view.has_window]
+        if not windows or not self._spans:
+            return
+        for begin_ns, end_ns in self._spans.values():
+            cut = [view.window_of(begin_ns) for view in windows]
+            begin = max((b for b, _ in cut if b is not None), default=begin_ns)
+            end = min((e for _, e in cut if e is not None), default=end_ns + 1)
+            if begin <= end_ns and end > begin_ns and begin < end:
+                return
+        longest = max(end - begin for begin, end in self._spans.values())
+        first = min(begin for begin, _ in self._spans.values())
+        raise UsageError(
+            f"the window touches no run: the longest takes {longest / 1e9:.3f} s, "
+            f"the first begins at {first} ns"
+        )
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __iter__(self) -> Iterator[Self]:
+        for recording, run in zip(self.recordings, self.runs, strict=True):
+            yield type(self)([recording], [run], self.views)
+
+    def __getattr__(self, name: str) -> pl.LazyFrame:
+        # Tables are properties, see below.
+        raise AttributeError(f"no table {name!r}; there are {', '.join(TABLES)} and resources")
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """A table of all runs.
+
+        Raises
+        ------
+        UsageError
+            There is no such table.
+        """
+        if name not in TABLES:
+            raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
+        return self._all(TABLES[name], [r.tables / f"{name}.parquet" for r in self.recordings])
+
+    def kernel_events(self, run: str, *, cut: bool = False) -> dict[str, pl.LazyFrame]:
+        """The kernel's events of a run as they were recorded, by name; none without a kernel trace.
+
+        Parameters
+        ----------
+        run
+            Its name.
+        cut
+            Only those within the windows of views, which else do not apply.
+
+        Raises
+        ------
+        UsageError
+            There is no such run.
+        """
+        (recording,) = self.only(run).recordings
+        paths = sorted((recording.events / "kernel").glob("*.parquet"))
+        found = {path.stem: pl.scan_parquet(text_path(path), glob=False) for path in paths}
+        for view in self.views if cut else ():
+            begin, end = view.window_of(self._spans.get(run, (None, None))[0])
+            since = pl.lit(value=True) if begin is None else pl.col("time_ns") >= begin
+            until = pl.lit(value=True) if end is None else pl.col("time_ns") < end
+            found = {name: frame.filter(since, until) for name, frame in found.items()}
+        return found
+
+    @property
+    def resources(self) -> pl.LazyFrame:
+        """What processes used while they ran, of the runs that were sampled."""
+        return self._sampled(RESOURCES)
+
+    @property
+    def threads(self) -> pl.LazyFrame:
+        """What threads used while they ran, of the runs in which they were sampled."""
+        return self._sampled(THREADS)
+
+    @property
+    def system(self) -> pl.LazyFrame:
+        """What the machine did, of the runs in which it was sampled."""
+        return self._sampled(SYSTEM)
+
+    @property
+    def allocation_sites(self) -> pl.LazyFrame:
+        """What call paths held in memory, of the runs in which that was recorded."""
+        return self._sampled(ALLOCATION_SITES)
+
+    @property
+    def without_resources(self) -> list[Run]:
+        """Runs of which CPU and memory were not recorded."""
+        pairs = zip(self.recordings, self.runs, strict=True)
+        return [run for recording, run in pairs if "resources" not in recording.samples]
+
+    @cached_property
+    def tracer_loss(self) -> list[TracerLoss]:
+        """What the tracer dropped in each run."""
+        return tracer_loss(self.table("losses"), self.runs)
+
+    def _sampled(self, table: Table) -> pl.LazyFrame:
+        return self._all(table, [r.samples.get(table.name) for r in self.recordings])
+
+    def _all(self, table: Table, files: Sequence[Path | None]) -> pl.LazyFrame:
+        factors = self._factors(table)
+        origins = self._spans if any(view.has_window for view in self.views) else {}
+        frames = [
+            self._cut(
+                scan_samples(table, file)
+                if table in SAMPLED  # small, and written by whoever recorded it
+                else pl.scan_parquet(text_path(file), glob=False),
+                table,
+                run,
+                origins,
+            ).select(
+                pl.lit(run.name).alias("run"),
+                *(_level(run, *factor) for factor in factors),
+                *(pl.col(column.name) for column in table.columns),
+            )
+            for run, file in zip(self.runs, files, strict=True)
+            if file is not None and file.is_file()
+        ]
+        if not frames:
+            none = [pl.lit(None, dtype=kind).alias(column) for _, column, kind in factors]
+            run = pl.lit(None, dtype=pl.String).alias("run")
+            return table.empty().lazy().select(run, *none, pl.all())
+        return pl.concat(frames)
+
+    def _cut(
+        self,
+        frame: pl.LazyFrame,
+        table: Table,
+        run: Run,
+        spans: Mapping[str, tuple[int, int]],
+    ) -> pl.LazyFrame:
+        origin = spans[run.name][0] if run.name in spans else None
+        filters = [x for view in self.views for x in view.filters(table, run.name, origin)]
+        return frame.filter(*filters) if filters else frame
+
+    def _factors(self, table: Table) -> list[tuple[str, str, pl.DataType]]:
+        """Name, column and type of each factor beside the columns of `table`."""
+        taken = {"run", *(column.name for column in table.columns)}
+        levels: dict[str, list[Level]] = {}
+        for run in self.runs:
+            for name, level in run.cell.items():
+                levels.setdefault(name, []).append(level)
+        return [
+            (name, f"factor_{name}" if name in taken else name, _common_type(found))
+            for name, found in levels.items()
+        ]
+
+
+def _meaning(table: Table) -> str:
+    """What a table and its columns hold, for ``help``."""
+    columns = (f"{c.name} [{c.unit}]" if c.unit else c.name for c in table.columns)
+    lines = (f"{n}\n    {c.meaning}" for n, c in zip(columns, table.columns, strict=True))
+    return f"A row is {table.row}.\n\n" + "\n".join(lines)
+
+
+for _table in TABLES.values():
+    _frame = partial(RunTables.table, name=_table.name)
+    setattr(RunTables, _table.name, property(_frame, doc=_meaning(_table)))
+
+
+def _level(run: Run, name: str, column: str, kind: pl.DataType) -> pl.Expr:
+    level = run.cell.get(name)
+    value = str(level) if kind == pl.String() and level is not None else level
+    return pl.lit(value, dtype=kind).alias(column)
+
+
+def _common_type(levels: Sequence[Level]) -> pl.DataType:
+    if all(isinstance(level, bool) for level in levels):
+        return pl.Boolean()
+    if any(isinstance(level, (bool, str)) for level in levels):
+        return pl.String()
+    return pl.Int64() if all(isinstance(level, int) for level in levels) else pl.Float64()

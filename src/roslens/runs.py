@@ -1,0 +1,191 @@
+"""Runs: their tables, what lies beside these, and how they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import polars as pl
+
+from roslens.analysis.measures.bag import BagBeside, join_bag
+from roslens.analysis.overview.runs_and_topics import runs_overview
+from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.collectors.bag import bag_beside, read_bag
+from roslens.collectors.excerpt import excerpt_of
+from roslens.collectors.results.irobot import find_irobot, read_irobot
+from roslens.collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
+from roslens.collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
+from roslens.collectors.results.logged_messages import read_logged_messages
+from roslens.collectors.results.tool_result import ToolResult
+from roslens.collectors.work_log import WorkLog, read_work_log
+from roslens.paths import PathLike, resolve
+from roslens.recording import UsageError
+from roslens.run_tables import RunTables
+
+_MOST_SHOWN = 20
+
+
+class Runs(RunTables):
+    """Runs with their tables, and the logs, results and bags that programs wrote beside them."""
+
+    @cached_property
+    def logged_messages(self) -> pl.DataFrame:
+        """What programs logged of their own messages (``native/messages.csv``), with ``run``."""
+        frames = [pl.DataFrame(schema={"run": pl.String, **dict(LOGGED_MESSAGE)})]
+        for recording, run in zip(self.recordings, self.runs, strict=True):
+            path = recording.native / LOG_OF_MESSAGES
+            if path.is_file() and (log := read_logged_messages(path)) is not None:
+                frames.append(log.select(pl.lit(run.name).alias("run"), *LOGGED_MESSAGE))
+        return pl.concat(frames)
+
+    @cached_property
+    def work_logs(self) -> dict[str, WorkLog]:
+        """Requests or goals that workloads logged, by name of the run."""
+        pairs = zip(self.recordings, self.runs, strict=True)
+        logs = ((run.name, read_work_log(recording.native)) for recording, run in pairs)
+        return {name: log for name, log in logs if log is not None}
+
+    @cached_property
+    def tool_results(self) -> dict[str, ToolResult | UsageError]:
+        """What benchmark tools wrote about runs beside their traces, by name of the run.
+
+        An error where that cannot be read: it says nothing against the trace.
+        """
+        found: dict[str, ToolResult | UsageError] = {}
+        for recording, run in zip(self.recordings, self.runs, strict=True):
+            folder = find_irobot(recording.path)
+            if folder is not None:
+                try:
+                    found[run.name] = read_irobot(folder)
+                except UsageError as error:
+                    found[run.name] = error
+        return found
+
+    def bag(self, path: PathLike | None = None) -> BagBeside:
+        """The bag that was recorded beside the one run, joined with what the trace knows of it.
+
+        ``messages`` has each message of the bag with its type, size [B], ``header.stamp``, and the
+        callbacks that got it with the age of the data [ns]; ``topics`` what the recorder missed.
+        Printed, it is one line.
+
+        Parameters
+        ----------
+        path
+            The bag's file or folder; none: what lies in the run's folder.
+
+        Raises
+        ------
+        UsageError
+            These are several runs, there is no bag, or it cannot be read.
+        """
+        if len(self.recordings) != 1:
+            raise UsageError(
+                f"a bag belongs to one run, and these are {len(self.recordings)}: take one of them"
+            )
+        folder = self.recordings[0].path
+        place = bag_beside(folder) if path is None else resolve(path)
+        if place is None:
+            raise UsageError(f"{folder}: no bag lies there; give the path of one")
+        return join_bag(place.name, read_bag(place), self)
+
+    def bags(self, path: PathLike = "") -> dict[str, BagBeside | UsageError]:
+        """The bags of runs, by name of the run; an error where the one beside it is no good.
+
+        Parameters
+        ----------
+        path
+            Of the one run's bag; empty: what lies in the runs' folders.
+
+        Raises
+        ------
+        UsageError
+            As `bag`, of a path that was given.
+        """
+        if path:
+            return {self.runs[0].name: self.bag(path)}
+        found: dict[str, BagBeside | UsageError] = {}
+        for run in self:
+            name, folder = run.runs[0].name, run.recordings[0].path
+            if bag_beside(folder) is not None:
+                try:
+                    found[name] = run.bag()
+                except UsageError as error:
+                    found[name] = error
+        return found
+
+    def copies_told(self) -> list[str]:
+        """A sentence for each recording of which others were copies."""
+        return [
+            f"{_count(len(places), 'recording')} left out as copies of {original}: "
+            + ", ".join(map(str, places[:3]))
+            + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+            for original, places in self.copies.items()
+        ]
+
+    def without_ros_events(self) -> str | None:
+        """Why there is nothing of ROS 2 in any of the runs; None where there is."""
+        findings = self.table("health").filter(pl.col("kind") == "no_ros_events").collect()
+        if findings["run"].n_unique() < len(self.runs):
+            return None
+        why = next((run.failure for run in self.runs if run.failure), findings["what"][0])
+        return f"nothing to report of {_count(len(self.runs), 'run')}: {why}"
+
+    def _told(self) -> Iterator[tuple[str, bool]]:
+        """What was recorded, in lines, and whether each is a warning."""
+        events = int(self.table("processes").select(pl.col("events").sum()).collect().item() or 0)
+        lost = [loss for loss in self.tracer_loss if loss.any]
+        cells = len({run.label for run in self.runs})
+        found = f"{_count(len(self.runs), 'run')} in {_count(cells, 'cell')}, {events:,} events"
+        if self.views:
+            found += f" (part of each: {_count(len(self.views), 'view')})"
+        yield found, False
+        named = ", ".join(f"{x.run.name} ({x.text})" for x in lost[:5])
+        loss = f"THE TRACER LOST EVENTS in {_count(len(lost), 'run')}: {named}"
+        yield (loss, True) if lost else ("the tracer lost nothing", False)
+        if self._spans and not self.views:
+            seconds = sorted((end - begin) / 1e9 for begin, end in self._spans.values())
+            apart = f"{seconds[0]:.1f} to " if len(seconds) > 1 else ""
+            yield f"recorded for {apart}{seconds[-1]:.1f} s{' each' * bool(apart)}", False
+        topics = self.names("topic", "publishers", "subscriptions")
+        for what, there in (("topics", topics), ("nodes", self.names("node", "nodes"))):
+            if there:
+                more = f" and {len(there) - 5} more" if len(there) > 5 else ""
+                yield f"{what}: {', '.join(sorted(there)[:5])}{more}", False
+        for text in self.copies_told():
+            yield text, False
+        parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
+        for text in parts[:5]:
+            yield f"only part of {text}", True
+        if len(parts) > 5:
+            yield f"and {len(parts) - 5} more are parts only", True
+        problems = [run.name for run in self.runs if not run.complete]
+        if problems:
+            yield f"{len(problems)} not complete: {', '.join(problems[:5])}", True
+
+    def __repr__(self) -> str:
+        return "\n".join(text for text, _ in self._told())
+
+    def _repr_html_(self) -> str:
+        told = [Sentence(text, loud) for text, loud in self._told()]
+        found = runs_overview(
+            self.tracer_loss, self.table("processes"), self.table("messages"), self.table("health")
+        )
+        shown = ("run", "cell", "status", "seconds", "events", "discarded", "messages", "lost")
+        rows = [
+            [f"{x:,.1f}" if isinstance(x, float) else "-" if x is None else str(x) for x in row]
+            for row in found.select(shown).head(_MOST_SHOWN).iter_rows()
+        ]
+        hidden = found.height - len(rows)
+        table = ReportTable(
+            shown,
+            rows,
+            "Runs: seconds recorded, events discarded by the tracer, messages that did not arrive",
+            notes=[f"{hidden:,} more are not shown."] if hidden else [],
+            left=frozenset(("run", "cell", "status")),
+        )
+        parts: list[Sentence | ReportTable] = [*told, table]
+        return "\n".join(part._repr_html_() for part in parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
