@@ -63,6 +63,7 @@ class Tables(Protocol):
     def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
+    def raw_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
     def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]: ...  # noqa: D102
 
 
@@ -82,6 +83,10 @@ class NoRecordings:
         return TABLES[name].empty().lazy()
 
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
+        """None."""
+        return {}
+
+    def raw_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
         """None."""
         return {}
 
@@ -193,7 +198,9 @@ class Report(ABC, Generic[P]):
                     loud=True,
                 )
             )
-            parts.append(tracer_loss_table(lossy))
+            from roslens.analysis.reports.seen import seen_where_lost  # noqa: PLC0415  (few need it)
+
+            parts += [tracer_loss_table(lossy), *seen_where_lost(self.tables)]
         else:
             parts.append(
                 Sentence(f"The tracer lost nothing in {count_of_runs(len(self.tables.runs))}.")

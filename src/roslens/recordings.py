@@ -400,14 +400,25 @@ class Recordings:
                 f"a tracetools data model is of one run, and these are {len(self.recordings)}: "
                 "open one of them"
             )
-        events = self.recordings[0].events
+        return ros2_data_model(tracetools_frames(self.raw_events(self.runs[0].name)))
+
+    def raw_events(self, run: str) -> dict[str, pl.LazyFrame]:
+        """All events of a run by name (``ros2:rmw_take``), as they were recorded.
+
+        Raises
+        ------
+        UsageError
+            There is no such run, or it was not collected.
+        """
+        (recording,) = self.only(run).recordings
+        events = recording.events
         raw = {
             f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
             for path in sorted(events.glob("*/*.parquet"))
         }
         if not raw:
             raise UsageError(f"{events}: no events; run 'roslens collect' first")
-        return ros2_data_model(tracetools_frames(raw))
+        return raw
 
     @cached_property
     def latency(self) -> Latency:

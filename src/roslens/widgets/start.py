@@ -30,6 +30,7 @@ from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.base import Part, Section
 from roslens.analysis.reports.front import told
 from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.seen import seen_where_lost
 from roslens.analysis.reports.table import Pictured, ReportTable, Sentence
 from roslens.analysis.reports.tables import health_table
 from roslens.analysis.timeline.journey import Journey, journey_of, way_of
@@ -223,7 +224,7 @@ class StartPage:
         findings = health_findings(run.health)
         if findings.height:
             parts.append(health_table(findings))
-        return Section(*parts)
+        return Section(*parts, *seen_where_lost(run))
 
     def _folded_loss(self) -> str:
         parts = self._loss().parts
