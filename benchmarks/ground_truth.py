@@ -62,7 +62,7 @@ from roslens.recording import Recording, RoslensError
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 
 MISSED = ("lost", "replaced", "overwritten")
-NOT_RECEIVED = (*MISSED, "unknown")
+NOT_RECEIVED = (*MISSED, "unknown", "not_matched")
 _SINCE_KILTED = (
     "rmw_client_init", "rmw_send_request", "rmw_take_request", "rmw_send_response",
     "rmw_take_response",

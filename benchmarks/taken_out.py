@@ -14,6 +14,7 @@ the table ``losses`` tells of it as the reader would:
 * init: some events that name objects (nothing tells of it);
 * kind: all events of one kind, which then counts as not recorded;
 * restart: the program runs a second time, with the number of its process;
+* sessions: a second session recorded all of it, or all of a part, some hundred ns after the first;
 * silent: one event in 100, and nothing tells of it.
 
 Counted are rows that say something else than the truth, where they do not say that they are
@@ -46,7 +47,7 @@ from roslens.recording import Recording, find_recordings
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 WAYS = (
     "bursts", "packets", "cut_head", "cut_tail", "stream", "snapshot", "late", "init", "kind",
-    "restart", "silent",
+    "restart", "sessions", "silent",
 )  # fmt: skip
 NOT_JUDGED = ("silent",)
 ARRIVED = ("delivered", "taken")
@@ -104,6 +105,8 @@ def without(raw: Raw, way: str, rng: random.Random) -> tuple[Raw, pl.DataFrame, 
         name = rng.choice([name for name, frame in raw.items() if frame.height])
         rest = {other: frame for other, frame in raw.items() if other != name}
         return rest, TABLES["losses"].empty(), raw[name].height
+    if way == "sessions":
+        return two_sessions(raw, rng), TABLES["losses"].empty(), 0
     line = pl.concat(
         [
             frame.select("time_ns", "host", "trace", "cpu_id").with_columns(
@@ -123,6 +126,32 @@ def without(raw: Raw, way: str, rng: random.Random) -> tuple[Raw, pl.DataFrame, 
     table = TABLES["losses"]
     found = table.conform(pl.DataFrame(losses, schema=table.schema)) if losses else table.empty()
     return left, found, len(gone)
+
+
+def two_sessions(raw: Raw, rng: random.Random) -> Raw:
+    """What a second session has, too: each event again, before the next one of its thread."""
+    thread = ("host", "vpid", "vtid")
+    line = pl.concat(
+        frame.select("time_ns", *thread, name=pl.lit(name), row=pl.int_range(pl.len()))
+        for name, frame in raw.items()
+    ).sort("time_ns", maintain_order=True)
+    begin, end = line["time_ns"][0], line["time_ns"][-1]
+    # Half of the second sessions end early, half begin late.
+    low, high = sorted(begin + round((end - begin) * rng.random()) for _ in range(2))
+    low, high = (begin, high) if rng.random() < 0.5 else (low, end)
+    later = [rng.randint(200, 900) for _ in range(line.height)]
+    room = pl.col("time_ns").diff().shift(-1).over(thread, order_by="time_ns") // 2
+    line = line.with_columns(
+        again=pl.col("time_ns") + pl.min_horizontal(pl.Series(later), room.fill_null(900))
+    ).filter(pl.col("time_ns").is_between(low, high))
+    found = {}
+    for name, frame in raw.items():
+        rows = line.filter(pl.col("name") == name).sort("row")
+        again = frame[rows["row"]].with_columns(
+            time_ns=rows["again"], trace=pl.lit("another").cast(frame.schema["trace"])
+        )
+        found[name] = pl.concat([frame, again]).sort("time_ns", maintain_order=True)
+    return found
 
 
 def _chosen(

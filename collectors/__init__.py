@@ -4,5 +4,6 @@
 or `babeltrace` (slow, for comparison). `store` puts files in place all at once, with locks and
 digests; `table_file` writes a table. `parts` decodes long traces in parts, by the steps of `work`,
 which go on where they were interrupted. `limits` watches a process that may only take so much.
-`excerpt` takes only part of a recording, `views` shows part of its tables.
+`excerpt` takes only part of a recording, `views` shows part of its tables. `topics` are those that
+are not the application's own.
 """

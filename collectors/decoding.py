@@ -177,11 +177,11 @@ def _together(
 ) -> tuple[Trace, Clocks | None]:
     """All traces as one time line, and how that was made, where not by offsets that were given."""
     if clock_offsets and clock_offsets != "auto":
-        return _open(recording.trace_root, clock_offsets), None
+        return _open(recording, clock_offsets), None
     clocks = read_clocks(recording.clocks)
     if clocks is None and clock_offsets:
-        clocks = find_clocks(_open(recording.trace_root), threads=threads, strict=True)
-    return _open(recording.trace_root, clocks.added if clocks else None), clocks
+        clocks = find_clocks(_open(recording), threads=threads, strict=True)
+    return _open(recording, clocks.added if clocks else None), clocks
 
 
 def open_recording(path: Path) -> Trace:
@@ -192,14 +192,24 @@ def open_recording(path: Path) -> Trace:
     UsageError
         No trace there, or a trace cannot be read.
     """
-    clocks = read_clocks(Recording.at(path).clocks)
-    return _open(path, clocks.added if clocks else None)
+    recording = Recording.at(path)
+    clocks = read_clocks(recording.clocks)
+    return _open(recording, clocks.added if clocks else None)
 
 
-def _open(root: Path, clock_offsets: Mapping[str, int | Points] | None = None) -> Trace:
+def _open(recording: Recording, clock_offsets: Mapping[str, int | Points] | None = None) -> Trace:
     from roslens.collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
 
-    return open_trace(root, clock_offsets=clock_offsets)
+    root = recording.trace_root
+    return open_trace(root, clock_offsets=clock_offsets, cpus=_cpus_recorded(recording))
+
+
+def _cpus_recorded(recording: Recording) -> int | None:
+    """CPUs of the machine where LTTng has a file for each; a trace of limited size has several."""
+    about = recording.manifest
+    if about is None or about.members or about.tracing.max_disk_bytes is not None:
+        return None
+    return about.host.cpu_count if about.tracing.tracer.startswith("lttng") else None
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:

@@ -178,9 +178,10 @@ class TraceInfo:
 class Trace:
     """All CTF traces below one folder, as one time line. Made by `open_trace`."""
 
-    def __init__(self, root: Path, reader: _native.Reader) -> None:
+    def __init__(self, root: Path, reader: _native.Reader, cpus: int | None = None) -> None:
         self.root = root
         self._reader = reader
+        self._cpus = cpus
         self._info: TraceInfo | None = None
 
     @property
@@ -400,6 +401,7 @@ class Trace:
         discarded = (
             row["count"] or 0 for row in found["losses"] if row["kind"] == "discarded_events"
         )
+        gone = list(self._last_streams_gone())
         return TraceInfo(
             events=sum(found["events_by_name"].values()),
             events_by_name=found["events_by_name"],
@@ -408,8 +410,17 @@ class Trace:
             end_ns=found["end_ns"],
             processes=[Process(*process) for process in found["processes"]],
             hosts=self._reader.hosts,
-            warnings=_by_kind(found["warnings"]),
-            loss_rows=found["losses"],
+            warnings=_by_kind(
+                [
+                    *found["warnings"],
+                    *(
+                        f"{row['trace']}/{row['stream']}: this stream is not there, though the "
+                        f"machine had {self._cpus} CPUs"
+                        for row in gone
+                    ),
+                ]
+            ),
+            loss_rows=[*found["losses"], *gone],
             log_levels={
                 name: level
                 for name, level in self.log_levels.items()
@@ -417,7 +428,31 @@ class Trace:
             },
         )
 
+    def _last_streams_gone(self) -> Iterator[dict[str, Any]]:
+        """LTTng makes a file for each CPU: rows of `losses` for those after the last one there."""
+        for trace, host in self.host_of.items() if self._cpus else ():
+            folder = self.root / trace
+            # Others than LTTng write no index.
+            if not (folder / "index").is_dir():
+                continue
+            files = [path.name for path in folder.iterdir() if path.is_file()]
+            streams = [match for match in map(_OF_CPU.fullmatch, files) if match]
+            there = max((int(match[2]) for match in streams), default=0)
+            for channel in sorted({match[1] for match in streams}):
+                for cpu in range(there + 1, self._cpus or 0):
+                    yield {
+                        "host": host,
+                        "trace": trace,
+                        "stream": f"{channel}_{cpu}",
+                        "cpu_id": cpu,
+                        "kind": "missing_stream",
+                        "count": None,
+                        "begin_ns": None,
+                        "end_ns": None,
+                    }
 
+
+_OF_CPU = re.compile(r"(.+)_(\d+)")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -434,7 +469,10 @@ def _by_kind(warnings: Iterable[str]) -> list[str]:
 
 
 def open_trace(
-    root: Path, *, clock_offsets: Mapping[str, int | Sequence[tuple[int, int]]] | None = None
+    root: Path,
+    *,
+    clock_offsets: Mapping[str, int | Sequence[tuple[int, int]]] | None = None,
+    cpus: int | None = None,
 ) -> Trace:
     """Find and open every CTF trace at or below `root`, as one time line.
 
@@ -448,6 +486,9 @@ def open_trace(
     clock_offsets
         Nanoseconds to add to all times of a host, given by its name or label; or to those at some
         times, in their order, and straight between them.
+    cpus
+        CPUs of the machine, where LTTng recorded all of it into one file for each of them: that
+        the last of these files are gone shows in nothing else.
 
     Raises
     ------
@@ -475,7 +516,7 @@ def open_trace(
     }
     with _errors(root):
         reader = _native.Reader(traces, added)
-    return Trace(root, reader)
+    return Trace(root, reader, cpus)
 
 
 def _list(names: Iterable[str] | None) -> list[str] | None:

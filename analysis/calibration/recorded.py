@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from roslens.analysis.calibration.series import Floats
-from roslens.analysis.measures.samples import INFRASTRUCTURE
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile
+from roslens.collectors.topics import INFRASTRUCTURE
 
 PIECES = 4
 """Of each run; with three runs per cell 12, six for either side."""

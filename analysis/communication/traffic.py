@@ -9,9 +9,9 @@ import polars as pl
 
 from roslens.analysis.communication.backlog import with_publications_behind
 from roslens.analysis.communication.hops import with_hops
-from roslens.analysis.measures.samples import DISCOVERY, INFRASTRUCTURE
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.runs import Run
+from roslens.collectors.topics import INTERNAL
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,13 @@ def _topics(tables: Tables, runs: Sequence[Run], topics: Sequence[str]) -> pl.Da
     of_run: dict[str, list[str]] = {}
     for run, topic in found.iter_rows():
         of_run.setdefault(run, []).append(topic)
-    hidden = {*INFRASTRUCTURE, DISCOVERY}
     pairs = []
     for run in runs:
-        own = [run.work_topic] if run.work_topic else sorted({*of_run.get(run.name, [])} - hidden)
+        own = (
+            [run.work_topic]
+            if run.work_topic
+            else sorted({*of_run.get(run.name, [])} - {*INTERNAL})
+        )
         pairs += [(run.name, topic) for topic in own]
     return pl.DataFrame(pairs, schema=_TOPICS, orient="row")
 

@@ -9,8 +9,8 @@ import polars as pl
 
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.layers import layered
-from roslens.analysis.measures.samples import INFRASTRUCTURE
 from roslens.analysis.reports.numbers import significant
+from roslens.collectors.topics import INFRASTRUCTURE
 
 MOST_TOPICS = 40
 """More than these are a carpet: the busiest are drawn, the others counted."""

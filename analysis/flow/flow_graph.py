@@ -8,9 +8,9 @@ import polars as pl
 
 from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
 from roslens.analysis.flow.links import Link
+from roslens.collectors.topics import internal
 from roslens.recording import UsageError
 
-INTERNAL = r"^/rosout$|^/parameter_events$|^ros_discovery_info$|/_action/"
 _MOST_CHAINS = 1000
 _Step = tuple[str, str]
 
@@ -28,7 +28,7 @@ def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
     messages, publications, instances, declared = flow_tables(tables)
     keys = run_keys(messages)
     links = [*links, *declared]
-    public = ~pl.col("topic").str.contains(INTERNAL)
+    public = ~internal()
     received = (
         messages.filter(public & pl.col("callback_instance_id").is_not_null())
         .group_by(pl.col("subscription_node").alias("node"), pl.col("topic").alias("inlet"))

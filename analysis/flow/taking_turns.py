@@ -12,8 +12,8 @@ import polars as pl
 import yaml
 
 from roslens.analysis.flow.chain import Tables, flow_tables, run_keys
-from roslens.analysis.flow.flow_graph import INTERNAL
 from roslens.analysis.flow.links import Link, link_between
+from roslens.collectors.topics import internal
 
 LEAST_PUBLICATIONS = 10
 SHARE = 0.9
@@ -45,9 +45,7 @@ def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
         "callback_instance_id",
         pl.col("start_ns").alias("since_ns"),
     )
-    sent = publications.filter(
-        ~pl.col("topic").str.contains(INTERNAL) & pl.col("node").is_not_null()
-    ).select(
+    sent = publications.filter(~internal() & pl.col("node").is_not_null()).select(
         *keys,
         "node",
         pl.col("topic").alias("outlet"),

@@ -26,9 +26,10 @@ from roslens.analysis.figures.style import (
     wrapped,
 )
 from roslens.analysis.measures.latency import by_cell
-from roslens.analysis.measures.samples import INFRASTRUCTURE, RunSamples
+from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.quantiles import quantile
+from roslens.collectors.topics import INFRASTRUCTURE
 
 
 @styled

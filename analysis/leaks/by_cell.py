@@ -11,8 +11,8 @@ import polars as pl
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.leaks.leak import MARGIN, SLOPE, Leak, leak, refused
 from roslens.analysis.leaks.series import PUBLICATION, Series
-from roslens.analysis.measures.samples import DISCOVERY, INFRASTRUCTURE
 from roslens.analysis.runs import Run, cells_of
+from roslens.collectors.topics import internal
 from roslens.collectors.work_log import WorkLog
 
 MemoryName = Literal["rss", "pss", "heap"]
@@ -61,8 +61,7 @@ def memory_series(
     )
     named = {run.name: run.work_topic for run in runs if run.work_topic}
     work_topic = pl.col("run").replace_strict(named, default=None, return_dtype=pl.String)
-    own = ~pl.col("topic").is_in([*INFRASTRUCTURE, DISCOVERY])
-    own = own & ~pl.col("topic").str.contains("/_action/") & ~pl.col("run").is_in([*(work or {})])
+    own = ~internal() & ~pl.col("run").is_in([*(work or {})])
     published = (
         messages.select("run", "topic", "message_id", "publish_ns")
         # Without a work topic or a log, whatever the application publishes is the work.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from roslens.analysis.measures.samples import SYSTEM_TOPICS
 from roslens.analysis.runs import Run
+from roslens.collectors.topics import SYSTEM_TOPICS
 
 MEASURED = (
     "the measured part: from when the workload was ready (timing.ready_ns) to the end of its work, "

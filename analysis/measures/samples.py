@@ -12,28 +12,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from roslens.analysis.runs import Run
+from roslens.collectors.topics import of_application
 from roslens.recording.manifest import Level
 
 Floats = NDArray[np.float64]
-
-INFRASTRUCTURE = ("/rosout", "/parameter_events")
-"""Topics of every node, of no application."""
-
-DISCOVERY = "ros_discovery_info"
-"""What middlewares tell each other; no topic of anybody's."""
-
-SYSTEM_TOPICS = (*INFRASTRUCTURE, DISCOVERY, "/tf_static", "/clock")
-"""Topics that the application does not work by; looked at after its own."""
-
-
-def of_application(topic: str = "topic") -> pl.Expr:
-    """Whether a topic is the application's own: none of `SYSTEM_TOPICS`, and none that is hidden.
-
-    Hidden is a name with a token that begins with an underscore, such as ``/move/_action/status``
-    (ROS 2's design, "Topic and Service Names").
-    """
-    return ~(pl.col(topic).is_in(SYSTEM_TOPICS) | pl.col(topic).str.contains("(^|/)_"))
-
 
 LOST = ("lost", "replaced", "overwritten")
 ARRIVED = ("delivered", "taken")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.flow.chains import ChainInstances
-from roslens.analysis.measures.samples import INFRASTRUCTURE
 from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.collectors.topics import INFRASTRUCTURE
 
 MOST_WORST = 100
 """So many messages are listed at most."""

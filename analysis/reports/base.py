@@ -136,7 +136,9 @@ class Report(ABC, Generic[P]):
                     loud=True,
                 )
             )
-            parts.append(tracer_loss_table(lossy))
+            from roslens.analysis.reports.seen import seen_where_lost  # noqa: PLC0415  (few need it)
+
+            parts += [tracer_loss_table(lossy), *seen_where_lost(self.tables)]
         else:
             parts.append(
                 Sentence(f"The tracer lost nothing in {count_of_runs(len(self.tables.runs))}.")

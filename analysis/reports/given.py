@@ -42,6 +42,7 @@ class Tables(Protocol):
     def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
+    def raw_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
     def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]: ...  # noqa: D102
 
 
@@ -61,6 +62,10 @@ class NoRecordings:
         return TABLES[name].empty().lazy()
 
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
+        """None."""
+        return {}
+
+    def raw_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
         """None."""
         return {}
 

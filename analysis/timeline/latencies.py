@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from roslens.analysis.measures.samples import INFRASTRUCTURE, LOST
+from roslens.analysis.measures.samples import LOST
 from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.collectors.topics import INFRASTRUCTURE
 
 ROWS = 36
 """Steps of the latency axis, equal in its logarithm."""

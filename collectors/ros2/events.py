@@ -9,7 +9,7 @@ from typing import TypeAlias
 import polars as pl
 
 from roslens.collectors.ros2.processes import EVER, Span, during, find_processes, identified
-from roslens.collectors.ros2.sessions import APART_NS, recorded_once
+from roslens.collectors.ros2.sessions import APART_NS, recorded_once, recorded_together
 from roslens.collectors.ros2.types import BYTES, I32, I64, NAME, NOTHING, POINTERS, TEXT, U64
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -159,9 +159,11 @@ class Events:
 
     def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
-        counts = pl.collect_all(frame.select(pl.len()) for frame in lazy.values())
-        there = {x: lazy[x] for x, count in zip(lazy, counts, strict=True) if count.item()}
+        of_all = (x.select(pl.len(), several=_several(x)) for x in lazy.values())
+        counts = dict(zip(lazy, (x.row(0) for x in pl.collect_all(of_all)), strict=True))
+        there = {name: lazy[name] for name, (count, _) in counts.items() if count}
         self._raw, self._happened = _short(lazy), _short(there)
+        self._in_several = [name for name in there if counts[name][1]]
         self._columns: dict[str, set[str]] = {}
         self.found = find_processes(
             there,
@@ -192,10 +194,13 @@ class Events:
 
     @cached_property
     def overlapping(self) -> bool:
-        """Whether two sessions recorded the same at the same time, by the init events."""
+        """Whether two sessions recorded the same at the same time: init events, or any others."""
         for name in INIT_EVENTS:
             self[name]
-        return self.twice > 0
+        others = {name.removeprefix("ros2:") for name in self._in_several} & {*FIELDS}
+        return self.twice > 0 or any(
+            recorded_together(self._raw[name], FIELDS[name]) for name in others - {*INIT_EVENTS}
+        )
 
     @property
     def without_context(self) -> int:
@@ -308,6 +313,14 @@ class Events:
         if not unique["time_ns"].is_sorted():
             unique = unique.sort("time_ns", maintain_order=True)
         return unique.rechunk()
+
+
+def _several(events: pl.LazyFrame) -> pl.Expr:
+    """Whether several traces hold events of a kind."""
+    if "trace" not in events.collect_schema():
+        return pl.lit(value=False)
+    trace = pl.col("trace")
+    return trace.min() != trace.max()
 
 
 def _short(events: Mapping[str, pl.LazyFrame]) -> Mapping[str, pl.LazyFrame]:

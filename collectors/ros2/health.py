@@ -12,11 +12,11 @@ from roslens.collectors.ros2.actions import untold_goals
 from roslens.collectors.ros2.events import FIELDS, Events
 from roslens.collectors.ros2.losses import of_kernel
 from roslens.collectors.ros2.objects import Objects
-from roslens.collectors.ros2.publications import INTERNAL
 from roslens.collectors.ros2.scheduling import Scheduling
 from roslens.collectors.ros2.services import service_events_recorded
 from roslens.collectors.ros2.types import I64, TEXT
 from roslens.collectors.schema.tables import HEALTH, TABLES
+from roslens.collectors.topics import INTERNAL
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Finding: TypeAlias = dict[str, object]

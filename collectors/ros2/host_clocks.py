@@ -21,7 +21,10 @@ SERVICES = (
     "ros2:rmw_send_response",
     "ros2:rmw_take_response",
 )
-EVENTS = (*MESSAGES, *SERVICES)
+BEFORE = ("ros2:rcl_send_request", "ros2:rcl_send_response", "ros2:callback_start")
+"""What a thread does before it sends a request or a response."""
+
+EVENTS = (*MESSAGES, *SERVICES, *BEFORE)
 """What `find_crossings` reads."""
 COLUMNS = frozenset(
     {"host", "vpid", "vtid", "procname", PID_NS}.union(
@@ -47,7 +50,8 @@ def find_crossings(raw: Raw | Events) -> pl.DataFrame:
     polars.DataFrame
         from_host, to_host, sent_ns, taken_ns: each by the clock of its host. Messages are known
         by their source timestamp, where no two have the same; requests and responses by the
-        client's gid and their number.
+        client's gid and their number. ``rmw_send_request`` and ``rmw_send_response`` come after
+        the write: what they tell of counts as sent when its thread did what it did before.
     """
     events = raw if isinstance(raw, Events) else Events(raw)
     sent = events["rmw_publish"].select("proc", "time_ns", stamp="timestamp")
@@ -56,17 +60,30 @@ def find_crossings(raw: Raw | Events) -> pl.DataFrame:
     gids = events["rmw_client_init"].unique(["proc", "rmw_client_handle"], keep="none")
     gids = gids.select("proc", "rmw_client_handle", *halves("gid"))
 
+    done = pl.concat(
+        events[name].select("thread", "time_ns", before_ns="time_ns")
+        for name in (x.removeprefix("ros2:") for x in EVENTS)
+        if not name.endswith("_init")
+    ).sort("time_ns")
+
+    def begun(sends: pl.DataFrame) -> pl.DataFrame:
+        found = sends.join_asof(
+            done, on="time_ns", by="thread", allow_exact_matches=False, check_sortedness=False
+        )
+        return found.drop_nulls("before_ns").with_columns(time_ns="before_ns")
+
     def client(name: str) -> pl.DataFrame:
-        return events[name].join(gids, on=["proc", "rmw_client_handle"])
+        return events[name].join(gids, on=["proc", "rmw_client_handle"], maintain_order="left")
 
     def server(name: str) -> pl.DataFrame:
         return events[name].with_columns(halves("client_gid"))
 
     arrived = pl.col("taken") != 0
+    requests, responses = begun(client("rmw_send_request")), begun(server("rmw_send_response"))
     pairs = [
         _joined(sent, taken, ["stamp"]),
-        _joined(client("rmw_send_request"), server("rmw_take_request").filter(arrived), KEY),
-        _joined(server("rmw_send_response"), client("rmw_take_response").filter(arrived), KEY),
+        _joined(requests, server("rmw_take_request").filter(arrived), KEY),
+        _joined(responses, client("rmw_take_response").filter(arrived), KEY),
     ]
     hosts = events.processes.select("proc", "host")
     return (

@@ -16,11 +16,7 @@ from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.joins import as_of, nearest
 from roslens.collectors.ros2.types import I64, TEXT, none_of, with_names
 from roslens.collectors.schema.tables import TABLES
-
-DISCOVERY = "ros_discovery_info"
-"""Topic of the middleware's own graph messages, whose endpoints have no rcl event."""
-
-ROSOUT = "/rosout"
+from roslens.collectors.topics import DISCOVERY, ROSOUT
 
 
 @dataclass(frozen=True)

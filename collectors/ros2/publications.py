@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from roslens.collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
-
-INTERNAL = (ROSOUT, "/parameter_events", DISCOVERY)
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.topics import DISCOVERY, INTERNAL, ROSOUT
 
 
 def only_publishers(objects: Objects) -> pl.DataFrame:

@@ -7,7 +7,7 @@ has two times, some hundred ns apart, on one thread, with one payload.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 
@@ -15,7 +15,50 @@ APART_NS = 100_000_000
 """Two records of one event are hardly further apart, even where the thread was preempted between
 them."""
 
+_TOGETHER_NS = 10_000
+"""Most records of one event are no further apart."""
+
 _ROW = "_row"
+
+
+def recorded_together(events: pl.LazyFrame, fields: Collection[str]) -> bool:
+    """Whether two traces hold the same events of one kind, for most of the time that both tell of.
+
+    Parameters
+    ----------
+    events
+        ``time_ns``, ``host``, ``trace``, ``vpid``, ``vtid``, and what there is of `fields`.
+    """
+    process = ["host", "vpid"]
+    several = events.group_by(process).agg(pl.col("trace").min() != pl.col("trace").max())
+    of_both = several.filter("trace").collect(engine="streaming")
+    if of_both.is_empty():
+        return False
+    schema = events.collect_schema()
+    payload = [x for x in fields if x in schema and not isinstance(schema[x], pl.List)]
+    rows = events.select("time_ns", "trace", *process, "vtid", *payload).join(
+        of_both.lazy().select(process), on=process, how="semi", nulls_equal=True
+    )
+    spans = rows.group_by(*process, "trace").agg(
+        begin=pl.col("time_ns").min(), end=pl.col("time_ns").max()
+    )
+    both = spans.group_by(process).agg(
+        # From the second begin to the last end but one.
+        begin=pl.col("begin").bottom_k(2).max(),
+        end=pl.col("end").top_k(2).min(),
+    )
+    time, trace = pl.col("time_ns"), pl.col("trace")
+    near = (trace != trace.shift(1)) & (time.diff() <= _TOGETHER_NS)
+    found = (
+        rows.join(both, on=process, nulls_equal=True)
+        .filter(time.is_between("begin", "end"))
+        .sort("time_ns")
+        .select(again=near.over(*process, "vtid", *payload))
+        .select(pl.len(), pl.col("again").sum())
+        .collect()
+    )
+    count, again = found.row(0)
+    return bool(again > 0.25 * count)
 
 
 def recorded_once(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:

@@ -14,6 +14,10 @@ Written by `nox -s docs` from the definitions in the code; do not edit.
 Times are int64 nanoseconds since the epoch, sizes bytes. Addresses are unsigned and mean
 something only within one process. Every `..._id` is a small integer that is unique within a
 recording.
+
+An event is not the operation that it tells of: of each instant the meaning ends with whether the
+operation was *at*, *before* or *after* it, on all tracers and distributions but those that are
+named. [Where clocks start](clocks_start.md) says what that makes of latencies.
 """
 
 
@@ -56,6 +60,6 @@ def _reasons() -> str:
 def _line(column: Column) -> str:
     values = f" ({', '.join(f'`{v}`' for v in column.values)})" if column.values else ""
     null = "yes" if column.nullable else "no"
-    return (
-        f"| `{column.name}` | {column.type} | {column.unit} | {null} | {column.meaning}{values} |"
-    )
+    when = f". Operation {column.operation}" if column.operation else ""
+    meaning = f"{column.meaning}{values}{when}"
+    return f"| `{column.name}` | {column.type} | {column.unit} | {null} | {meaning} |"

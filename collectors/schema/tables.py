@@ -17,8 +17,66 @@ def _ref(what: str) -> Column:
     return Column(f"{what}_id", "int64", f"number of the {what}, null when it is not known")
 
 
-def _time(name: str, meaning: str) -> Column:
-    return Column(name, "int64", meaning, unit="ns")
+_TAKEN = "before: it has been taken"
+_WRITTEN = "before: it has been written, which the other side may have seen already"
+_CALLED = "at: rcl is called; of rclpy traced by roslens call_async begins"
+_SENDS = "at: the middleware is about to be called"
+_BEGINS = (
+    "after: what the callback is given is converted or copied next (C++; in Python it has been "
+    "converted), then its first line runs"
+)
+_OPERATIONS = {
+    "created_ns": "before: the object has been made",
+    "ended_ns": "before: the object is gone",
+    "start_ns": _BEGINS,
+    "callback_start_ns": _BEGINS,
+    "callback_end_ns": "before: the callback has returned",
+    "publish_ns": (
+        "before: publish() was called, and what it publishes by reference within a process has "
+        "been copied; in Python at, its conversion comes next"
+    ),
+    "rclcpp_publish_ns": "before: publish() was called; in Python at",
+    "intra_publish_ns": "before: publish() was called, and what was given by reference copied",
+    "rcl_publish_ns": _SENDS,
+    "rmw_publish_ns": "after: the middleware writes next",
+    "source_timestamp_ns": "after: the middleware writes next; up to Iron at, as it writes",
+    "take_ns": f"{_TAKEN}; from a ring buffer at, as it leaves that",
+    "rcl_take_ns": _TAKEN,
+    "rclcpp_take_ns": _TAKEN,
+    "request_called_ns": _CALLED,
+    "request_sent_ns": _WRITTEN,
+    "request_taken_ns": _TAKEN,
+    "response_called_ns": "at: rcl is called",
+    "response_sent_ns": _WRITTEN,
+    "response_taken_ns": _TAKEN,
+    "response_received_ns": "after: whoever called is told next",
+    "goal_called_ns": _CALLED,
+    "goal_sent_ns": _WRITTEN,
+    "goal_taken_ns": _TAKEN,
+    "goal_response_sent_ns": _WRITTEN,
+    "goal_response_taken_ns": _TAKEN,
+    "result_called_ns": _CALLED,
+    "result_requested_ns": _WRITTEN,
+    "result_request_taken_ns": _TAKEN,
+    "result_sent_ns": _WRITTEN,
+    "result_taken_ns": _TAKEN,
+    "cancel_sent_ns": _WRITTEN,
+    "finished_ns": _SENDS,
+    "first_feedback_ns": _SENDS,
+    "last_feedback_ns": _SENDS,
+    "release_ns": "at: as far as it can be estimated",
+    "declared_ns": "at: it is declared",
+}
+"""Of instants, by the place of their tracepoints in rclcpp, rcl, rmw_fastrtps_cpp and
+rmw_cyclonedds_cpp; what of one name is otherwise says so itself."""
+
+
+def _time(
+    name: str, meaning: str, *, nullable: bool = True, operation: str | None = None
+) -> Column:
+    if operation is None:
+        operation = _OPERATIONS.get(name, "")
+    return Column(name, "int64", meaning, "ns", nullable, operation=operation)
 
 
 def _bytes(name: str, meaning: str) -> Column:
@@ -49,7 +107,7 @@ def _objects(name: str, row: str, *columns: Column, event: str) -> Table:
 
 
 RAW_EVENT_COLUMNS = (
-    Column("time_ns", "int64", "event time", unit="ns", nullable=False),
+    _time("time_ns", "event time", nullable=False),
     _HOST,
     Column("trace", "string", "CTF trace, as a path relative to the recording's traces"),
     Column("cpu_id", "int32", "CPU that recorded the event"),
@@ -259,8 +317,12 @@ CALLBACK_INSTANCES = Table(
         _SYMBOL,
         Column("vpid", "int32", "process id as the process itself sees it"),
         Column("vtid", "int32", "thread id as the process itself sees it"),
-        Column("start_ns", "int64", "callback_start", unit="ns", nullable=False),
-        _time("end_ns", "callback_end; null when it never ended within the trace"),
+        _time("start_ns", "callback_start", nullable=False),
+        _time(
+            "end_ns",
+            "callback_end; null when it never ended within the trace",
+            operation=_OPERATIONS["callback_end_ns"],
+        ),
         _time("duration_ns", "end - start"),
         _INTRA,
     ),
@@ -300,7 +362,7 @@ TAKES = Table(
         _NODE,
         _VPID,
         Column("vtid", "int32", "thread id as the process itself sees it"),
-        Column("take_ns", "int64", "rmw_take, or the dequeue", unit="ns", nullable=False),
+        _time("take_ns", "rmw_take, or the dequeue", nullable=False),
         _time("rcl_take_ns", "rcl_take"),
         _time("rclcpp_take_ns", "rclcpp_take"),
         _time("source_timestamp_ns", "timestamp that the publishing middleware gave it"),
@@ -406,7 +468,7 @@ ONE_SIDED_MESSAGES = Table(
             "publisher_recorded", "bool", "whether a publisher of this topic is in the recording"
         ),
         _time("source_timestamp_ns", "the sender's system clock when it published"),
-        Column("take_ns", "int64", "rmw_take", unit="ns", nullable=False),
+        _time("take_ns", "rmw_take", nullable=False),
         _time("callback_start_ns", "start of its callback"),
         _time("callback_end_ns", "end of its callback"),
         _time(
@@ -583,7 +645,7 @@ TIMER_ACTIVATIONS = Table(
         _id("timer"),
         _NODE,
         Column("period_ns", "int64", "period", unit="ns"),
-        Column("start_ns", "int64", "callback_start", unit="ns", nullable=False),
+        _time("start_ns", "callback_start", nullable=False),
         _time("interval_ns", "start - start before; null for the first"),
         _time("jitter_ns", "interval - period"),
         _time(
@@ -603,6 +665,8 @@ TIMER_ACTIVATIONS = Table(
     needs=("ros2:callback_start", "ros2:rclcpp_timer_callback_added", "ros2:rcl_timer_init"),
 )
 
+_EXECUTOR = "at: wait_for_work before, get_next_ready after the executor waits"
+
 EXECUTOR_INTERVALS = Table(
     "executor_intervals",
     "a stretch in which one thread of an executor waited for work, or did not",
@@ -620,11 +684,12 @@ EXECUTOR_INTERVALS = Table(
             nullable=False,
             values=("wait", "busy", "blocked"),
         ),
-        Column("begin_ns", "int64", "begin", unit="ns", nullable=False),
+        _time("begin_ns", "begin", nullable=False, operation=_EXECUTOR),
         _time(
             "end_ns",
             "end; null when it lasted to the end of the trace, or events of the thread may be "
             "missing in it",
+            operation=_EXECUTOR,
         ),
         _time("duration_ns", "end - begin"),
         _time(
@@ -637,7 +702,7 @@ EXECUTOR_INTERVALS = Table(
             "part has those whose callback began in it, the first also those without one",
             nullable=False,
         ),
-        Column("callback_ns", "int64", "time inside of callbacks", unit="ns", nullable=False),
+        _time("callback_ns", "time inside of callbacks", nullable=False),
     ),
     needs=(
         "ros2:rclcpp_executor_get_next_ready",
@@ -645,6 +710,8 @@ EXECUTOR_INTERVALS = Table(
         "ros2:rclcpp_executor_execute",
     ),
 )
+
+_TRANSITION = "before: the state has changed"
 
 LIFECYCLE_STATES = Table(
     "lifecycle_states",
@@ -658,8 +725,13 @@ LIFECYCLE_STATES = Table(
         _time(
             "begin_ns",
             "transition into it, or rcl_node_init for the first; null when that was not recorded",
+            operation=_TRANSITION,
         ),
-        _time("end_ns", "transition out of it; null when that was not recorded"),
+        _time(
+            "end_ns",
+            "transition out of it; null when that was not recorded",
+            operation=_TRANSITION,
+        ),
         _time("duration_ns", "end - begin"),
     ),
     needs=(
@@ -677,7 +749,7 @@ _EXECUTION = (
     _KIND,
     _CALLBACK_NAME,
     _NODE,
-    Column("start_ns", "int64", "callback_start", unit="ns", nullable=False),
+    _time("start_ns", "callback_start", nullable=False),
 )
 
 CALLBACK_SCHEDULING = Table(
@@ -710,7 +782,7 @@ CALLBACK_SCHEDULING = Table(
 )
 
 _HEAP = (
-    Column("time_ns", "int64", "last change in this step", unit="ns", nullable=False),
+    _time("time_ns", "last change in this step", nullable=False),
     _bytes("live_bytes", "allocated and not freed"),
     Column("live_blocks", "int64", "blocks allocated and not freed"),
     _bytes("peak_bytes", "most live bytes in this step"),

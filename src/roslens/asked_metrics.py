@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
-from roslens.analysis.measures.samples import INFRASTRUCTURE
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.analysis.statistics.quantiles import percentile_name
+from roslens.collectors.topics import INFRASTRUCTURE
 
 if TYPE_CHECKING:
     from roslens.analysis.latency.report import LatencyReport

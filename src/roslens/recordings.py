@@ -13,7 +13,6 @@ from roslens.analysis.interop.tracetools_model import ros2_data_model, tracetool
 from roslens.opening import Progress, open_as
 from roslens.paths import PathLike, resolve
 from roslens.recording import UsageError
-from roslens.recording.files import text_path
 from roslens.runs import Runs
 
 if TYPE_CHECKING:
@@ -103,14 +102,7 @@ class Recordings(Runs):
                 f"a tracetools data model is of one run, and these are {len(self.recordings)}: "
                 "open one of them"
             )
-        events = self.recordings[0].events
-        raw = {
-            f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
-            for path in sorted(events.glob("*/*.parquet"))
-        }
-        if not raw:
-            raise UsageError(f"{events}: no events; run 'roslens collect' first")
-        return ros2_data_model(tracetools_frames(raw))
+        return ros2_data_model(tracetools_frames(self.raw_events(self.runs[0].name)))
 
     @cached_property
     def latency(self) -> Latency:

@@ -208,6 +208,24 @@ class RunTables:
             raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
         return self._all(TABLES[name], [r.tables / f"{name}.parquet" for r in self.recordings])
 
+    def raw_events(self, run: str) -> dict[str, pl.LazyFrame]:
+        """All events of a run by name (``ros2:rmw_take``), as they were recorded.
+
+        Raises
+        ------
+        UsageError
+            There is no such run, or it was not collected.
+        """
+        (recording,) = self.only(run).recordings
+        events = recording.events
+        raw = {
+            f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
+            for path in sorted(events.glob("*/*.parquet"))
+        }
+        if not raw:
+            raise UsageError(f"{events}: no events; run 'roslens collect' first")
+        return raw
+
     def kernel_events(self, run: str, *, cut: bool = False) -> dict[str, pl.LazyFrame]:
         """The kernel's events of a run as they were recorded, by name; none without a kernel trace.
 

@@ -13,8 +13,9 @@ import roslens as rl
 from roslens.analysis.latency.headline import dropped, scope
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
-from roslens.analysis.measures.samples import of_application, topic_groups, topic_traffic
+from roslens.analysis.measures.samples import topic_groups, topic_traffic
 from roslens.analysis.runs import Run
+from roslens.collectors.topics import of_application
 
 RUN = [Run("r", {})]
 Rows = Sequence[tuple[str, str, int, int | None]]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from polars.testing import assert_frame_equal
 
 from roslens.collectors import babeltrace
+from roslens.collectors.decoding import open_recording
 from roslens.collectors.reader import open_trace
 from roslens.recording import find_recordings
 
@@ -33,6 +35,23 @@ def test_every_field_of_every_event(recording):
     info = open_trace(root).info()
     assert info.events_by_name == {n: f.height for n, f in theirs.items() if f.height}
     assert info.events_by_name == babeltrace.count_events(root)
+
+
+def test_the_last_stream_is_gone_with_its_index(tmp_path):
+    """Nothing of the trace tells; the manifest says how many CPUs, and so files, there were."""
+    for run in RECORDINGS:
+        if run.path.parent.name == "demo":
+            whole = tmp_path / run.name
+            shutil.copytree(run.path, whole)
+            assert open_recording(whole).info().loss_rows == []
+            (trace,) = whole.glob("trace/ust/uid/0/64-bit")
+            (trace / "ros2_1").unlink()
+            (trace / "index" / "ros2_1.idx").unlink()
+            info = open_recording(whole).info()
+            assert [(row["kind"], row["stream"]) for row in info.loss_rows] == [
+                ("missing_stream", "ros2_1")
+            ]
+            assert "the machine had 2 CPUs" in info.warnings[0]
 
 
 def test_names_and_times_select(tmp_path):

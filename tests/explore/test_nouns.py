@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from matplotlib.figure import Figure
 from tests.analysis.synthetic import write_run
 
 import roslens as rl
+from roslens.analysis.figures.plot import Plot
+from roslens.info import find_info
 from roslens.recording import UsageError
 from roslens.recordings import Recordings
 
@@ -32,6 +35,39 @@ def four(tmp_path: Path) -> Recordings:
             order=number,
         )
     return rl.open(tmp_path, collect=False)
+
+
+@pytest.mark.recording
+def test_what_was_seen_when(tmp_path: Path) -> None:
+    """Against the tables of the model and the reader's counts; then with one CPU's stream gone."""
+    whole = tmp_path / "whole"
+    shutil.copytree(ROOT / "data/samples/demo/000_r0_executor-Events", whole)
+    run = rl.open(whole)
+    seen = run.loss.seen()
+    columns = ("vpid", "begin_ns", "end_ns", "events")
+    processes = seen.filter(pl.col("of") == "process").select(columns)
+    told = run.processes.select(columns).collect()
+    assert sorted(processes.rows()) == sorted(told.rows())
+    events = seen.filter(pl.col("of") == "event").select("name", "events").rows()
+    assert dict(events) == find_info(whole)[0].events_by_name
+    assert seen.filter(pl.col("of") == "CPU")["name"].to_list() == ["CPU 0", "CPU 1"]
+    of_cpus = seen.filter(pl.col("of") == "CPU")["events"].sum()
+    assert of_cpus == sum(count for _, count in events)
+
+    for gone in [*whole.rglob("ros2_1"), *whole.rglob("ros2_1.idx")]:
+        gone.unlink()
+    run = rl.open(whole)
+    assert run.loss.seen().filter(pl.col("of") == "CPU")["name"].to_list() == ["CPU 0"]
+    picture = run.loss.seen_over_time()
+    cpus, *_ = picture.axes
+    assert [label.get_text() for label in cpus.get_yticklabels()] == ["CPU 0", "CPU 1"]
+    (bar,) = cpus.containers[0]
+    assert bar.get_y() == pytest.approx(0.55)
+    assert bar.get_width() == pytest.approx(cpus.get_xlim()[1])
+    assert any(
+        isinstance(part, Plot) and part.caption == picture.caption
+        for part in run.latency.loss_first().parts
+    )
 
 
 @pytest.mark.recording

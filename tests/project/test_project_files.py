@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from roslens.collectors.schema import TABLES
+from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.collectors.schema.markdown import tables_markdown
 
 ROOT = Path(__file__).parents[2]
@@ -142,6 +142,24 @@ def test_schema_verb_gives_every_table() -> None:
             if column["name"].endswith("_ns"):
                 assert column["unit"] == "ns"
             assert column["meaning"]
+
+
+def test_every_instant_says_whether_its_operation_was_at_before_or_after_it() -> None:
+    """All times in ns do, but for lengths and times of what is no operation of a program."""
+    lengths = re.compile(
+        r"(duration|latency|period|interval|jitter|lateness|drift|timeout|callback|cpu(_\w+)?|"
+        r"preempted|blocked|scheduling_delay|run_delay|accept|execute|result|total|clock_bound|"
+        r"clock_offset)_ns"
+    )
+    edges = {"hosts", "processes", "losses"}
+    for table in (*TABLES.values(), *SAMPLED):
+        for column in table.columns:
+            of_edge = table.name in edges and column.name in {"begin_ns", "end_ns"}
+            none = column.name == "time_ns" or of_edge or lengths.fullmatch(column.name)
+            if column.unit == "ns" and not none:
+                assert re.match("(at|before|after): .", column.operation), column.name
+            else:
+                assert not column.operation, column.name
 
 
 def test_readme_commands_are_sessions_of_the_noxfile() -> None:

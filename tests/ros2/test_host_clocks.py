@@ -117,23 +117,31 @@ PING, PONG = 0x1000, 0x2000
 
 
 def two_hosts(ahead_us: float, *, back: bool = True, services: bool = False) -> Trace:
-    """h0 sends 20 messages, taken after 50 us or more; h1 answers. h1's clock is ahead."""
+    """h0 sends 20 messages, taken after 50 us or more; h1 answers. h1's clock is ahead.
+
+    Of services, what tells that something was sent comes 1 ms after it, as on a busy machine.
+    """
     trace = Trace()
     draw = random.Random(1)
     where = {"host": "h1", "pid": 1}
     if services:
         trace.emit(0, "rmw_client_init", rmw_client_handle=0x31, gid=[5] * 16)
     for k in range(20):
-        us, delay, way_back = 1000 * k, draw.uniform(50, 90), draw.uniform(60, 90)
+        us, delay, way_back = 2000 * k, draw.uniform(50, 90), draw.uniform(60, 90)
         if services:
             request = {"sequence_number": k}
-            trace.emit(us, "rmw_send_request", rmw_client_handle=0x31, request=1, **request)
+            client = {"rmw_client_handle": 0x31}
+            trace.emit(us - 2, "rcl_send_request", **client)
+            trace.emit(us + 1000, "rmw_send_request", request=1, **client, **request)
             server = {"rmw_service_handle": 0x41, "client_gid": [5] * 16, **where, **request}
             trace.emit(us + delay + ahead_us, "rmw_take_request", request=2, taken=1, **server)
             sent = us + 300
-            trace.emit(sent + ahead_us, "rmw_send_response", response=2, timestamp=1, **server)
+            trace.emit(sent - 2 + ahead_us, "callback_start", callback=0x51, **where)
             trace.emit(
-                sent + way_back, "rmw_take_response", rmw_client_handle=0x31, response=1,
+                sent + 1000 + ahead_us, "rmw_send_response", response=2, timestamp=1, **server
+            )
+            trace.emit(
+                sent + way_back, "rmw_take_response", tid=2, rmw_client_handle=0x31, response=1,
                 source_timestamp=1, taken=1, **request,
             )  # fmt: skip
             continue

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from roslens.collectors.ros2.objects import DISCOVERY, ROSOUT
-from roslens.collectors.ros2.publications import INTERNAL, only_publishers
+from roslens.collectors.ros2.publications import only_publishers
+from roslens.collectors.topics import DISCOVERY, INTERNAL, ROSOUT
 
 TOPICS = ("/a", "/b", "/c", *INTERNAL, None)
 

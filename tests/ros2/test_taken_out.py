@@ -33,7 +33,7 @@ TRIALS = 2
 @pytest.mark.parametrize(
     ("ways", "unknown"),
     [
-        (("init", "late", "kind", "snapshot", "restart"), 0.4),
+        (("init", "late", "kind", "snapshot", "restart", "sessions"), 0.4),
         (("bursts", "cut_head", "cut_tail", "packets"), 0.6),
     ],
 )

@@ -10,6 +10,7 @@ from roslens.analysis.figures.over_time import outcomes_over_time
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.measures.loss import health_findings, loss_of
 from roslens.analysis.measures.samples import ARRIVED, LOST
+from roslens.analysis.reports.seen import lossiest, seen_of, steps_of
 from roslens.analysis.reports.table import Sentence
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture
@@ -92,6 +93,48 @@ class Loss(OfMessages):
             .sort("loss", "run", "topic", descending=[True, False, False], nulls_last=True)
             .collect()
         )
+
+    def seen(self, run: str | None = None) -> pl.DataFrame:
+        """What of a run was seen from when to when.
+
+        Parameters
+        ----------
+        run
+            Its name; none: the one of which most is missing, else the first.
+
+        Returns
+        -------
+        One row per CPU, process and kind of event: ``run``, ``of``, ``name``, ``host``, ``trace``,
+        ``cpu_id``, ``vpid``, ``begin_ns``, ``end_ns`` (first and last event, ns since the epoch),
+        ``events`` (count).
+
+        Raises
+        ------
+        UsageError
+            There is no such run, or its events are not there.
+        """
+        name = run or lossiest(self._run)
+        return (
+            steps_of(self._run, name)
+            .group_by("of", "name", "host", "trace", "cpu_id", "vpid", maintain_order=True)
+            .agg(pl.col("begin_ns").min(), pl.col("end_ns").max(), pl.col("events").sum())
+            .select(pl.lit(name).alias("run"), pl.all())
+        )
+
+    def seen_over_time(self, run: str | None = None) -> Picture:
+        """What of a run was seen when, and where something is missing, by time [s].
+
+        Parameters
+        ----------
+        run
+            As in `seen`.
+
+        Raises
+        ------
+        UsageError
+            There is no such run, or its events are not there.
+        """
+        return picture(seen_of(self._run, run or lossiest(self._run)))
 
     def estimates(self, topic: str | None = None, by: Sequence[str] | None = None) -> pl.DataFrame:
         """The part of a topic's messages that did not arrive, with its interval over runs.

@@ -45,6 +45,9 @@ class Column:
         Whether a value may be absent.
     values
         The allowed values, where there is a fixed set.
+    operation
+        Of an instant: whether what it stands for was ``at``, ``before`` or ``after`` it, and what
+        that is. Empty: it is no instant of an operation.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Column:
     unit: str = ""
     nullable: bool = True
     values: tuple[str, ...] = ()
+    operation: str = ""
 
     @property
     def dtype(self) -> pl.DataType:
@@ -130,6 +134,7 @@ class Table:
                     "nullable": c.nullable,
                     "values": list(c.values) or None,
                     "meaning": c.meaning,
+                    "operation": c.operation or None,
                 }
                 for c in self.columns
             ],

@@ -23,7 +23,6 @@ from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.latency.blame import briefly
 from roslens.analysis.latency.worst import culprits_of
 from roslens.analysis.measures.loss import health_findings
-from roslens.analysis.measures.samples import INFRASTRUCTURE
 from roslens.analysis.overview.graph_edges import graph_edges
 from roslens.analysis.overview.in_range import chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import runs_overview, topics_overview
@@ -31,9 +30,11 @@ from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.base import Part, Section
 from roslens.analysis.reports.front import told
 from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.seen import seen_where_lost
 from roslens.analysis.reports.table import Pictured, ReportTable, Sentence
 from roslens.analysis.reports.tables import health_table
 from roslens.analysis.timeline.journey import Journey, journey_of, way_of
+from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.paths import resolve
 from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import find_notebook
@@ -224,7 +225,7 @@ class StartPage:
         findings = health_findings(run.health)
         if findings.height:
             parts.append(health_table(findings))
-        return Section(*parts)
+        return Section(*parts, *seen_where_lost(run))
 
     def _folded_loss(self) -> str:
         parts = self._loss().parts

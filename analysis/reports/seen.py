@@ -1,0 +1,60 @@
+"""What of a run was seen when, of recordings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.seen import missing, seen_in_steps
+from roslens.recording import UsageError
+
+if TYPE_CHECKING:
+    from roslens.analysis.reports.given import Tables
+
+
+def steps_of(tables: Tables, run: str) -> pl.DataFrame:
+    """`seen_in_steps` of a run.
+
+    Raises
+    ------
+    UsageError
+        There is no such run, its events are not there, or it has none.
+    """
+    processes = tables.table("processes").filter(pl.col("run") == run).collect()
+    steps = seen_in_steps(tables.raw_events(run), processes)
+    if steps.is_empty():
+        raise UsageError(f"{run}: no event was recorded")
+    return steps
+
+
+def seen_of(tables: Tables, run: str) -> Plot:
+    """Its picture.
+
+    Raises
+    ------
+    UsageError
+        As of `steps_of`.
+    """
+    from roslens.analysis.figures.seen import seen_over_time  # noqa: PLC0415  (half a second)
+
+    steps = steps_of(tables, run)
+    losses = tables.table("losses").filter(pl.col("run") == run).collect()
+    return seen_over_time(steps, missing(losses, steps), run)
+
+
+def lossiest(tables: Tables) -> str:
+    """Name of the run of which most is missing, else of the first."""
+    found = max(tables.tracer_loss, key=lambda x: x.discarded_events + x.lost_packets + x.truncated)
+    return found.run.name
+
+
+def seen_where_lost(tables: Tables) -> list[Plot]:
+    """The picture of the run of which most is missing; none where nothing is, or no events."""
+    if not any(loss.any for loss in tables.tracer_loss):
+        return []
+    try:
+        return [seen_of(tables, lossiest(tables))]
+    except UsageError:
+        return []
