@@ -12,6 +12,9 @@ from roslens.recording import Recording
 from roslens.recording.manifest import Design, Hit, Level, Manifest, Timing
 from roslens.recording.text import shown
 
+BARE = "recording"
+"""The factor that keeps bare traces apart of which nothing else is known."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -149,7 +152,7 @@ def runs_of(
             alone = len(recordings) == 1
             cell: dict[str, Level] = dict(more.factors)
             if not alone and given is None:
-                cell = {"recording": name}
+                cell = {BARE: name}
             block = None if more.repetition is None else str(more.repetition)
             bare = Run(name, cell, block=block, repetition=more.repetition, excerpt=excerpt)
             runs.append(bare)

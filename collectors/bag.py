@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import struct
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import yaml
-from mcap.exceptions import McapError
 from mcap.reader import make_reader
 
+from roslens.collectors.foreign import SECONDS, open_database, read_foreign
 from roslens.recording import UsageError
 from roslens.recording.bags import bag_at
 
@@ -29,7 +29,9 @@ BAG_MESSAGES = pl.Schema(
 )
 """A row is a message; times are those of the system clocks of sender and recorder."""
 
-_READ = (OSError, McapError, sqlite3.Error, struct.error, ValueError)
+_TABLES = ("messages", "topics", "message_definitions")
+_ROWS_AT_ONCE = 100_000
+_STAMP_BYTES = 12
 _HEADER_OF_MSG = re.compile(r"(?:std_msgs/)?(?:msg/)?Header\s+\w+")
 _FIRST_OF_IDL = re.compile(r"struct\s+\w+\s*\{.*?([\w:]+)\s+\w+;", re.DOTALL)
 _ANNOTATION = re.compile(r'@\w+\s*\((?:"[^"]*"|[^")])*\)', re.DOTALL)
@@ -54,19 +56,23 @@ def read_bag(path: Path) -> pl.DataFrame:
     Raises
     ------
     UsageError
-        It is no bag of rosbag2, compressed in a way of rosbag2's own, or cannot be read.
+        It is no bag of rosbag2, compressed in a way of rosbag2's own, cannot be read, or takes more
+        than the limits of `roslens.collectors.foreign`.
     """
-    files = _files(path)
-    rows: list[tuple[Any, ...]] = []
-    for file in files:
-        try:
-            rows += _mcap(file) if file.suffix == ".mcap" else _sqlite(file)
-        except _READ as error:
-            raise UsageError(
-                f"{file}: cannot be read as a bag: {' '.join(str(error).split()) or error!r}; is "
-                "it cut off? 'ros2 bag reindex' or 'mcap recover' may help"
-            ) from error
-    return pl.DataFrame(rows, schema=BAG_MESSAGES, orient="row").sort("recorded_ns")
+    _files(path)
+    remedy = "is it cut off? 'ros2 bag reindex' or 'mcap recover' may help"
+    found = read_foreign("roslens.collectors.bag:messages_of", path, "a bag", remedy)
+    return found.sort("recorded_ns")
+
+
+def messages_of(path: Path) -> pl.DataFrame:
+    """As `read_bag`, in the calling process, with whatever exception a damaged file leads to."""
+    parts = [pl.DataFrame(schema=BAG_MESSAGES)]
+    for file in _files(path):
+        rows = _mcap(file) if file.suffix == ".mcap" else _sqlite(file)
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            parts.append(pl.DataFrame(some, schema=BAG_MESSAGES, orient="row"))
+    return pl.concat(parts)
 
 
 def _files(path: Path) -> list[Path]:
@@ -115,27 +121,26 @@ def _mcap(file: Path) -> Iterator[tuple[Any, ...]]:
 
 
 def _sqlite(file: Path) -> Iterator[tuple[Any, ...]]:
-    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
-    try:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    with open_database(file, _TABLES, SECONDS) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
         definitions = (
-            connection.execute(
+            database.execute(
                 "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
             ).fetchall()
             if "message_definitions" in tables
             else []
         )
         stamped = {name for name, *definition in definitions if begins_with_header(*definition)}
-        rows = connection.execute(
-            "SELECT topics.name, topics.type, topics.serialization_format, timestamp, data "
-            "FROM messages JOIN topics ON messages.topic_id = topics.id"
+        rows = database.execute(
+            "SELECT topics.name, topics.type, topics.serialization_format, timestamp, "
+            "length(data), substr(data, 1, ?) "
+            "FROM messages JOIN topics ON messages.topic_id = topics.id",
+            (_STAMP_BYTES,),
         )
-        for topic, kind, serialization, time_ns, data in rows:
+        for topic, kind, serialization, time_ns, size, head in rows:
             has_stamp = serialization == "cdr" and kind in stamped
             # The plugin keeps the time of reception alone.
-            yield (topic, kind, len(data), _stamp(data) if has_stamp else None, None, time_ns)
-    finally:
-        connection.close()
+            yield (topic, kind, size, _stamp(head) if has_stamp else None, None, time_ns)
 
 
 def begins_with_header(encoding: str, definition: str) -> bool:
@@ -158,7 +163,7 @@ def begins_with_header(encoding: str, definition: str) -> bool:
 
 def _stamp(data: bytes) -> int | None:
     """``header.stamp`` in ns, of a message that begins with it, in CDR of either byte order."""
-    if len(data) < 12 or data[0] != 0 or data[1] > 1:
+    if len(data) < _STAMP_BYTES or data[0] != 0 or data[1] > 1:
         return None
     seconds, nanoseconds = struct.unpack_from("<iI" if data[1] else ">iI", data, 4)
     return seconds * 1_000_000_000 + nanoseconds or None

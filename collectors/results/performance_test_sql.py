@@ -7,14 +7,12 @@ JSON.
 from __future__ import annotations
 
 import sqlite3
-import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
+from roslens.collectors.foreign import open_database
 from roslens.collectors.results.performance_test import of_rows
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording.errors import UsageError
@@ -22,7 +20,7 @@ from roslens.recording.errors import UsageError
 MAGIC = "SQLite format 3\0"
 _EXPERIMENT, _SECOND = "ExperimentConfiguration", "AnalysisResult"
 _MOST_ROWS = 1_000_000
-_SECONDS, _STEPS = 10.0, 10_000
+_SECONDS = 10.0
 
 
 def read_performance_test_sql(path: Path) -> Sequence[ToolResult]:
@@ -34,13 +32,8 @@ def read_performance_test_sql(path: Path) -> Sequence[ToolResult]:
         It is no such database, damaged, or has more than a million rows.
     """
     try:
-        # Only read, and as it is: nothing beside it is looked at or made.
-        where = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
-        with closing(sqlite3.connect(where, uri=True)) as database:
+        with open_database(path, (_EXPERIMENT, _SECOND), _SECONDS) as database:
             database.row_factory = sqlite3.Row
-            database.execute("PRAGMA trusted_schema = OFF")
-            end = time.monotonic() + _SECONDS
-            database.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
             experiments = {str(row["id"]): row for row in _rows(path, database, _EXPERIMENT)}
             seconds: dict[str, list[dict[str, Any]]] = {}
             for row in _rows(path, database, _SECOND):
@@ -63,10 +56,6 @@ def read_performance_test_sql(path: Path) -> Sequence[ToolResult]:
 
 
 def _rows(path: Path, database: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:
-    # A view could compute for ever.
-    kinds = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchall()
-    if [tuple(kind) for kind in kinds] != [("table",)]:
-        raise UsageError(f"{path}: no table {table}; not a database of performance_test")
     for number, row in enumerate(database.execute(f'SELECT * FROM "{table}"')):  # noqa: S608
         if number >= _MOST_ROWS:
             raise UsageError(f"{path}: more than {_MOST_ROWS:,} rows in {table}; refused")

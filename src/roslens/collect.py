@@ -22,8 +22,9 @@ from roslens.collectors.collection import Collected, collect
 from roslens.collectors.decoding import ClockOffsets, Done, Engine
 from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
+from roslens.collectors.resolving import find_runs, found_in_words
 from roslens.fleet.cluster import Workers, attempt, each
-from roslens.recording import Recording, RoslensError, UsageError, find_recordings
+from roslens.recording import Recording, RoslensError, UsageError
 from roslens.recording.terminal import Console
 from roslens.tracing.opening import opened
 
@@ -75,7 +76,7 @@ def collect_all(
     if merge:
         recordings, options = _merged(paths, output, options)
     else:
-        recordings = [found for path in paths for found in find_recordings(opened(path))]
+        recordings = [found for path in paths for found in _found(opened(path), console)]
         if output is not None:
             recordings = _with_output(recordings, output)
     together = workers.wanted(len(recordings))
@@ -100,6 +101,13 @@ def collect_all(
         more = f" (and {len(errors) - 1} more of {len(recordings)})" if len(errors) > 1 else ""
         raise type(errors[0])(f"{errors[0]}{more}")
     return done
+
+
+def _found(place: Path, console: Console) -> list[Recording]:
+    runs = find_runs(place)
+    if len(runs) > 1:
+        console.print(escape(found_in_words(place, runs)), soft_wrap=True, highlight=False)
+    return runs
 
 
 _Results: TypeAlias = Iterator[tuple[Recording, Collected | RoslensError]]

@@ -13,7 +13,7 @@ from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import counted, shown_unit, value_and_interval
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.runs import cells_of
+from roslens.analysis.runs import BARE, cells_of
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.comparison import (
     Comparison,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _VERDICTS = ("regression", "improvement", "no_difference", "not_enough_evidence")
 _OF_LEVELS = {"regression": "worse", "improvement": "better"}
 """What verdicts are called where neither side is the old one."""
-_RUN = "recording"
 _WITHIN_REACH = 50
 """More runs than that nobody will make."""
 _POWER = 1 + 0.8416 / 1.9600
@@ -157,20 +156,21 @@ def values_of_runs(
     if given[0].is_file() or (given[0] / METRICS_NAME).is_file():
         return {}
     opened = open_as(Runs, given)
-    alone = _with_cells(opened, {run.name: {_RUN: run.name} for run in opened.runs})
+    alone = _with_cells(opened, {run.name: {BARE: run.name} for run in opened.runs})
     runs = {run.name: run for run in opened.runs}
     found: dict[str, list[Observation]] = {}
     for e in _measured(alone, metrics)[1]:
         if e.value is not None and math.isfinite(e.value):
-            more = {name: level for name, level in e.cell.items() if name != _RUN}
-            run = runs[str(e.cell[_RUN])]
+            more = {name: level for name, level in e.cell.items() if name != BARE}
+            run = runs[str(e.cell[BARE])]
             cell = {**_left(run.cell, ignore), **more}
             found.setdefault(e.metric, []).append(Observation(cell, e.value, run.block))
     return found
 
 
 def _left(cell: Cell, ignore: Sequence[str]) -> Cell:
-    return {name: level for name, level in cell.items() if name not in ignore}
+    """Without what is ignored and names of bare traces: those of a side are its runs."""
+    return {name: level for name, level in cell.items() if name not in (*ignore, BARE)}
 
 
 def _levels(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Level]]:

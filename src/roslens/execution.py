@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from papermill.exceptions import PapermillExecutionError  # type: ignore[import-
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import text_path
+from roslens.recording.scratch import scratch_folder
 from roslens.widgets import STATIC
 
 CellDone = Callable[[int, int], None]
@@ -136,10 +136,10 @@ def execute(
         not start.
     """
     # Not in TMPDIR: the name of a socket has 107 bytes at most.
-    with tempfile.TemporaryDirectory(prefix="roslens-", dir="/tmp") as private:
+    with scratch_folder(Path("/tmp"), "roslens-report-") as private:  # noqa: S108
         # Neither the user's start-up files nor a home that cannot be written to may interfere.
         before = os.environ.get("IPYTHONDIR")
-        os.environ["IPYTHONDIR"] = private
+        os.environ["IPYTHONDIR"] = str(private)
         os.environ[STATIC] = "1"
         try:
             executed = papermill.execute_notebook(

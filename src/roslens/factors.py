@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roslens.analysis.runs import GivenFactors
-from roslens.recording import Recording, UsageError, find_recordings
+from roslens.collectors.resolving import find_runs
+from roslens.recording import Recording, UsageError
 from roslens.recording.layout import find_traces
 from roslens.recording.manifest import Level
 
@@ -82,7 +83,7 @@ class Factors:
         UsageError
             There is none, or a trace in the folder belongs to no row.
         """
-        found = find_recordings(path)
+        found = find_runs(path)
         if any(recording.has_manifest for recording in found):
             return found
         top = path.resolve()

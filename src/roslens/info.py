@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +17,12 @@ from roslens.collectors.collection import collect
 from roslens.collectors.decoding import open_recording
 from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo
+from roslens.collectors.resolving import find_runs, found_in_words
 from roslens.collectors.schema import TABLES
-from roslens.recording import Recording, UsageError
+from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.terminal import Console
+from roslens.recording.text import shown
 from roslens.tracing.opening import opened
 
 _NS = 1e9
@@ -62,6 +65,62 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
         loss_rows=[],
     )
     return info, excerpt_of(recording)
+
+
+def run_info(path: Path, *, as_json: bool) -> None:
+    """Print what is in a recording, or a line about each where several runs lie at a path.
+
+    Raises
+    ------
+    UsageError
+        There is no trace, or it cannot be read.
+    NotEnoughEvidenceError
+        No event is there; printed all the same.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
+    place = opened(path)
+    runs = find_runs(place) if place.is_dir() else []
+    if len(runs) < 2:
+        info, excerpt = find_info(place)
+        if as_json:
+            _print_json(info.to_json() | ({"excerpt": excerpt} if excerpt else {}))
+        else:
+            show_info(info, Console(), excerpt)
+        there = bool(info.events)
+    else:
+        infos = {run: find_info(run.path)[0] for run in runs}
+        if as_json:
+            rows = [{"path": str(run.path), **info.to_json()} for run, info in infos.items()]
+            _print_json({"recordings": rows})
+        else:
+            _show_runs(place, infos, Console())
+        there = any(info.events for info in infos.values())
+    if not there:
+        raise NotEnoughEvidenceError(f"{path}: no event was recorded, or none was saved")
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=1))
+
+
+def _show_runs(place: Path, infos: Mapping[Recording, TraceInfo], console: Console) -> None:
+    console.print(found_in_words(place, list(infos)), soft_wrap=True)
+    table = Table("run", "begin (UTC)", "seconds", "events", "discarded", "processes", box=None)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for run, info in infos.items():
+        begin, end = info.begin_ns, info.end_ns
+        times = (
+            ("", "")
+            if begin is None or end is None
+            else (utc(begin)[:19], f"{(end - begin) / _NS:.3f}")
+        )
+        counts = (info.events, info.discarded_events, len(info.processes))
+        name = run.path.relative_to(place).as_posix()
+        table.add_row(escape(shown(name)), *times, *(f"{count:,}" for count in counts))
+    console.print(table)
+    console.print("Give one of them for its events.")
 
 
 def _counted(trace: Trace) -> TraceInfo:

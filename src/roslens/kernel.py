@@ -16,6 +16,11 @@ class _WithoutPort(iostream.IOPubThread):
         super().__init__(socket, pipe=False, **more)  # type: ignore[no-untyped-call,unused-ignore]
 
 
-if __name__ == "__main__":
+def be_kernel(arguments: list[str] | None = None) -> None:
+    """Be the kernel that the arguments, of the command line by default, ask for."""
     vars(kernelapp)["IOPubThread"] = _WithoutPort
-    kernelapp.launch_new_instance()
+    kernelapp.IPKernelApp.launch_instance(arguments)
+
+
+if __name__ == "__main__":
+    be_kernel()

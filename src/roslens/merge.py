@@ -22,10 +22,11 @@ from roslens.collectors.clock_logs import LOGS, boot_ns, find_logs, read_logs
 from roslens.collectors.clocks import Clocks, Points, find_clocks, read_clocks, write_clocks
 from roslens.collectors.decoding import ClockOffsets
 from roslens.collectors.reader import Trace, open_trace
+from roslens.collectors.resolving import find_runs
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED
 from roslens.collectors.table_file import write_table
-from roslens.recording import Recording, RunFailedError, UsageError, find_recordings
+from roslens.recording import Recording, RunFailedError, UsageError
 from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.recording.manifest import Manifest, Member, write_manifest
 from roslens.recording.merged import merged_manifest
@@ -70,7 +71,7 @@ def merge(
     NotEnoughEvidenceError
         With ``"auto"``: clocks that cannot be told.
     """
-    found = [one for path in paths for one in find_recordings(opened(path))]
+    found = [one for path in paths for one in find_runs(opened(path))]
     if len(found) < 2:
         raise UsageError("only one recording; give two or more to merge")
     if excerpts := [one.path for one in found if one.is_excerpt]:

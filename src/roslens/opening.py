@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from roslens.analysis.runs import runs_of
+from roslens.collectors.resolving import find_runs
 from roslens.copies import without_copies
 from roslens.factors import Factors
 from roslens.paths import PathLike, resolve
-from roslens.recording import Recording, UsageError, find_recordings
+from roslens.recording import Recording, UsageError
 from roslens.runs import Runs
 from roslens.tracing.opening import opened
 from roslens.tracing.ros.cache import cache_folder
@@ -41,7 +42,7 @@ def open_as(
     places = [opened(resolve(path)) for path in given]
     found: dict[Path, Recording] = {}
     for place in places:
-        for recording in find_recordings(place) if told is None else told.recordings(place):
+        for recording in find_runs(place) if told is None else told.recordings(place):
             found.setdefault(
                 recording.path.resolve(), _writable(recording) if collect else recording
             )

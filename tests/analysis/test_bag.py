@@ -6,19 +6,22 @@ expected values are what was written.
 
 from __future__ import annotations
 
+import random
 import shutil
 import sqlite3
 import struct
+from contextlib import closing, suppress
 from pathlib import Path
 
 import polars as pl
 import pytest
-from mcap.writer import Writer
+from mcap.writer import CompressionType, Writer
 
 import roslens as rl
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
 from roslens.collectors.bag import BAG_MESSAGES, begins_with_header, read_bag
+from roslens.collectors.foreign import read_foreign
 from roslens.recording import UsageError
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process"
@@ -135,6 +138,97 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="ros2 bag convert"):
         read_bag(folder)
+
+
+SCHEMA = (
+    "CREATE TABLE topics(id INTEGER, name TEXT, type TEXT, serialization_format TEXT);"
+    "CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp, data);"
+)
+"""As rosbag2 makes them, without what SQLite would check."""
+TOPIC = "INSERT INTO topics VALUES (1, 't', 'p', 'cdr');"
+
+ENDLESS = (
+    "DROP TABLE messages; CREATE VIEW messages AS WITH RECURSIVE x(topic_id, timestamp, data) AS "
+    "(VALUES (1, 1, 'a') UNION ALL SELECT topic_id, timestamp + 1, data FROM x) SELECT * FROM x"
+)
+# 10^10 rows of a join, by topics of one number.
+JOINED = (
+    "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+    "INSERT INTO topics SELECT 1, 't', 'p', 'cdr' FROM n;"
+    "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+    "INSERT INTO messages SELECT i, 1, i, x'00' FROM n"
+)
+
+
+@pytest.mark.parametrize(
+    ("statements", "why"),
+    [
+        (ENDLESS, "messages is a view"),
+        (
+            TOPIC + "INSERT INTO messages VALUES (1, 1, 'yesterday', x'00')",
+            "cannot be read as a bag",
+        ),
+        ("DROP TABLE topics", "no such table"),
+        (JOINED, "takes more than (2 s of CPU|64 MiB)"),
+    ],
+    ids=("endless view", "text for a time", "no topics", "a join of 10^10 rows"),
+)
+def test_a_hostile_database_is_one_sentence(statements: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "bag.db3"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(SCHEMA + statements)
+    with pytest.raises(UsageError, match=rf"bag\.db3: .*{why}"):
+        read_foreign(
+            "roslens.collectors.bag:messages_of", path, "a bag", "", seconds=2, memory_bytes=1 << 26
+        )
+
+
+def test_a_message_without_data_has_no_size(tmp_path: Path) -> None:
+    path = tmp_path / "bag.db3"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(SCHEMA + TOPIC + "INSERT INTO messages VALUES (1, 1, 5, NULL)")
+    assert read_bag(path).rows() == [("t", "p", None, None, None, 5)]
+
+
+def test_a_chunk_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    """1.5 GB of zeros in less than 1 MiB, as one chunk of a file whose index names it."""
+    path = tmp_path / "bomb.mcap"
+    with path.open("wb") as stream:
+        writer = Writer(stream, compression=CompressionType.ZSTD, chunk_size=1 << 40)
+        writer.start(profile="ros2")
+        schema = writer.register_schema("p/msg/T", "ros2msg", b"")
+        channel = writer.register_channel("/t", "cdr", schema)
+        zeros = bytes(1 << 28)
+        for time_ns in range(6):
+            writer.add_message(channel, time_ns, zeros, time_ns)
+        writer.finish()
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(UsageError, match=r"bomb\.mcap: .*more than 1024 MiB"):
+        read_bag(path)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_bags_are_rows_or_one_sentence(seed: int, tmp_path: Path) -> None:
+    """Bytes of sound files changed at random; each is read in a process of its own."""
+    chosen = random.Random(seed)
+    whole = tmp_path / "whole.mcap"
+    write_mcap(whole, [("/imu", IMU, cdr(BEGIN + i), BEGIN + i, BEGIN + i) for i in range(20)])
+    path = tmp_path / ("bag.mcap" if seed % 2 else "bag.db3")
+    if seed % 2:
+        shutil.copy(whole, path)
+    else:
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(
+                SCHEMA
+                + "INSERT INTO topics VALUES (1, 't', 'p', 'cdr');"
+                + "".join(f"INSERT INTO messages VALUES ({i}, 1, {i}, x'00');" for i in range(20))
+            )
+    damaged = bytearray(path.read_bytes())
+    for _ in range(chosen.randint(1, 8)):
+        damaged[chosen.randrange(len(damaged))] = chosen.randrange(256)
+    path.write_bytes(damaged)
+    with suppress(UsageError):
+        assert read_bag(path).schema == BAG_MESSAGES
 
 
 @pytest.mark.recording

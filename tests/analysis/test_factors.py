@@ -55,7 +55,7 @@ def test_paths_or_names_and_types_and_repetitions(tmp_path: Path) -> None:
 def test_a_folder_of_bare_traces_is_as_many_recordings_as_have_rows(tmp_path: Path) -> None:
     for number, name in enumerate(("a", "b")):
         bare(tmp_path / name, number)
-    assert len(rl.open(tmp_path, collect=False).runs) == 1
+    assert len(rl.open(tmp_path, collect=False).runs) == 2
     factors = file(tmp_path, "path,size\na,1\nb/,2\n")
     opened = rl.open(tmp_path, factors=factors, collect=False)
     assert [dict(run.cell) for run in opened.runs] == [{"size": 1}, {"size": 2}]

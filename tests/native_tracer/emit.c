@@ -2,7 +2,9 @@
 
    run: COUNT events from each of THREADS threads; churn: THREADS threads one after the other, eight
    at a time, with COUNT each; fork: THREADS children with COUNT each, and COUNT of its own before
-   and after; signals: COUNT while a timer's handler emits too; forever: until killed, COUNT and
+   and after; signals: COUNT while a timer's handler emits too; handler: COUNT in a handler on a
+   stack of 8 KiB; cancel: THREADS threads that are cancelled at any instruction, which do not
+   count, and COUNT of another one after each; forever: until killed, COUNT and
    so on, with a line for every event once it is complete written to a mapped file ($EMITTED). */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -37,6 +39,21 @@ static void handle(int number)
   (void) number;
   handled++;
   ros_trace_callback_start((void *) 0xffff, true);
+}
+
+static void handle_many(int number)
+{
+  (void) number;
+  many((void *) 1);
+}
+
+static void * until_cancelled(void * first)
+{
+  pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+  for (;;) {
+    ros_trace_callback_start(first, true);
+  }
+  return NULL;
 }
 
 static void threads_at_once(unsigned threads)
@@ -84,6 +101,23 @@ int main(int argc, char ** argv)
     many((void *) 1);
     setitimer(ITIMER_REAL, &never, NULL);
     emitted = count + handled;
+  } else if (strcmp(mode, "handler") == 0) {
+    stack_t stack = {.ss_sp = malloc(8192), .ss_size = 8192};
+    struct sigaction action = {.sa_handler = handle_many, .sa_flags = SA_ONSTACK};
+    sigaltstack(&stack, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    emitted = count;
+  } else if (strcmp(mode, "cancel") == 0) {
+    for (unsigned i = 0; i < threads; i++) {
+      pthread_t cancelled;
+      pthread_create(&cancelled, NULL, until_cancelled, (void *) 0xffff);
+      usleep(i % 1000);
+      pthread_cancel(cancelled);
+      pthread_join(cancelled, NULL);
+      threads_at_once(1);
+      emitted += count;
+    }
   } else if (strcmp(mode, "forever") == 0) {
     int file = open(getenv("EMITTED"), O_RDWR | O_CREAT, 0600);
     if (ftruncate(file, 4096) != 0) {

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import struct
@@ -132,6 +133,80 @@ def test_events_and_loss_are_what_was_emitted(arguments, emit, library, folder):
     cut_to_content(folder)
     assert sum(x.stat().st_size for x in folder.rglob("*")) < sizes
     assert counted(folder) == (events, discarded)
+
+
+def test_a_handler_on_a_small_stack_may_emit_the_first_event(emit, library, folder):
+    total = emitted(emit, library, folder, "handler", 3000)
+    assert counted(folder) == (total, 0)
+
+
+def test_threads_that_are_cancelled_leave_files_that_others_go_on_with(emit, library, folder):
+    total = emitted(emit, library, folder, "cancel", 200, 1000)
+    assert counted(folder)[1] == 0
+    written = open_trace(folder).read([EVENT])[EVENT]
+    assert written.filter(pl.col("callback") != 0xFFFF).height == total
+
+
+# What a limit of 0 or of little forbids is a file, a longer file, a mapping, or nothing at all.
+LIMITS = [
+    (name, value)
+    for name in ("FSIZE", "NOFILE", "AS", "DATA", "MEMLOCK", "SIGPENDING", "CORE", "MSGQUEUE")
+    for value in (0, 64 << 10, 320 << 10)
+    if value == 0 or name not in ("NOFILE", "SIGPENDING")
+]
+
+
+@pytest.mark.parametrize(("name", "value"), LIMITS)
+def test_no_limit_of_a_process_makes_the_tracer_end_it(name, value, emit, library, folder):
+    """Set while the program runs: of most, the program itself could not start below them."""
+    limit = getattr(resource, f"RLIMIT_{name}")
+    shared = folder.with_name("emitted")
+    program = subprocess.Popen(
+        [str(emit), "forever", "0"],
+        env=environment(library, folder, EMITTED=str(shared)),
+        stderr=subprocess.PIPE,
+    )
+    try:
+
+        def count() -> int:
+            return struct.unpack("Q", shared.read_bytes()[:8])[0] if shared.exists() else 0
+
+        def waits_for(least: int) -> int:
+            while count() < least and program.poll() is None:
+                time.sleep(0.01)
+            assert program.poll() is None, "the program was ended"
+            return count()
+
+        before = waits_for(20_000)
+        hard = resource.prlimit(program.pid, limit)[1]
+        resource.prlimit(program.pid, limit, (value, hard))
+        during = waits_for(before + 200_000)
+        resource.prlimit(program.pid, limit, (hard, hard))
+        waits_for(during + 200_000)
+    finally:
+        program.kill()
+        program.communicate()
+    events, discarded = counted(folder)
+    # The last event may have been counted by the tracer and not yet by the program.
+    assert 0 <= events + discarded - struct.unpack("Q", shared.read_bytes()[:8])[0] <= 1
+    assert events > 20_000
+
+
+@pytest.mark.parametrize("value", [0, 64 << 10, 320 << 10])
+def test_a_program_that_starts_below_a_limit_of_its_files_runs_to_its_end(
+    value, emit, library, folder
+):
+    run = subprocess.run(
+        [str(emit), "run", "20000", "2"],
+        env=environment(library, folder),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (value, value)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # Without a file there is nothing to count in.
+    if value:
+        assert sum(counted(folder)) == int(run.stdout)
 
 
 def test_forked_children_write_as_themselves(emit, library, folder):

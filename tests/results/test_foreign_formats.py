@@ -223,12 +223,12 @@ def test_a_log_beside_its_database_is_no_further_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ('DROP TABLE "AnalysisResult"', "no table AnalysisResult"),
+        ('DROP TABLE "AnalysisResult"', "no such table: AnalysisResult|AnalysisResult is a view"),
         ('DELETE FROM "AnalysisResult"', "no experiment"),
         ('ALTER TABLE "AnalysisResult" DROP COLUMN "latency_M2"', "not as its tool writes it"),
         (
             'DROP TABLE "AnalysisResult"; CREATE VIEW "AnalysisResult" AS SELECT 1',
-            "no table AnalysisResult",
+            "no such table: AnalysisResult|AnalysisResult is a view",
         ),
     ],
 )

@@ -166,7 +166,13 @@ static void boot_id(char text[37])
 
 static bool write_metadata(int where)
 {
-  char boot[37], own[48], text[4096];
+  enum { TEXT = 8192 };
+  char boot[37], own[48];
+  /* Not on the stack: that of a signal handler may have 8 KiB. */
+  char * text = mmap(NULL, TEXT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (text == MAP_FAILED) {
+    return false;
+  }
   uint8_t id[16] = {0};
   struct utsname host;
   boot_id(boot);
@@ -180,7 +186,7 @@ static bool write_metadata(int where)
     }
   }
   int length = snprintf(
-    text, sizeof text,
+    text, TEXT,
     "/* CTF 1.8 */\n\n"
     "typealias integer { size = 16; align = 8; signed = false; } := u16;\n"
     "typealias integer { size = 32; align = 8; signed = false; } := u32;\n"
@@ -212,9 +218,10 @@ static bool write_metadata(int where)
   snprintf(own, sizeof own, ".metadata_%d_%llx", (int) getpid(), (unsigned long long) tracer_now());
   int file = open_at(where, own, O_WRONLY | O_CREAT | O_EXCL, 0600);
   size_t rest = strlen(tracer_event_metadata);
-  bool written = file >= 0 && length > 0 && (size_t) length < sizeof text &&
+  bool written = file >= 0 && length > 0 && (size_t) length < TEXT &&
     write_all(file, text, (size_t) length, 0) &&
     write_all(file, tracer_event_metadata, rest, (uint64_t) length);
+  munmap(text, TEXT);
   close_it(file);
   if (!written) {
     unlinkat(where, own, 0);
@@ -535,14 +542,43 @@ static bool go_on(struct tracer_writer * writer, size_t size)
   return true;
 }
 
+/* Signals wait while files are made and mapped, except those of a thread's own faults, which cannot.
+   So a thread is not cancelled between a packet and the note of it, no handler needs room on its
+   stack here, and SIGXFSZ, which a write beyond the process's limit raises, is taken back. The C
+   library's own call leaves out the signal by which it cancels. */
+static const int not_blocked[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+#define SIGNAL_SET sizeof(uint64_t) /* the kernel's */
+
+static uint64_t bit_of(int number)
+{
+  return 1ull << (number - 1);
+}
+
+static void take_back(int number)
+{
+  uint64_t only = bit_of(number);
+  struct timespec at_once = {0, 0};
+  syscall(SYS_rt_sigtimedwait, &only, NULL, &at_once, SIGNAL_SET);
+}
+
 /* Room for an event of `size` bytes in the writer's packet, or false: then it is counted. */
 bool tracer_make_room(struct tracer_writer * writer, size_t size)
 {
   int before = errno;
+  uint64_t blocked = ~0ull, pending = 0, mask = 0;
+  for (size_t i = 0; i < sizeof not_blocked / sizeof *not_blocked; i++) {
+    blocked &= ~bit_of(not_blocked[i]);
+  }
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, &mask, SIGNAL_SET);
+  syscall(SYS_rt_sigpending, &pending, SIGNAL_SET);
   bool room = go_on(writer, size);
   if (!room) {
     tracer_discard(writer);
+    if (!(pending & bit_of(SIGXFSZ))) {
+      take_back(SIGXFSZ);
+    }
   }
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, SIGNAL_SET);
   errno = before;
   return room;
 }

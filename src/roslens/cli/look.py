@@ -17,7 +17,6 @@ from roslens.cli.app import (
     SchedulerOption,
     ThreadsOption,
     WorkersOption,
-    print_json,
     verb,
 )
 from roslens.recording import NotEnoughEvidenceError, UsageError
@@ -32,19 +31,13 @@ def info(path: Path, /, *, as_json: JsonSwitch = False) -> None:
     ----------
     path
         A recording, any folder with CTF traces, or an archive of some (zip, tar.gz, tar.xz,
-        tar.zst).
+        tar.zst). Of a folder with several runs or tracing sessions, a line about each.
     as_json
         Print JSON instead of text.
     """
-    from roslens.info import find_info, show_info  # noqa: PLC0415  (starts quickly without it)
+    from roslens.info import run_info  # noqa: PLC0415  (starts quickly without it)
 
-    found, excerpt = find_info(path)
-    if as_json:
-        print_json(found.to_json() | ({"excerpt": excerpt} if excerpt else {}))
-    else:
-        show_info(found, Console(), excerpt)
-    if not found.events:
-        raise NotEnoughEvidenceError(f"{path}: no event was recorded, or none was saved")
+    run_info(path, as_json=as_json)
 
 
 @verb(LOOK, "events PATH [OPTIONS]")

@@ -11,10 +11,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from roslens.analysis.metrics import METRICS_NAME
+from roslens.collectors.resolving import find_runs
 from roslens.execution import CELL_TIMEOUT_S
 from roslens.fleet.cluster import Workers, each
 from roslens.index import write_index
-from roslens.recording import RoslensError, UsageError, find_recordings
+from roslens.recording import RoslensError, UsageError
 from roslens.recording.terminal import Console
 from roslens.report import check_parameters, run_report
 from roslens.report_folder import default_output, find_notebook, make_folder
@@ -121,7 +122,7 @@ def groups(paths: Sequence[Path], each_of: Each) -> dict[str, list[Path]]:
     origin: dict[str, Path] = {}
     for path in paths:
         root = opened(path).absolute()
-        for recording in find_recordings(root):
+        for recording in find_runs(root):
             own = recording.path.absolute()
             place = own if each_of == "recording" else own.parent
             name = place.relative_to(root).as_posix() if place.is_relative_to(root) else ""

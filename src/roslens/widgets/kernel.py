@@ -12,7 +12,7 @@ from subprocess import PIPE, Popen
 from typing import Any
 
 _FLAGS = ("-P", "-Xfrozen_modules=off")
-_LAUNCHER = [sys.executable, *_FLAGS, "-m", "ipykernel_launcher"]
+_LAUNCHER = [sys.executable, *_FLAGS, "-m", "roslens.kernel"]
 """How the command of the lab's kernel begins, as ``kernels/python3/kernel.json`` has it."""
 
 _FIRST = "from roslens.widgets.kernel import become; become()"
@@ -51,8 +51,7 @@ class PreparedKernel:
 
 def become() -> None:
     """In the prepared process: import, wait, and be what is told; nothing when nobody tells."""
-    from ipykernel.kernelapp import IPKernelApp  # noqa: PLC0415  (only here)
-
+    from roslens.kernel import be_kernel  # noqa: PLC0415  (only here)
     from roslens.widgets import start  # noqa: F401, PLC0415  (seconds)
 
     told = sys.stdin.read()
@@ -61,4 +60,4 @@ def become() -> None:
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)
-        IPKernelApp.launch_instance(arguments)
+        be_kernel(arguments)

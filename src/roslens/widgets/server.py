@@ -8,8 +8,10 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
+from roslens.recording.scratch import scratch_folder
 from roslens.widgets.kernel import PreparedKernel
 
 ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
@@ -19,6 +21,10 @@ _SLOW = "rfc3987_syntax"
 """A check of jsonschema's that nothing here asks for; its grammar is compiled when imported, which
 takes longer than all else. jsonschema does without it."""
 
+_SOCKETS = ("--KernelManager.transport=ipc",)
+"""Kernels have files of a private folder for sockets: whoever is on the machine could read what
+they tell at a port of 127.0.0.1."""
+
 _LATER_S = 5
 """What nobody waits for is done so much later than it is asked for."""
 
@@ -26,6 +32,18 @@ _LATER_S = 5
 def serve() -> NoReturn:
     """Be the server; prints its address when it answers."""
     address, notebook, arguments = json.loads(os.environ.pop(ARGUMENTS))
+    # Not in TMPDIR: the name of a socket has 107 bytes at most.
+    with scratch_folder(Path("/tmp"), "roslens-lab-") as private:  # noqa: S108
+        os.environ["JUPYTER_RUNTIME_DIR"] = str(private)
+        _serve(address, notebook, [*arguments, *_SOCKETS])
+    # All is shut down. The interpreter would still wait, for ever, for the thread of a request that
+    # was under way.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _serve(address: str, notebook: str, arguments: list[str]) -> None:
     kernel = PreparedKernel()
     sys.modules[_SLOW] = None  # type: ignore[assignment]  # cannot be imported
     from jupyterlab import commands  # noqa: PLC0415  (optional)
@@ -51,11 +69,6 @@ def serve() -> NoReturn:
         path=notebook, name=notebook, type="notebook", kernel_name="python3",
     )  # fmt: skip
     server.start()
-    # All is shut down. The interpreter would still wait, for ever, for the thread of a request that
-    # was under way.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
 
 
 def _hand_over(kernel: PreparedKernel) -> None:

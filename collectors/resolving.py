@@ -1,0 +1,113 @@
+"""What a PATH stands for: one recording, or the runs of a folder in which several sessions lie.
+
+A folder of ours says by its manifests what its runs are. In a folder of bare traces, such as
+``~/.ros/tracing``, each tracing session is a run of its own, unless sessions belong together:
+
+* what LTTng and ``ros2 trace`` make of one session: domains, rotations, snapshots, the two parts of
+  a dual session;
+* sessions that were recorded at the same time: those of different hosts, of containers, or two of
+  one program, of which the model counts each event once. Copies of one session are not two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from roslens.collectors.reader import open_trace
+from roslens.recording import Recording, UsageError, find_recordings
+from roslens.recording.layout import find_traces
+from roslens.recording.text import shown
+
+_BELOW_SESSION = re.compile(r"ust|kernel|archives|runtime|snapshot(-\d+.*)?")
+"""Folders in that of a session: LTTng's of domains, rotations and snapshots; and, from
+tracetools_trace/trace.py, ``snapshot`` and ``runtime`` of a dual session."""
+
+
+@dataclass(frozen=True)
+class _Session:
+    """One tracing session on disk: its folder, hosts, and first and last time of its packets."""
+
+    folder: Path
+    hosts: frozenset[str]
+    begin_ns: int | None
+    end_ns: int | None
+
+
+def find_runs(path: Path) -> list[Recording]:
+    """The recordings at or below a path, each one run; in the order of their paths.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    found = find_recordings(path)
+    if len(found) > 1 or found[0].has_manifest or found[0].is_excerpt:
+        return found
+    folders = find_sessions(path)
+    if len(folders) < 2:
+        return found
+    hosts: dict[Path, set[str]] = {folder: set() for folder in folders}
+    try:
+        # The hosts have one set of labels only when all traces are opened as one.
+        for trace, host in open_trace(path).host_of.items():
+            hosts[_session_of(path, path / trace)].add(host)
+        sessions = [_Session(x, frozenset(hosts[x]), *open_trace(x).span) for x in folders]
+    except UsageError:
+        # A damaged one says so when it is opened, and the others are whole.
+        return [Recording.at(folder) for folder in folders]
+    return [Recording.at(run) for run in _runs(path, sessions)]
+
+
+def found_in_words(path: Path, runs: Sequence[Recording]) -> str:
+    """What a path was taken for, where it holds several bare traces or runs."""
+    bare = [run for run in runs if not run.has_manifest and not run.is_excerpt]
+    sessions = len(find_sessions(path)) if bare else 0
+    count = f"{len(runs)} run{'s' * (len(runs) != 1)}"
+    return f"{shown(str(path))}: {f'{sessions} sessions found, ' * bool(sessions)}{count}"
+
+
+def find_sessions(path: Path) -> list[Path]:
+    """The folders of the tracing sessions whose traces lie below a path, sorted."""
+    return sorted({_session_of(path, trace) for trace in find_traces(path)})
+
+
+def _session_of(path: Path, trace: Path) -> Path:
+    below = trace.relative_to(path).parts
+    inside = next((i for i, name in enumerate(below) if _BELOW_SESSION.fullmatch(name)), len(below))
+    return path.joinpath(*below[:inside])
+
+
+def _runs(folder: Path, sessions: Sequence[_Session]) -> list[Path]:
+    """The folders to be opened, each as one recording: this one, or some of those in it."""
+    if len(sessions) == 1:
+        return [sessions[0].folder]
+    here = any(session.folder == folder for session in sessions)
+    if here or _belong_together(sessions):
+        return [folder]
+    depth = len(folder.parts)
+    inside: dict[str, list[_Session]] = {}
+    for session in sessions:
+        inside.setdefault(session.folder.parts[depth], []).append(session)
+    return [run for child, some in inside.items() for run in _runs(folder / child, some)]
+
+
+def _belong_together(sessions: Sequence[_Session]) -> bool:
+    """Whether each begins before one that began earlier has ended, and none is a copy."""
+    if len(set(map(_recorded, sessions))) < len(sessions):
+        return False
+    known = sorted(
+        (s.begin_ns, s.end_ns) for s in sessions if s.begin_ns is not None and s.end_ns is not None
+    )
+    ends = accumulate((end for _, end in known), max)
+    return all(begin <= until for (begin, _), until in zip(known[1:], ends, strict=False))
+
+
+def _recorded(session: _Session) -> tuple[object, ...]:
+    """What two copies have in common; sessions of which nothing is known are no copies."""
+    known = session.begin_ns is not None
+    return (session.hosts, session.begin_ns, session.end_ns) if known else (session.folder,)
