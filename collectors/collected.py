@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -96,8 +97,6 @@ class Wanted:
         As of `roslens.collectors.collection.collect`.
     offsets
         Of the hosts' clocks; empty: none.
-    fingerprint
-        Of the traces, taken before the work.
     """
 
     recording: Recording
@@ -105,56 +104,63 @@ class Wanted:
     events_only: bool
     offsets: ClockOffsets
     excerpt: Excerpt | None
-    fingerprint: str
 
     @property
     def options(self) -> dict[str, Any]:
         """What is noted of it."""
         return {"engine": self.engine, "events_only": self.events_only}
 
-    @classmethod
-    def checked(
-        cls,
-        recording: Recording,
-        engine: Engine,
-        offsets: ClockOffsets,
-        excerpt: Excerpt | None,
-        *,
-        events_only: bool,
-        apart: bool,
-    ) -> Self:
-        """What fits together; `apart` tells that a process of its own is to do the work.
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the traces as they were when it was first asked for: before the work.
 
         Raises
         ------
         UsageError
-            Something does not go with the rest, or there is no trace.
+            There is no trace.
         """
+        return fingerprint(self.recording, self.offsets)
+
+    def check(self, *, apart: bool) -> None:
+        """Refuse what does not go together; `apart`: in a process of its own.
+
+        Raises
+        ------
+        UsageError
+            Something does not go with the rest.
+        """
+        excerpt, native = self.excerpt, self.engine == "native"
         if excerpt is not None:
-            excerpt.check(recording)
-        native = engine == "native"
-        if offsets and (apart or not native):
+            excerpt.check(self.recording)
+        if self.offsets and (apart or not native):
             raise UsageError("clock offsets go with the native engine, without limits")
         if excerpt is not None and not native:
             raise UsageError("part of a recording goes with the native engine")
-        if excerpt is not None and events_only and (excerpt.topics or excerpt.nodes):
+        if excerpt is not None and self.events_only and (excerpt.topics or excerpt.nodes):
             raise UsageError("--topic and --node choose rows of tables: leave out --events-only")
-        traces = fingerprint(recording, offsets)
-        return cls(recording, engine, events_only, offsets, excerpt, traces)
 
-    def found(self, *, verify: bool) -> Collected | None:
+    def found(self, *, force: bool, verify: bool) -> Collected | None:
         """What lies there, if it is that; None where it must be made.
 
         Parameters
         ----------
+        force
+            It must be made in any case.
         verify
             Read all files and compare their digests, not only sizes and times.
+
+        Raises
+        ------
+        UsageError
+            There is no trace.
         """
-        note = read_note(self.recording)
+        # In any case now, not after the work.
+        traces = self.fingerprint
+        note = None if force else read_note(self.recording)
         if (
             note is None
             or note["collector"] != collector_version()
-            or note["trace"] != self.fingerprint
+            or note["trace"] != traces
             or note["options"]["engine"] != self.engine
             or _asked(note) != (None if self.excerpt is None else self.excerpt.asked)
             # Tables were asked for, and were not made.
@@ -166,6 +172,36 @@ class Wanted:
             return None
         if touched:
             _stamp_again(self.recording, note)
+        return Collected.of_note(self.recording, note, rebuilt=False)
+
+    def alone(self, *, force: bool, verify: bool) -> Collected:
+        """What lies without its traces: it cannot be made again.
+
+        Raises
+        ------
+        UsageError
+            It is damaged, of another version of the collectors, or something else was asked for.
+        """
+        from roslens.collectors.excerpt import source_of  # noqa: PLC0415
+
+        about = source_of(self.recording)
+        note = read_note(self.recording)
+        problem = None
+        if force or self.excerpt is not None:
+            problem = "more of it is not here"
+        elif about is None or note is None or (_asked(note) is None) != about.get("whole", False):
+            problem = "it is damaged"
+        elif note["collector"] != collector_version():
+            problem = "another version of the collectors made it"
+        elif not store.examine(self.recording, note["files"], read_all=verify)[0]:
+            problem = "it is damaged"
+        if problem is not None or note is None:
+            of = "the recording" if about is None else f"'{about['of']}'"
+            raise UsageError(
+                f"{self.recording.path}: tables without their trace, and {problem}: "
+                f"run 'roslens collect' on {of} again, "
+                f"with -o {self.recording.path}"
+            )
         return Collected.of_note(self.recording, note, rebuilt=False)
 
     def noted(
@@ -184,37 +220,6 @@ class Wanted:
             "warnings": written.warnings,
             "clock_offsets": list(written.clock_offsets),
         }
-
-
-def lone_tables(recording: Recording, *, verify: bool, asked: bool) -> Collected:
-    """What lies without its traces: it cannot be made again.
-
-    Raises
-    ------
-    UsageError
-        It is damaged, of another version of the collectors, or something else was asked for.
-    """
-    from roslens.collectors.excerpt import source_of  # noqa: PLC0415
-
-    about = source_of(recording)
-    note = read_note(recording)
-    problem = None
-    if asked:
-        problem = "more of it is not here"
-    elif about is None or note is None or (_asked(note) is None) != about.get("whole", False):
-        problem = "it is damaged"
-    elif note["collector"] != collector_version():
-        problem = "another version of the collectors made it"
-    elif not store.examine(recording, note["files"], read_all=verify)[0]:
-        problem = "it is damaged"
-    if problem is not None or note is None:
-        of = "the recording" if about is None else f"'{about['of']}'"
-        raise UsageError(
-            f"{recording.path}: tables without their trace, and {problem}: "
-            f"run 'roslens collect' on {of} again, "
-            f"with -o {recording.path}"
-        )
-    return Collected.of_note(recording, note, rebuilt=False)
 
 
 def _asked(note: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roslens.collectors import store
-from roslens.collectors.collected import NOTE, Collected, Wanted, lone_tables, read_note, write_note
+from roslens.collectors.collected import NOTE, Collected, Wanted, read_note, write_note
 from roslens.collectors.decoding import (
     ClockOffsets,
     Done,
@@ -98,13 +98,12 @@ def collect(
         The clocks' offsets cannot be estimated.
     """
     say = progress if progress is not None else lambda _: None
+    wanted = Wanted(recording, engine, events_only, clock_offsets or {}, excerpt)
     if recording.is_excerpt:
-        return lone_tables(recording, verify=verify, asked=force or excerpt is not None)
+        return wanted.alone(force=force, verify=verify)
     apart = limits is not None and limits.any
-    wanted = Wanted.checked(
-        recording, engine, clock_offsets or {}, excerpt, events_only=events_only, apart=apart
-    )
-    if not force and (before := wanted.found(verify=verify)) is not None:
+    wanted.check(apart=apart)
+    if (before := wanted.found(force=force, verify=verify)) is not None:
         return before
     if limits is not None and apart:
         return _collect_apart(wanted, threads, limits, say, done)
@@ -118,7 +117,7 @@ def collect(
     waiting = partial(say, "waiting for another roslens")
     with store.locked(recording, waiting, key) as alone:
         # Another may have made them meanwhile.
-        if not force and (before := wanted.found(verify=verify)) is not None:
+        if (before := wanted.found(force=force, verify=verify)) is not None:
             return before
         return _make(
             wanted, key if alone else None, threads, say, done, resumed=say if long else None
