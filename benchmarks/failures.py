@@ -33,7 +33,7 @@ import psutil
 
 import roslens as rl
 from roslens.analysis.metrics import read_metrics
-from roslens.collectors.collection import NOTE
+from roslens.collectors.collected import NOTE
 from roslens.recording import RoslensError
 from roslens.recording.manifest import read_manifest
 from roslens.tracing.archive import pack

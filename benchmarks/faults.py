@@ -38,7 +38,8 @@ from pathlib import Path
 
 import roslens.collectors.collection as _collect
 import roslens.collectors.parts as _parts
-from roslens.collectors.collection import NOTE, collect
+from roslens.collectors.collected import NOTE
+from roslens.collectors.collection import collect
 from roslens.recording import Recording, RoslensError
 
 ROOT = Path(__file__).resolve().parents[1]

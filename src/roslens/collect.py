@@ -18,7 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from roslens.collectors.collection import Collected, collect
+from roslens.collectors.collected import Collected
+from roslens.collectors.collection import collect
 from roslens.collectors.decoding import ClockOffsets, Done, Engine
 from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits

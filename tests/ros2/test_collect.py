@@ -10,9 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.collectors import collection as module
+from roslens.collectors import collected as module
 from roslens.collectors.babeltrace import count_events
-from roslens.collectors.collection import NOTE, collect, tables
+from roslens.collectors.collected import NOTE
+from roslens.collectors.collection import collect, tables
 from roslens.collectors.decoding import Engine
 from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, UsageError

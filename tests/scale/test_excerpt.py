@@ -16,7 +16,8 @@ from polars.testing import assert_frame_equal
 import roslens as rl
 from roslens.analysis.measures.loss import TracerLoss
 from roslens.analysis.metrics import metrics_of
-from roslens.collectors.collection import NOTE, collect
+from roslens.collectors.collected import NOTE
+from roslens.collectors.collection import collect
 from roslens.collectors.excerpt import Excerpt, excerpt_of
 from roslens.collectors.limits import Limits
 from roslens.collectors.reader import open_trace

@@ -17,7 +17,8 @@ import pytest
 
 from roslens.collectors import collection as module
 from roslens.collectors import parts, store, work
-from roslens.collectors.collection import Collected, collect
+from roslens.collectors.collected import Collected
+from roslens.collectors.collection import collect
 from roslens.collectors.reader import Trace, TraceInfo, open_trace
 from roslens.collectors.ros2.one_pass import Rows
 from roslens.recording import Recording, RunFailedError

@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 from roslens.collectors import store
-from roslens.collectors.collection import NOTE, collect, tables
+from roslens.collectors.collected import NOTE
+from roslens.collectors.collection import collect, tables
 from roslens.collectors.limits import Limits
 from roslens.recording import Recording, RunFailedError
 

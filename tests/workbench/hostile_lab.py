@@ -26,7 +26,7 @@ from running_lab import (
 import roslens as rl
 from roslens.analysis.timeline.tracks import Timeline
 from roslens.collectors import store
-from roslens.collectors.collection import NOTE
+from roslens.collectors.collected import NOTE
 from roslens.recordings import Recordings
 from roslens.widgets.timeline import timeline_of
 

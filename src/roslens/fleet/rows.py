@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from roslens.collectors.collection import NOTE
+from roslens.collectors.collected import NOTE
 from roslens.fleet.trees import Place, Tree
 from roslens.recording import Recording, RoslensError, RunFailedError
 from roslens.recording.files import text_path

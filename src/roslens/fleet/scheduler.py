@@ -15,7 +15,7 @@ from typing import Any
 from distributed import Client
 from distributed.comm import connect, parse_address, parse_host_port
 
-from roslens.collectors.collection import collector_version
+from roslens.collectors.fingerprint import collector_version
 from roslens.recording import UsageError
 
 _CONNECT_SECONDS = 5

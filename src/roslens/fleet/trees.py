@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-from roslens.collectors.collection import NOTE
+from roslens.collectors.collected import NOTE
 from roslens.collectors.schema import TABLES
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import is_text, replaced_whole, text_path

@@ -1,0 +1,251 @@
+"""What a collection left: the note beside its tables, and whether what lies there will do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from roslens.collectors import store
+from roslens.collectors.fingerprint import collector_version, fingerprint
+from roslens.recording import Recording, UsageError
+from roslens.recording.files import write_atomically
+
+if TYPE_CHECKING:
+    from roslens.collectors.decoding import ClockOffsets, Engine, Written
+    from roslens.collectors.excerpt import Excerpt
+
+NOTE = "collected.json"
+_NOTE_VERSION = 2
+_FIELDS = frozenset(
+    ("collector", "options", "trace", "events_by_name", "rows", "discarded_events", "warnings")
+)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a collection left.
+
+    Attributes
+    ----------
+    recording
+        Where it lies.
+    events_by_name
+        Number of events per name.
+    rows
+        Number of rows per table; empty with ``events_only``.
+    discarded_events
+        What the tracer says that it dropped.
+    warnings
+        What the reader had to say.
+    rebuilt
+        False if everything was up to date and nothing was read.
+    clock_offsets
+        What is known of the hosts' clocks, where they were brought together; one line each.
+    excerpt
+        Which part of the recording this is, in words; None for all of it.
+    """
+
+    recording: Recording
+    events_by_name: dict[str, int]
+    rows: dict[str, int]
+    discarded_events: int
+    warnings: list[str]
+    rebuilt: bool
+    clock_offsets: Sequence[str] = ()
+    excerpt: str | None = None
+
+    @property
+    def events(self) -> int:
+        """Number of events."""
+        return sum(self.events_by_name.values())
+
+    @property
+    def lacks_events(self) -> bool:
+        """Whether there is none, though nothing says that there may be none."""
+        if self.events:
+            return False
+        manifest = self.recording.manifest
+        return manifest is None or manifest.events_expected
+
+    @classmethod
+    def of_note(cls, recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) -> Self:
+        """As the note tells that lies with it."""
+        return cls(
+            recording=recording,
+            events_by_name=note["events_by_name"],
+            rows=note["rows"],
+            discarded_events=note["discarded_events"],
+            warnings=note["warnings"],
+            rebuilt=rebuilt,
+            clock_offsets=note.get("clock_offsets", ()),
+            excerpt=(note.get("excerpt") or {}).get("in_words"),
+        )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a collection is to make of a recording.
+
+    Attributes
+    ----------
+    recording, engine, events_only, excerpt
+        As of `roslens.collectors.collection.collect`.
+    offsets
+        Of the hosts' clocks; empty: none.
+    """
+
+    recording: Recording
+    engine: Engine
+    events_only: bool
+    offsets: ClockOffsets
+    excerpt: Excerpt | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What is noted of it."""
+        return {"engine": self.engine, "events_only": self.events_only}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the traces as they were when it was first asked for: before the work.
+
+        Raises
+        ------
+        UsageError
+            There is no trace.
+        """
+        return fingerprint(self.recording, self.offsets)
+
+    def check(self, *, apart: bool) -> None:
+        """Refuse what does not go together; `apart`: in a process of its own.
+
+        Raises
+        ------
+        UsageError
+            Something does not go with the rest.
+        """
+        excerpt, native = self.excerpt, self.engine == "native"
+        if excerpt is not None:
+            excerpt.check(self.recording)
+        if self.offsets and (apart or not native):
+            raise UsageError("clock offsets go with the native engine, without limits")
+        if excerpt is not None and not native:
+            raise UsageError("part of a recording goes with the native engine")
+        if excerpt is not None and self.events_only and (excerpt.topics or excerpt.nodes):
+            raise UsageError("--topic and --node choose rows of tables: leave out --events-only")
+
+    def found(self, *, force: bool, verify: bool) -> Collected | None:
+        """What lies there, if it is that; None where it must be made.
+
+        Parameters
+        ----------
+        force
+            It must be made in any case.
+        verify
+            Read all files and compare their digests, not only sizes and times.
+
+        Raises
+        ------
+        UsageError
+            There is no trace.
+        """
+        # In any case now, not after the work.
+        traces = self.fingerprint
+        note = None if force else read_note(self.recording)
+        if (
+            note is None
+            or note["collector"] != collector_version()
+            or note["trace"] != traces
+            or note["options"]["engine"] != self.engine
+            or _asked(note) != (None if self.excerpt is None else self.excerpt.asked)
+            # Tables were asked for, and were not made.
+            or (note["options"]["events_only"] and not self.events_only)
+        ):
+            return None
+        whole, touched = store.examine(self.recording, note["files"], read_all=verify)
+        if not whole:
+            return None
+        if touched:
+            _stamp_again(self.recording, note)
+        return Collected.of_note(self.recording, note, rebuilt=False)
+
+    def alone(self, *, force: bool, verify: bool) -> Collected:
+        """What lies without its traces: it cannot be made again.
+
+        Raises
+        ------
+        UsageError
+            It is damaged, of another version of the collectors, or something else was asked for.
+        """
+        from roslens.collectors.excerpt import source_of  # noqa: PLC0415
+
+        about = source_of(self.recording)
+        note = read_note(self.recording)
+        problem = None
+        if force or self.excerpt is not None:
+            problem = "more of it is not here"
+        elif about is None or note is None or (_asked(note) is None) != about.get("whole", False):
+            problem = "it is damaged"
+        elif note["collector"] != collector_version():
+            problem = "another version of the collectors made it"
+        elif not store.examine(self.recording, note["files"], read_all=verify)[0]:
+            problem = "it is damaged"
+        if problem is not None or note is None:
+            of = "the recording" if about is None else f"'{about['of']}'"
+            raise UsageError(
+                f"{self.recording.path}: tables without their trace, and {problem}: "
+                f"run 'roslens collect' on {of} again, "
+                f"with -o {self.recording.path}"
+            )
+        return Collected.of_note(self.recording, note, rebuilt=False)
+
+    def noted(
+        self, written: Written, rows: Mapping[str, int], about: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """The note of what was made, but for its files; `about` is of an excerpt."""
+        return {
+            "note_version": _NOTE_VERSION,
+            "collector": collector_version(),
+            "options": self.options,
+            "trace": self.fingerprint,
+            "events_by_name": dict(sorted(written.counts.items())),
+            "rows": rows,
+            "excerpt": about,
+            "discarded_events": written.discarded_events,
+            "warnings": written.warnings,
+            "clock_offsets": list(written.clock_offsets),
+        }
+
+
+def _asked(note: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the excerpt was asked for of which the note tells; None for a whole recording."""
+    about = note.get("excerpt")
+    return None if about is None else about.get("asked", {})
+
+
+def _stamp_again(recording: Recording, note: dict[str, Any]) -> None:
+    """Save reading all files of a copied recording each time, where it can be written to."""
+    with suppress(OSError, UsageError), store.locked(recording):
+        if read_note(recording) == note:
+            files = store.stamped(recording, note["files"])
+            write_note(note | {"files": files}, recording.tables / NOTE)
+
+
+def read_note(recording: Recording) -> dict[str, Any] | None:
+    """The note of its tables; None where there is none that this version reads."""
+    try:
+        note = json.loads((recording.tables / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    known = isinstance(note, dict) and note.get("note_version") == _NOTE_VERSION
+    return note if known and note.keys() >= _FIELDS | {"files"} else None
+
+
+def write_note(note: Mapping[str, Any], path: Path) -> None:
+    """Write it, whole or not at all."""
+    write_atomically(path, json.dumps(note, indent=1) + "\n")

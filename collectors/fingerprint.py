@@ -1,0 +1,72 @@
+"""From what tables were made: digests of a recording's traces and of the collectors' own code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roslens.collectors import store
+from roslens.recording import Recording, UsageError
+from roslens.recording.bags import refuse_bag
+from roslens.recording.layout import find_traces
+
+if TYPE_CHECKING:
+    from roslens.collectors.decoding import ClockOffsets
+
+
+def fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
+    """Digest of names, sizes and times of all files of its traces, and of what is done to them.
+
+    Raises
+    ------
+    UsageError
+        There is no trace, nor the manifest of a run that made none.
+    """
+    found = find_traces(recording.trace_root)
+    if not found and not recording.has_manifest:
+        refuse_bag(recording.trace_root)
+        raise UsageError(
+            f"{recording.trace_root}: no CTF trace here (no file named 'metadata' at or below it)"
+        )
+    manifest = recording.manifest
+    # What the model takes from the manifest.
+    lines = (
+        [] if manifest is None else [f"{manifest.environment.rmw} {manifest.clock.synchronisation}"]
+    )
+    if clock_offsets == "auto":
+        lines.append("clock auto")
+    else:
+        lines += [f"clock {host} {ns}" for host, ns in sorted(clock_offsets.items())]
+    own = [recording.events, recording.tables]
+    if recording.output != recording.path:
+        own.append(recording.output)
+    own += store.leftovers(recording)
+    clocks = [recording.clocks] if recording.clocks.is_file() else []
+    for path in (*clocks, *(path for trace in found for path in sorted(trace.rglob("*")))):
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in own):
+            state = path.stat()
+            name = path.relative_to(recording.path).as_posix()
+            lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
+    return digest(os.fsencode("\n".join(lines)))
+
+
+@cache
+def collector_version() -> str:
+    """Version of the collectors: the distribution's and a digest of the code itself."""
+    try:
+        number = version("roslens")
+    except PackageNotFoundError:
+        number = "0"
+    here = Path(__file__).parent
+    # Bit by bit: the native code is large.
+    code = map(store.sha256, sorted([*here.rglob("*.py"), *here.glob("_native*")]))
+    return f"{number}+{digest(''.join(code).encode())[:16]}"
+
+
+def digest(data: bytes) -> str:
+    """SHA-256, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
