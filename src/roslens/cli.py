@@ -122,6 +122,56 @@ MarkdownSwitch = Annotated[
 Threshold = Annotated[str, Parameter(help="Changes smaller than this do not matter.")]
 
 
+dev = App(
+    name="dev",
+    help="What is of use to those who trust, or work on, roslens itself.",
+    group=_JUDGE,
+    sort_key=1000,
+    usage="Usage: roslens dev COMMAND [OPTIONS]",
+    help_format="plaintext",
+    help_epilogue="",
+    default_parameter=app.default_parameter,
+)
+app.command(dev)
+
+
+@dev.command(
+    usage="Usage: roslens dev selftest [OPTIONS]", help_format="markdown", help_epilogue=""
+)
+def selftest(
+    *,
+    tracer: Literal["lttng", "native", "auto"] | None = None,
+    pairs: int | None = None,
+    as_json: JsonSwitch = False,
+) -> int:
+    """Find out how wrong the instrument is on this machine, in under a minute.
+
+    Records two programs that log what they do, in turn with their events recorded and without: are
+    messages told as the log says, are latencies as long, does recording make the tail longer, was
+    anything lost?
+    Exit code 1: a message is told wrong, or the tracer dropped something.
+
+    Parameters
+    ----------
+    tracer
+        What records the events. Default: LTTng if it is installed, else native.
+    pairs
+        Number of pairs of runs, of which one is recorded. Default: 4.
+    as_json
+        Print JSON, times in ns.
+    """
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from roslens.selftest import run_selftest  # noqa: PLC0415
+
+    found = run_selftest(tracer, pairs)
+    if as_json:
+        _print_json(asdict(found))
+    else:
+        say("\n".join(found.sentences()))
+    return found.exit_code
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit.
 

@@ -26,8 +26,12 @@ def arguments(verb: str) -> Iterator[tuple[str, str]]:
     """Names and help of the arguments of a verb, as its help page has them."""
     command = app[verb]
     assert isinstance(command, App)
-    for argument in command.assemble_argument_collection(parse_docstring=True):
-        yield argument.name, argument.parameter.help or ""
+    parts = [command]
+    if command.default_command is None:  # a group of verbs
+        parts = [command[name] for name in command if not name.startswith("-")]
+    for part in parts:
+        for argument in part.assemble_argument_collection(parse_docstring=True):
+            yield argument.name, argument.parameter.help or ""
 
 
 @pytest.mark.parametrize("verb", VERBS)
