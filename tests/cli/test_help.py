@@ -22,15 +22,19 @@ VERBS = [name for name in app if not name.startswith("-")]
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 
 
-def arguments(verb: str) -> Iterator[tuple[str, str]]:
-    """Names and help of the arguments of a verb, as its help page has them."""
+def commands(verb: str) -> list[App]:
+    """The command of a verb, or those of a group of verbs."""
     command = app[verb]
     assert isinstance(command, App)
-    parts = [command]
-    if command.default_command is None:  # a group of verbs
-        parts = [command[name] for name in command if not name.startswith("-")]
-    for part in parts:
-        for argument in part.assemble_argument_collection(parse_docstring=True):
+    if command.default_command is not None:
+        return [command]
+    return [command[name] for name in command if not name.startswith("-")]
+
+
+def arguments(verb: str) -> Iterator[tuple[str, str]]:
+    """Names and help of the arguments of a verb, as its help page has them."""
+    for command in commands(verb):
+        for argument in command.assemble_argument_collection(parse_docstring=True):
             yield argument.name, argument.parameter.help or ""
 
 
@@ -86,9 +90,8 @@ def test_commands_in_the_documentation_have_the_options_that_it_shows() -> None:
     shown = 0
     for page in (root / "README.md", *(root / "docs").rglob("*.md")):
         for call in re.finditer(rf"roslens ({'|'.join(VERBS)})\b([^`\n|#]*)", page.read_text()):
-            command = app[call[1]]
-            assert isinstance(command, App)
-            known = {n for one in command.assemble_argument_collection() for n in one.names}
+            every = [x.assemble_argument_collection() for x in commands(call[1])]
+            known = {n for found in every for one in found for n in one.names}
             options = re.findall(r"(?<![\w-])--?[a-z][\w-]*", call[2].split(" -- ")[0])
             assert set(options) <= known, (page, call[0])
             shown += len(options)
