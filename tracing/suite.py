@@ -187,7 +187,7 @@ class Suite(_Part):
         validate_default=True,
         description="the kernel is recorded only where it says so, since each switch costs",
     )
-    sampler_hz: float = Field(default=10.0, ge=0, le=1000, description="0: no sampling")
+    sampler_hz: float = Field(default=2.0, ge=0, le=1000, description="0: no sampling")
     samplers: SamplerRates = Field(default_factory=SamplerRates)
     host_limits: HostLimits = Field(
         default_factory=HostLimits, description="beyond which a run counts as disturbed"

@@ -23,12 +23,20 @@ COMMANDS = [verb for verb in VERBS if verb != "dev"]
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 
 
-def arguments(verb: str) -> Iterator[tuple[str, str]]:
-    """Names and help of the arguments of a verb, as its help page has them."""
+def commands(verb: str) -> list[App]:
+    """The command of a verb, or those of a group of verbs."""
     command = app[verb]
     assert isinstance(command, App)
-    for argument in command.assemble_argument_collection(parse_docstring=True):
-        yield argument.name, argument.parameter.help or ""
+    if command.default_command is not None:
+        return [command]
+    return [command[name] for name in command if not name.startswith("-")]
+
+
+def arguments(verb: str) -> Iterator[tuple[str, str]]:
+    """Names and help of the arguments of a verb, as its help page has them."""
+    for command in commands(verb):
+        for argument in command.assemble_argument_collection(parse_docstring=True):
+            yield argument.name, argument.parameter.help or ""
 
 
 @pytest.mark.parametrize("verb", COMMANDS)

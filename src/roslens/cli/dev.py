@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 # Earlier names, without "dev", go on working.
 from roslens.cli.app import (
+    JsonSwitch,
     OutputOption,
     dev,
+    print_json,
     verb,
 )
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
-from roslens.recording.terminal import Console
+from roslens.recording.terminal import Console, say
 
 
 @verb(None, "dev ros build [--sources DIR]", "dev ros status", "dev ros clean", parent=dev)
@@ -74,3 +77,36 @@ def schema(
         sys.stdout.write(text)
     else:
         write_atomically(output, text)
+
+
+@verb(None, "dev selftest [OPTIONS]", parent=dev)
+def selftest(
+    *,
+    tracer: Literal["lttng", "native", "auto"] | None = None,
+    pairs: int | None = None,
+    as_json: JsonSwitch = False,
+) -> int:
+    """Find out how wrong the instrument is on this machine, in under a minute.
+
+    Records two programs that log what they do, in turn with their events recorded and without: are
+    messages told as the log says, are latencies as long, does recording make the tail longer, was
+    anything lost?
+    Exit code 1: a message is told wrong, or the tracer dropped something.
+
+    Parameters
+    ----------
+    tracer
+        What records the events. Default: LTTng if it is installed, else native.
+    pairs
+        Number of pairs of runs, of which one is recorded. Default: 4.
+    as_json
+        Print JSON, times in ns.
+    """
+    from roslens.selftest import run_selftest  # noqa: PLC0415
+
+    found = run_selftest(tracer, pairs)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        say("\n".join(found.sentences()))
+    return found.exit_code

@@ -1,0 +1,62 @@
+"""The self-test: what it says of recordings whose truth is known, and of broken ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from roslens.collectors.decoding import read_raw
+from roslens.collectors.ros2 import build_tables
+from roslens.recording import EXIT_FAILED, EXIT_OK, EXIT_VERDICT, Recording
+from roslens.selftest import SelfTest, check_pairs
+
+SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "demo" / "000_r0_executor-Events"
+
+
+@pytest.fixture(scope="module")
+def messages() -> pl.DataFrame:
+    raw = read_raw(Recording.at(SAMPLE))
+    return build_tables(raw.events, raw.losses)["messages"]
+
+
+@pytest.fixture
+def log() -> pl.DataFrame:
+    return pl.read_csv(SAMPLE / "native" / "messages.csv")
+
+
+@pytest.mark.recording
+def test_a_right_recording_is_found_right(log: pl.DataFrame, messages: pl.DataFrame) -> None:
+    """Truth: the program's own log, of which the sample's messages are all received."""
+    found = check_pairs(log, messages)
+    assert (found.logged, found.right) == (log.height, log.height)
+    assert 0 < found.shorter_ns.median() < 1_000_000  # type: ignore[operator]
+
+
+@pytest.mark.recording
+def test_what_is_told_wrong_is_counted(log: pl.DataFrame, messages: pl.DataFrame) -> None:
+    """Altered by hand: one told as lost, two with each other's callbacks, one missing."""
+    own = pl.col("topic") == log["topic"][0]
+    rows = messages.filter(own).sort("publish_ns").with_row_index("at")
+    at = pl.col("at")
+    lost = rows.with_columns(outcome=pl.when(at == 5).then(pl.lit("lost")).otherwise("outcome"))
+    assert check_pairs(log, lost.drop("at")).right == log.height - 1
+    ends = ("callback_start_ns", "callback_end_ns", "latency_ns")
+    other = pl.when(at == 40).then(60).when(at == 60).then(40).otherwise(at)
+    swapped = rows.with_columns(pl.col(name).gather(other) for name in ends)
+    assert check_pairs(log, swapped.drop("at")).right == log.height - 2
+    # From there on each message stands beside the one before; some follow closely on one another.
+    gone = check_pairs(log, rows.filter(at != 7).drop("at"))
+    assert 7 <= gone.right < 0.1 * log.height
+
+
+def test_exit_codes() -> None:
+    """As documented: 1 for what is wrong, 4 where a run failed."""
+
+    def code(*, right: int = 10, discarded: int = 0, failed: int = 0) -> int:
+        return SelfTest("lttng", 3, 10, right, 1.0, 2.0, discarded, 1.0, 0.9, 1.1, failed).exit_code
+
+    assert code() == EXIT_OK
+    assert code(right=9) == code(discarded=1) == EXIT_VERDICT
+    assert code(failed=1) == EXIT_FAILED
