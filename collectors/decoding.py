@@ -194,13 +194,17 @@ def open_recording(path: Path) -> Trace:
     """
     recording = Recording.at(path)
     clocks = read_clocks(recording.clocks)
-    return _open(recording, clocks.added if clocks else None)
+    return _open(recording, clocks.added if clocks else None, path)
 
 
-def _open(recording: Recording, clock_offsets: Mapping[str, int | Points] | None = None) -> Trace:
+def _open(
+    recording: Recording,
+    clock_offsets: Mapping[str, int | Points] | None = None,
+    root: Path | None = None,
+) -> Trace:
     from roslens.collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
 
-    root = recording.trace_root
+    root = recording.trace_root if root is None else root
     return open_trace(root, clock_offsets=clock_offsets, cpus=_cpus_recorded(recording))
 
 
