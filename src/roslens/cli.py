@@ -103,7 +103,7 @@ SchedulerOption = Annotated[
     Parameter(help="Address of a running dask scheduler whose workers are used instead."),
 ]
 ThreadsOption = Annotated[
-    int, Parameter(help="Number of threads that decode; 0 means one per CPU.")
+    int, Parameter(help="Number of threads; 0 means one per CPU.")
 ]
 EngineOption = Annotated[
     Literal["native", "babeltrace2"],
