@@ -113,9 +113,11 @@ def make_tables(
     of_pass = Pass(events, objects, callbacks, losses, synchronisation, clocks=clocks, **bounds)
     for batches in batches_of(events, files):
         of_pass.feed(batches)
-    rows, counts = of_pass.tables()
+    rows, counted = of_pass.tables()
     for name in _OF_THE_PASS:
         give(name, rows[name])
+    # Only now: messages are counted as they are decided, which is as their table is made.
+    counts = counted()
     give("executor_intervals", _intervals(rows, events.places, shared=counts["shared"] > 0))
     told = rows["told"].frame("topic", "node", "publish_ns")
     goals = none_of("action_goals")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,8 @@ class Pass:
         """
         self._pass.feed(dict(batches), self._threads)
 
-    def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], dict[str, Any]]:
-        """Tables of all events so far by name, and what was counted; once only if `last`."""
+    def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], Callable[[], dict[str, Any]]]:
+        """Tables of all events so far by name, and what counts them; once only if `last`."""
         tables, counts = self._pass.tables(last)
         return {name: Rows(name, found, self._threads) for name, found in tables.items()}, counts
 

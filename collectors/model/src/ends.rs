@@ -6,7 +6,6 @@ use crate::Model;
 use crate::decide::USUAL_WAIT;
 use crate::intake::Kind;
 use crate::publications::Publication;
-use crate::registry::Endpoint;
 use crate::rows::{NEVER, NONE};
 use crate::takes::Take;
 
@@ -31,21 +30,21 @@ impl Source {
 }
 
 /// Which subscriptions exist as something is published.
-pub struct Existing<'a> {
-    on_topic: HashMap<u32, Vec<(u32, &'a Endpoint)>>,
+pub struct Existing {
+    on_topic: HashMap<u32, Vec<u32>>,
     /// Of each the first publication after the last event of its process.
     after: HashMap<u32, i64>,
     /// Of each the publications after its process had gone.
     pub gone: Vec<u64>,
 }
 
-impl<'a> Existing<'a> {
+impl Existing {
     /// Of these subscriptions.
-    pub(crate) fn new(model: &'a Model, wanted: impl Fn(u32) -> bool) -> Self {
-        let mut on_topic: HashMap<u32, Vec<(u32, &Endpoint)>> = HashMap::new();
+    pub(crate) fn new(model: &Model, wanted: impl Fn(u32) -> bool) -> Self {
+        let mut on_topic: HashMap<u32, Vec<u32>> = HashMap::new();
         for (number, of) in (0..).zip(&model.registry.subscriptions) {
             if of.topic != NONE && of.topic != model.registry.discovery && wanted(number) {
-                on_topic.entry(of.topic).or_default().push((number, of));
+                on_topic.entry(of.topic).or_default().push(number);
             }
         }
         Self {
@@ -58,7 +57,8 @@ impl<'a> Existing<'a> {
     /// Those of a topic at a time, but for those of processes that had gone; times never fall.
     pub(crate) fn at(&mut self, model: &Model, topic: u32, publish: i64, found: &mut Vec<u32>) {
         found.clear();
-        for (number, of) in self.on_topic.get(&topic).into_iter().flatten() {
+        for number in self.on_topic.get(&topic).into_iter().flatten() {
+            let of = &model.registry.subscriptions[*number as usize];
             if publish < of.created || publish >= of.ended {
                 continue;
             }
@@ -145,6 +145,12 @@ impl Model {
             found.node = of.map_or(NONE, |of| of.node);
         }
         found
+    }
+
+    /// The process that published a message, or `NONE`.
+    pub(crate) fn publishing_process(&self, message: u32) -> u32 {
+        let sent = self.publications.rows.get(message);
+        sent.map_or(NONE, |of| self.process(of.thread))
     }
 
     /// The process of a subscription, or `NONE`.

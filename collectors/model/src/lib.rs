@@ -39,6 +39,7 @@ mod intake;
 mod matches;
 mod messages;
 mod offsets;
+mod pairing;
 mod publications;
 mod registry;
 mod ring_buffers;

@@ -17,7 +17,10 @@ use crate::Model;
 use crate::callbacks::{Callbacks, Execution};
 use crate::columns::{Columns, Texts, columns};
 use crate::ends::Source;
-use crate::messages::Messages;
+use crate::connections::Messages;
+use crate::decide::{Decision, Facts, Judge};
+use crate::messages::Message;
+use crate::pairing::Partners;
 use crate::publications::Publication;
 use crate::rows::{NEVER, NONE, Plain, Rows};
 use crate::services::Call;
@@ -36,7 +39,11 @@ fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(u32, T)> {
 /// All tables, made batch by batch as they are asked for.
 pub struct Tables {
     model: Model,
+    partners: Partners,
+    facts: Facts,
     messages: Messages,
+    /// How many of the messages were asked for.
+    told: u32,
     calls: Rows<Call>,
     texts: Texts,
     stamps: HashMap<u32, Vec<(i64, i64)>>,
@@ -64,7 +71,8 @@ impl Tables {
     ];
 
     pub(crate) fn new(mut model: Model) -> Self {
-        let messages = model.messages();
+        let partners = model.partners();
+        let facts = Facts::new(&model, &partners);
         let calls = Self::served(&model);
         let hosts = model.identity.hosts();
         let texts = Texts {
@@ -80,14 +88,17 @@ impl Tables {
             .map(|of| of.topic)
             .collect();
         let mut found = Self {
+            messages: Messages::new(&model),
             model,
-            messages,
+            partners,
+            facts,
+            told: 0,
             calls,
             texts,
             stamps: HashMap::new(),
             topics,
         };
-        if !found.messages.alone.is_empty() {
+        if !found.partners.alone.is_empty() {
             found.stamps = found.stamps();
         }
         found
@@ -100,18 +111,26 @@ impl Tables {
     ///
     /// Rows cannot be read from the disk, or there is no such column.
     pub fn batch(
-        &self,
+        &mut self,
         table: &str,
         wanted: Option<&[String]>,
         from: u32,
     ) -> Result<Option<(RecordBatch, u32)>, ArrowError> {
         let range = from..from.saturating_add(BATCH);
+        let messages = match table {
+            "messages" => self.some_messages(&range),
+            "connections" => {
+                self.all_messages();
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
         let columns = Columns::new(&self.texts, wanted);
         let found = match table {
             "callback_instances" => self.executions(columns, range),
             "publications" => self.publications(columns, range),
             "takes" => self.takes(columns, range),
-            "messages" => self.messages(columns, range),
+            "messages" => self.messages(columns, &messages),
             "one_sided_messages" => self.one_sided(columns, range),
             "executor_intervals" => self.intervals(columns, range),
             "service_calls" => self.calls(columns, range),
@@ -134,6 +153,27 @@ impl Tables {
 
     pub(crate) fn check(&self) -> Result<(), std::io::Error> {
         self.model.check()
+    }
+
+    /// Messages, which are made in their order only: from the first one again where others are asked for.
+    fn some_messages(&mut self, range: &Range<u32>) -> Vec<(Message, Decision)> {
+        let judge = Judge {
+            model: &self.model,
+            partners: &self.partners,
+            facts: &self.facts,
+        };
+        if range.start < self.told {
+            (self.messages, self.told) = (Messages::new(&self.model), 0);
+        }
+        let rows = std::iter::from_fn(|| self.messages.next(&judge));
+        let skipped = (range.start - self.told) as usize;
+        self.told = range.end;
+        rows.skip(skipped).take(range.len()).collect()
+    }
+
+    /// Have all messages decided.
+    pub(super) fn all_messages(&mut self) {
+        while !self.some_messages(&(self.told..self.told.saturating_add(BATCH))).is_empty() {}
     }
 
     /// The columns that say of which process rows are.

@@ -357,7 +357,7 @@ pub struct Made {
 
 impl Made {
     fn made(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
-        let of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         let made = of.batch(self.name, Some(&self.columns), self.from);
         let made = made.transpose()?;
         Some(made.map(|(batch, next)| {
@@ -495,19 +495,17 @@ impl Pass {
         })
     }
 
-    /// The tables of all events so far, and what was counted; nothing can be fed after the last ones.
+    /// The tables of all events so far, and what counts them; nothing can be fed after the last ones.
     fn tables<'py>(
         &self,
         py: Python<'py>,
         last: bool,
-    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-        let (tables, counts) = py.detach(|| {
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, Counts>)> {
+        let tables = py.detach(|| {
             let mut state = self.state();
             let model = if last { state.take() } else { state.clone() };
             drop(state);
-            let tables = model.ok_or_else(ended)?.finish()?;
-            let counts = tables.counts();
-            Ok::<_, PyErr>((tables, counts))
+            Ok::<_, PyErr>(model.ok_or_else(ended)?.finish()?)
         })?;
         let found = PyDict::new(py);
         let tables = Arc::new(Mutex::new(tables));
@@ -515,6 +513,22 @@ impl Pass {
             let of = Arc::clone(&tables);
             found.set_item(name, Bound::new(py, Table { of, name })?)?;
         }
+        Ok((found, Bound::new(py, Counts(tables))?))
+    }
+}
+
+/// What is counted in tables.
+#[pyclass(frozen)]
+pub struct Counts(Arc<Mutex<Tables>>);
+
+#[pymethods]
+impl Counts {
+    /// Once all messages are decided: best after their table.
+    fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = py.detach(|| {
+            let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            tables.counts()
+        });
         let told = PyDict::new(py);
         for (name, number) in counts.numbers {
             told.set_item(name, number)?;
@@ -522,6 +536,6 @@ impl Pass {
         told.set_item("gone", counts.gone)?;
         told.set_item("untaken", counts.untaken)?;
         told.set_item("alone_on", counts.alone_on)?;
-        Ok((found, told))
+        Ok(told)
     }
 }
