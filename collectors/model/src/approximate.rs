@@ -2,10 +2,10 @@
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
-use crate::Model;
-use crate::ends::Existing;
+use crate::existing::Existing;
 use crate::matches::{Key, mark};
 use crate::messages::{Join, Matched};
+use crate::model::Model;
 use crate::rows::{NEVER, NONE};
 
 /// How long after the event of a publication the middleware stamps it, at most.

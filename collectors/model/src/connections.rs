@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 
 use ahash::HashMap;
 
-use crate::Model;
-use crate::decide::{Decision, Facts, Judge, Match, Outcome, Reason};
+use crate::decide::{Decision, Facts, Flight, Judge, Match, Outcome, Reason};
 use crate::intake::Kind;
-use crate::messages::{Leg, Message};
+use crate::messages::{First, Leg, Message};
+use crate::model::Model;
 use crate::pairing::{Pairing, Partners};
 use crate::rows::{NEVER, NONE, flag};
 
@@ -103,33 +103,6 @@ impl Connection {
             }
         }
         known
-    }
-}
-
-/// A message with all that the rules ask of it; times are `NEVER` where there is none.
-pub struct Flight {
-    /// Its row, and the number of that.
-    pub row: Message,
-    /// See `row`.
-    number: u64,
-    /// When an earlier message of its connection was taken last.
-    pub before: i64,
-    /// When the next one of its connection was taken or, without a take, its callback began.
-    pub next: i64,
-    /// When the next one was taken of which a take tells.
-    pub after: i64,
-    /// When as many later ones had been published as the subscription's history holds.
-    pub full: i64,
-}
-
-impl Flight {
-    /// Until when its own take can have been.
-    pub const fn until(&self) -> i64 {
-        if self.next == NEVER {
-            i64::MAX
-        } else {
-            self.next
-        }
     }
 }
 
@@ -264,7 +237,7 @@ impl Facts {
             let first = self.ordinary.entry(row.subscription).or_insert(taken);
             *first = taken.min(*first);
         }
-        if row.sent.starts_above && row.publisher != NONE {
+        if row.sent.first == First::Above && row.publisher != NONE {
             flag(&mut self.above, row.publisher);
         }
     }

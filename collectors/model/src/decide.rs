@@ -6,16 +6,13 @@
 
 use ahash::{HashMap, HashSet};
 
-use crate::Model;
-use crate::connections::Flight;
+use crate::existing::USUAL_WAIT;
 use crate::gaps::Place;
 use crate::intake::Kind;
-use crate::messages::{Join, Leg, Message};
+use crate::messages::{First, Join, Leg, Message};
+use crate::model::Model;
 use crate::pairing::Partners;
 use crate::rows::{NEVER, NONE};
-
-/// How long a message may be on its way where no other one of the subscription shows it, in ns.
-pub const USUAL_WAIT: i64 = 1_000_000_000;
 
 /// An enum with the words by which tables name its values, and what each of them means.
 macro_rules! words {
@@ -119,6 +116,33 @@ pub struct Facts {
     pub last: HashMap<(u32, u32), (u64, u64)>,
 }
 
+/// A message with all that the rules ask of it; times are `NEVER` where there is none.
+pub struct Flight {
+    /// Its row, and the number of that.
+    pub row: Message,
+    /// See `row`.
+    pub number: u64,
+    /// When an earlier message of its connection was taken last.
+    pub before: i64,
+    /// When the next one of its connection was taken or, without a take, its callback began.
+    pub next: i64,
+    /// When the next one was taken of which a take tells.
+    pub after: i64,
+    /// When as many later ones had been published as the subscription's history holds.
+    pub full: i64,
+}
+
+impl Flight {
+    /// Until when its own take can have been.
+    pub const fn until(&self) -> i64 {
+        if self.next == NEVER {
+            i64::MAX
+        } else {
+            self.next
+        }
+    }
+}
+
 /// Who decides.
 pub struct Judge<'a> {
     /// What happened.
@@ -149,7 +173,10 @@ const NEVER_TAKEN: &[Rule] = &[
         Outcome::Unknown,
         |judge, flight| {
             let sent = &flight.row.sent;
-            judge.partners.shared_keys.contains(&(sent.topic, sent.stamp))
+            judge
+                .partners
+                .shared_keys
+                .contains(&(sent.topic, sent.stamp))
         },
     ),
     (Reason::NoTimestamp, Outcome::Unknown, |judge, flight| {
@@ -232,7 +259,7 @@ impl Judge<'_> {
             let processes = [self.model.publishing_process(row.message), row.process];
             let gaps = &self.model.gaps;
             let above = || self.facts.above.get(row.publisher as usize) == Some(&true);
-            let starts_below = row.intra != Some(true) && row.sent.starts_below;
+            let starts_below = row.intra != Some(true) && row.sent.first == First::Below;
             if row.sent.cut || (starts_below && above()) {
                 Some(Reason::FirstEventMissing)
             } else if self
@@ -265,7 +292,10 @@ impl Judge<'_> {
     }
 
     fn longest(&self, flight: &Flight) -> Option<i64> {
-        self.facts.longest_wait.get(&flight.row.subscription).copied()
+        self.facts
+            .longest_wait
+            .get(&flight.row.subscription)
+            .copied()
     }
 
     /// Whether a message without a publication can only come from a publisher's history.

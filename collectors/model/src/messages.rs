@@ -85,6 +85,17 @@ impl Matched {
     }
 }
 
+/// Of which layer the first event of a publication is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// rclcpp, and others of layers below follow.
+    Above,
+    /// rcl or rmw.
+    Below,
+    /// rclcpp, and no other follows.
+    Alone,
+}
+
 /// What the rules ask of a publication.
 #[derive(Clone, Copy)]
 pub struct Sent {
@@ -96,10 +107,8 @@ pub struct Sent {
     pub push: i64,
     /// See `push`.
     pub by_middleware: bool,
-    /// Whether its first event is one of rcl or rmw, or one above these.
-    pub starts_below: bool,
-    /// See `starts_below`.
-    pub starts_above: bool,
+    /// Where its first event lies.
+    pub first: First,
     /// Whether a gap before its first event may hide an earlier one.
     pub cut: bool,
 }
@@ -111,8 +120,7 @@ impl Sent {
         stamp: NEVER,
         push: NEVER,
         by_middleware: false,
-        starts_below: false,
-        starts_above: false,
+        first: First::Alone,
         cut: false,
     };
 
@@ -129,8 +137,13 @@ impl Sent {
             stamp: of.stamp,
             push,
             by_middleware: of.rmw != NEVER,
-            starts_below: of.publish == below,
-            starts_above: of.publish < below,
+            first: if of.publish < below {
+                First::Above
+            } else if of.publish == below {
+                First::Below
+            } else {
+                First::Alone
+            },
             cut,
         }
     }

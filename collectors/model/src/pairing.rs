@@ -9,12 +9,12 @@ use std::vec::IntoIter;
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
-use crate::Model;
 use crate::approximate;
-use crate::ends::Existing;
+use crate::existing::Existing;
 use crate::intake::Kind;
 use crate::matches::chained;
 use crate::messages::{Join, Leg, Matched, Message, Sent};
+use crate::model::Model;
 use crate::publications::Publication;
 use crate::ring_buffers::{Enqueue, Fate};
 use crate::rows::{NEVER, NONE};
@@ -309,13 +309,7 @@ impl Pairing {
     }
 
     /// The takes of a publication, and the ring buffers that it was put into.
-    fn partners_of(
-        &mut self,
-        model: &Model,
-        partners: &Partners,
-        message: u32,
-        row: &Publication,
-    ) {
+    fn partners_of(&mut self, model: &Model, partners: &Partners, message: u32, row: &Publication) {
         self.matched.clear();
         if row.taken != NONE && !partners.shared.contains(&message) {
             chained(&model.takes.rows, row.taken, &mut self.chain);

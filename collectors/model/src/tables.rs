@@ -4,50 +4,47 @@ mod clocks;
 mod counts;
 mod heap;
 mod messages;
+mod state;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ahash::{HashMap, HashMapExt, HashSet};
+use ahash::{HashMap, HashMapExt};
 use arrow_array::{RecordBatch, StringViewArray};
 use arrow_schema::ArrowError;
 
-use crate::Model;
+use crate::about::Source;
 use crate::callbacks::{Callbacks, Execution};
 use crate::columns::{Columns, Texts, columns};
-use crate::ends::Source;
 use crate::connections::Messages;
-use crate::decide::{Decision, Facts, Judge};
-use crate::messages::Message;
-use crate::pairing::Partners;
+use crate::decide::Facts;
+use crate::model::Model;
 use crate::publications::Publication;
-use crate::rows::{NEVER, NONE, Plain, Rows};
+use crate::rows::{NEVER, NONE, Rows};
 use crate::services::Call;
 use crate::timers::{Activation, activations};
 
 pub use counts::Counts;
+pub use state::Tables;
 
-/// Rows of a batch: its columns stay in the cache of the processor.
-const BATCH: u32 = 1 << 12;
+use state::{BATCH, some};
 
-/// Some rows with their numbers.
-fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(u32, T)> {
-    rows.from(range.start).take(range.len()).collect()
-}
-
-/// All tables, made batch by batch as they are asked for.
-pub struct Tables {
-    model: Model,
-    partners: Partners,
-    facts: Facts,
-    messages: Messages,
-    /// How many of the messages were asked for.
-    told: u32,
-    calls: Rows<Call>,
-    texts: Texts,
-    stamps: HashMap<u32, Vec<(i64, i64)>>,
-    topics: HashSet<u32>,
+impl Model {
+    /// All tables.
+    ///
+    /// # Errors
+    ///
+    /// Rows cannot be read from the disk.
+    pub fn finish(mut self) -> Result<Tables, std::io::Error> {
+        self.publications.finish();
+        if self.publications.disordered {
+            self.renumber();
+        }
+        let tables = Tables::new(self);
+        tables.check()?;
+        Ok(tables)
+    }
 }
 
 impl Tables {
@@ -151,64 +148,6 @@ impl Tables {
         Ok(there.then(|| (found, from.saturating_add(BATCH))))
     }
 
-    pub(crate) fn check(&self) -> Result<(), std::io::Error> {
-        self.model.check()
-    }
-
-    /// Messages, which are made in their order only: from the first one again where others are asked for.
-    fn some_messages(&mut self, range: &Range<u32>) -> Vec<(Message, Decision)> {
-        let judge = Judge {
-            model: &self.model,
-            partners: &self.partners,
-            facts: &self.facts,
-        };
-        if range.start < self.told {
-            (self.messages, self.told) = (Messages::new(&self.model), 0);
-        }
-        let rows = std::iter::from_fn(|| self.messages.next(&judge));
-        let skipped = (range.start - self.told) as usize;
-        self.told = range.end;
-        rows.skip(skipped).take(range.len()).collect()
-    }
-
-    /// Have all messages decided.
-    pub(super) fn all_messages(&mut self) {
-        while !self.some_messages(&(self.told..self.told.saturating_add(BATCH))).is_empty() {}
-    }
-
-    /// The columns that say of which process rows are.
-    fn of_processes(
-        &self,
-        columns: &mut Columns<'_>,
-        processes: impl Iterator<Item = u32> + Clone,
-    ) {
-        let identity = &self.model.identity;
-        columns.host("host", processes.clone().map(|of| identity.host(of)));
-        columns.int32("vpid", processes.clone().map(|of| identity.vpid(of)));
-        columns.id("proc", processes);
-    }
-
-    /// The same of threads.
-    fn of_threads(&self, columns: &mut Columns<'_>, threads: impl Iterator<Item = u32> + Clone) {
-        let identity = &self.model.identity;
-        let processes = threads.clone().map(|of| identity.process(of));
-        self.of_processes(columns, processes);
-        columns.int32("vtid", threads.clone().map(|of| identity.vtid(of)));
-        columns.int64("thread", threads.map(|of| identity.number(of)));
-    }
-
-    fn execution(&self, number: u32) -> Option<Execution> {
-        self.model.callbacks.executions.get(number)
-    }
-
-    fn start(&self, number: u32) -> i64 {
-        self.execution(number).map_or(NEVER, |of| of.start)
-    }
-
-    fn end(&self, number: u32) -> i64 {
-        self.execution(number).map_or(NEVER, |of| of.end)
-    }
-
     fn executions<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let rows = some(&self.model.callbacks.executions, range);
         self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
@@ -268,11 +207,6 @@ impl Tables {
             id "callback_instance_id" row.execution;
         );
         columns
-    }
-
-    fn node_at(&self, subscription: u32) -> u32 {
-        let of = self.model.registry.subscriptions.get(subscription as usize);
-        of.map_or(NONE, |of| of.node)
     }
 
     fn intervals<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {

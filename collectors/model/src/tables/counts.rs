@@ -4,7 +4,7 @@ use ahash::HashSet;
 
 use crate::rows::{NEVER, NONE, flag};
 
-use super::Tables;
+use super::state::Tables;
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,10 @@ impl Tables {
                 ("nameless", nameless),
                 ("ownerless", ownerless),
                 ("unnamed", self.messages.pairing.unnamed),
-                ("unknown_publishers", self.messages.pairing.unknown_publishers),
+                (
+                    "unknown_publishers",
+                    self.messages.pairing.unknown_publishers,
+                ),
                 ("unknown_subscriptions", self.partners.unknown_subscriptions),
                 ("ambiguous", self.partners.shared.len() as u64),
                 ("cleared", model.ring_buffers.cleared),

@@ -4,17 +4,17 @@ use std::ops::Range;
 
 use ahash::{HashMap, HashMapExt};
 
+use crate::about::Source;
 use crate::callbacks::Execution;
 use crate::columns::{Columns, columns};
 use crate::decide::{Decision, Match, Outcome, Reason};
-use crate::ends::Source;
 use crate::messages::Message;
 use crate::publications::Publication;
 use crate::rows::{NEVER, NONE};
 use crate::takes::Take;
 
 use super::clocks::{keep_nearest, nearest};
-use super::Tables;
+use super::state::Tables;
 
 /// So many stamps are held before those that are not needed leave.
 const MANY: usize = 1 << 16;
