@@ -1,16 +1,15 @@
 //! Messages in their order, each decided as soon as what came after it on its connection is known.
 //!
 //! Messages of a connection (a publisher and a subscription) are handed over in their order, so those
-//! around it tell of one that was never taken. It waits, and those behind it wait with it, until the
-//! next one of its connection that was taken has come, and as many as the subscription's history holds,
-//! or those that come now were published after that take. Where nothing of the connection is taken any
-//! more, which `Facts` knows, there is nothing to wait for.
+//! around it tell of one that was never taken. Which take comes next on its connection `Facts` foresees.
+//! So it waits, and those behind it wait with it, only until as many as the subscription's history holds
+//! have come, or those that come now were published after that take.
 
 use std::collections::VecDeque;
 
 use ahash::HashMap;
 
-use crate::decide::{Decision, Facts, Flight, Judge, Match, Outcome, Reason};
+use crate::decide::{Decision, Facts, Flight, Foreseen, Judge, Match, Outcome, Reason};
 use crate::intake::Kind;
 use crate::messages::{First, Leg, Message};
 use crate::model::Model;
@@ -29,76 +28,69 @@ pub struct Connection {
     before: i64,
     /// How many messages the history of the subscription holds.
     depth: usize,
-    /// The rows from which on nothing is taken any more, for all that is known and as takes tell.
-    last: (u64, u64),
-    /// How many of its rows wait; and, while some do, numbers of rows with when they were taken, when
-    /// a take tells that they were, and when they were handed to the middleware.
+    /// How many of the takes that `Facts` foresees are behind.
+    passed: (usize, usize),
+    /// How many of its rows wait; and, while some do, numbers of rows with when they were handed to
+    /// the middleware.
     waiting: usize,
-    nexts: VecDeque<(u64, i64)>,
-    afters: VecDeque<(u64, i64)>,
     pushes: VecDeque<(u64, i64)>,
 }
 
 impl Connection {
-    fn new(model: &Model, facts: &Facts, key: (u32, u32), first: u64) -> Self {
+    fn new(model: &Model, subscription: u32, first: u64) -> Self {
         Self {
             first,
             count: 0,
             never_taken: 0,
             before: NEVER,
-            depth: model.registry.depth(key.1),
-            last: facts.last.get(&key).copied().unwrap_or_default(),
+            depth: model.registry.depth(subscription),
+            passed: (0, 0),
             waiting: 0,
-            nexts: VecDeque::new(),
-            afters: VecDeque::new(),
             pushes: VecDeque::new(),
         }
     }
 
     /// A message of it comes.
     fn on_message(&mut self, number: u64, row: &Message) {
-        let (between, taken) = (row.is_between(), row.take_time());
-        if self.waiting > 0 {
-            if row.taken != NEVER {
-                self.nexts.push_back((number, row.taken));
-            }
-            if between && taken != NEVER {
-                self.afters.push_back((number, taken));
-            }
-            if between && self.depth > 0 {
-                self.pushes.push_back((number, row.sent.push));
-            }
+        let between = row.is_between();
+        if self.waiting > 0 && between && self.depth > 0 {
+            self.pushes.push_back((number, row.sent.push));
         }
         self.waiting += usize::from(row.is_open());
         if between {
-            self.before = self.before.max(taken);
+            self.before = self.before.max(row.take_time());
         }
         self.count += 1;
     }
 
     /// Note what came after the oldest message that waits; returns whether that is known, now that
     /// those published at a time come.
-    fn look_ahead(&mut self, flight: &mut Flight, now: i64) -> bool {
-        for behind in [&mut self.nexts, &mut self.afters, &mut self.pushes] {
-            while behind.front().is_some_and(|(of, _)| *of <= flight.number) {
-                behind.pop_front();
-            }
-        }
+    fn look_ahead(&mut self, flight: &mut Flight, foreseen: Option<&Foreseen>, now: i64) -> bool {
         let time = |found: Option<&(u64, i64)>| found.map_or(NEVER, |(_, time)| *time);
-        flight.next = time(self.nexts.front());
-        flight.after = time(self.afters.front());
+        let behind = |(of, _): &&(u64, i64)| *of <= flight.number;
+        if let Some(foreseen) = foreseen {
+            let (next, after) = &mut self.passed;
+            *next += foreseen.nexts[*next..].iter().take_while(behind).count();
+            *after += foreseen.afters[*after..].iter().take_while(behind).count();
+            flight.next = time(foreseen.nexts.get(*next));
+            flight.after = time(foreseen.afters.get(*after));
+        }
+        while self
+            .pushes
+            .front()
+            .as_ref()
+            .is_some_and(|push| behind(push))
+        {
+            self.pushes.pop_front();
+        }
         let last = self.depth.checked_sub(1);
         flight.full = time(last.and_then(|last| self.pushes.get(last)));
-        let (last, last_by_take) = self.last;
-        let whole = self.depth == 0 || flight.full != NEVER || flight.after <= now;
-        let known = (flight.next != NEVER || flight.number >= last)
-            && (flight.after != NEVER || flight.number >= last_by_take)
-            && whole;
+        // Only of what was taken before and will be taken again a rule asks whether it was pushed out.
+        let known = flight.full != NEVER || self.depth == 0 || flight.after <= now;
+        let known = known || flight.before == NEVER;
         if known {
             self.waiting -= 1;
             if self.waiting == 0 {
-                self.nexts.clear();
-                self.afters.clear();
                 self.pushes.clear();
             }
         }
@@ -145,7 +137,9 @@ impl Messages {
             if let Some(flight) = self.flights.front_mut() {
                 let key = (flight.row.publisher, flight.row.subscription);
                 let connection = self.connections.get_mut(&key)?;
-                if !flight.row.is_open() || connection.look_ahead(flight, self.now) {
+                if !flight.row.is_open()
+                    || connection.look_ahead(flight, judge.facts.foreseen.get(&key), self.now)
+                {
                     let flight = self.flights.pop_front()?;
                     let decision = judge.decide(&flight);
                     connection.never_taken += i64::from(decision.reason == Reason::NeverTaken);
@@ -171,8 +165,8 @@ impl Messages {
             let (key, number) = ((row.publisher, row.subscription), self.number);
             self.number += 1;
             let connection = self.connections.entry(key);
-            let connection = connection
-                .or_insert_with(|| Connection::new(judge.model, judge.facts, key, number));
+            let connection =
+                connection.or_insert_with(|| Connection::new(judge.model, key.1, number));
             self.flights.push_back(Flight {
                 number,
                 before: connection.before,
@@ -220,13 +214,22 @@ impl Facts {
 
     fn on_message(&mut self, number: u64, row: &Message) {
         let taken = row.take_time();
-        if row.taken != NEVER {
-            let key = (row.publisher, row.subscription);
-            let (last, by_take) = self.last.entry(key).or_default();
-            *last = number;
-            if row.is_between() && taken != NEVER {
-                *by_take = number;
+        let key = (row.publisher, row.subscription);
+        if row.is_open() {
+            let foreseen = self.foreseen.entry(key).or_default();
+            (foreseen.open, foreseen.open_by_take) = (true, true);
+        } else if row.taken != NEVER
+            && let Some(foreseen) = self.foreseen.get_mut(&key)
+        {
+            if std::mem::take(&mut foreseen.open) {
+                foreseen.nexts.push((number, row.taken));
             }
+            let by_take = row.is_between() && taken != NEVER;
+            if by_take && std::mem::take(&mut foreseen.open_by_take) {
+                foreseen.afters.push((number, taken));
+            }
+        }
+        if row.taken != NEVER {
             if row.leg != Leg::BeforeSubscription && row.publish != NEVER {
                 let wait = row.taken.wrapping_sub(row.publish);
                 let longest = self.longest_wait.entry(row.subscription).or_insert(wait);

@@ -112,8 +112,22 @@ pub struct Facts {
     pub ordinary: HashMap<u32, i64>,
     /// Of each subscription when it took what nobody is known to have published.
     pub alone: HashMap<u32, Vec<i64>>,
-    /// By publisher and subscription the last row that was taken, and that of which a take tells so.
-    pub last: HashMap<(u32, u32), (u64, u64)>,
+    /// By publisher and subscription, where some message was not taken.
+    pub foreseen: HashMap<(u32, u32), Foreseen>,
+}
+
+/// Of each stretch of messages of a connection that were not taken what comes after it: the number of
+/// the next row that was taken, and when it was.
+#[derive(Default)]
+pub struct Foreseen {
+    /// By its take or its callback.
+    pub nexts: Vec<(u64, i64)>,
+    /// As a take tells.
+    pub afters: Vec<(u64, i64)>,
+    /// Whether such a stretch goes on, for either.
+    pub open: bool,
+    /// See `open`.
+    pub open_by_take: bool,
 }
 
 /// A message with all that the rules ask of it; times are `NEVER` where there is none.
