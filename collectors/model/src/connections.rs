@@ -67,20 +67,21 @@ impl Connection {
     /// those published at a time come.
     fn look_ahead(&mut self, flight: &mut Flight, foreseen: Option<&Foreseen>, now: i64) -> bool {
         let time = |found: Option<&(u64, i64)>| found.map_or(NEVER, |(_, time)| *time);
-        let behind = |(of, _): &&(u64, i64)| *of <= flight.number;
+        let behind = |(of, _): &(u64, i64)| *of <= flight.number;
         if let Some(foreseen) = foreseen {
             let (next, after) = &mut self.passed;
-            *next += foreseen.nexts[*next..].iter().take_while(behind).count();
-            *after += foreseen.afters[*after..].iter().take_while(behind).count();
+            *next += foreseen.nexts[*next..]
+                .iter()
+                .take_while(|take| behind(take))
+                .count();
+            *after += foreseen.afters[*after..]
+                .iter()
+                .take_while(|take| behind(take))
+                .count();
             flight.next = time(foreseen.nexts.get(*next));
             flight.after = time(foreseen.afters.get(*after));
         }
-        while self
-            .pushes
-            .front()
-            .as_ref()
-            .is_some_and(|push| behind(push))
-        {
+        while self.pushes.front().is_some_and(behind) {
             self.pushes.pop_front();
         }
         let last = self.depth.checked_sub(1);
@@ -229,12 +230,11 @@ impl Facts {
                 foreseen.afters.push((number, taken));
             }
         }
-        if row.taken != NEVER {
-            if row.leg != Leg::BeforeSubscription && row.publish != NEVER {
-                let wait = row.taken.wrapping_sub(row.publish);
-                let longest = self.longest_wait.entry(row.subscription).or_insert(wait);
-                *longest = wait.max(*longest);
-            }
+        let joined = row.publish != NEVER && row.taken != NEVER;
+        if joined && row.leg != Leg::BeforeSubscription {
+            let wait = row.taken.wrapping_sub(row.publish);
+            let longest = self.longest_wait.entry(row.subscription).or_insert(wait);
+            *longest = wait.max(*longest);
         }
         if row.intra == Some(true) && row.publish != NEVER && taken != NEVER {
             let first = self.ordinary.entry(row.subscription).or_insert(taken);

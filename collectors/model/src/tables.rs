@@ -21,7 +21,7 @@ use crate::connections::Messages;
 use crate::decide::Facts;
 use crate::model::Model;
 use crate::publications::Publication;
-use crate::rows::{NEVER, NONE, Rows};
+use crate::rows::{NEVER, NONE};
 use crate::services::Call;
 use crate::timers::{Activation, activations};
 
@@ -232,41 +232,36 @@ impl Tables {
     }
 
     /// Calls; before Kilted the servers' executions alone.
-    fn served(model: &Model) -> Rows<Call> {
-        let mut found = Rows::on(model.disk.as_ref());
-        if model.services.happened() {
-            for call in model.services.calls(&model.registry) {
-                found.push(call);
-            }
-            return found;
-        }
+    fn served(model: &Model) -> Vec<Call> {
         let known = &model.registry;
+        if model.services.happened() {
+            return model.services.calls(known);
+        }
         if known.callbacks.iter().all(|of| of.kind != known.service) {
-            return found;
+            return Vec::new();
         }
-        for (number, row) in model.callbacks.executions.iter() {
-            let of = known.callback(row.callback);
-            if of.kind == known.service {
-                found.push(Call {
-                    client: NONE,
-                    service: of.owner,
-                    process: model.process(row.thread),
-                    sequence: NEVER,
-                    times: [NEVER; 4],
-                    called: [NEVER; 2],
-                    received: NEVER,
-                    within: NONE,
-                    execution: number,
-                });
-            }
-        }
-        found
+        let executions = model.callbacks.executions.iter();
+        let executions =
+            executions.map(|(number, row)| (number, row, known.callback(row.callback)));
+        let executions = executions.filter(|(.., of)| of.kind == known.service);
+        let calls = executions.map(|(number, row, of)| Call {
+            client: NONE,
+            service: of.owner,
+            process: model.process(row.thread),
+            sequence: NEVER,
+            times: [NEVER; 4],
+            called: [NEVER; 2],
+            received: NEVER,
+            within: NONE,
+            execution: number,
+        });
+        calls.collect()
     }
 
     fn calls<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let (model, known) = (&self.model, &self.model.registry);
-        let rows = some(&self.calls, range).into_iter();
-        let rows: Vec<Call> = rows.map(|(_, row)| row).collect();
+        let rows = self.calls.iter().skip(range.start as usize);
+        let rows: Vec<Call> = rows.take(range.len()).copied().collect();
         let client = |row: &Call| known.clients.get(row.client as usize);
         let service = |row: &Call| known.services.get(row.service as usize);
         let name = |row: &Call| {

@@ -52,7 +52,7 @@ impl Tables {
         let topics: HashSet<u32> = alone
             .filter_map(|row| Some(model.take_topic(&model.takes.rows.get(*row)?)))
             .collect();
-        let calls = self.calls.iter().filter(|(_, call)| call.nameless());
+        let calls = self.calls.iter().filter(|call| call.nameless());
         let calls = calls.count();
         let texts = model.registry.names.texts();
         Counts {

@@ -30,7 +30,7 @@ pub struct Tables {
     pub(super) messages: Messages,
     /// How many of the messages were asked for.
     pub(super) told: u32,
-    pub(super) calls: Rows<Call>,
+    pub(super) calls: Vec<Call>,
     pub(super) texts: Texts,
     pub(super) stamps: HashMap<u32, Vec<(i64, i64)>>,
     pub(super) topics: HashSet<u32>,
