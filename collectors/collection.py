@@ -68,7 +68,7 @@ def collect(
     engine
         Our reader, or babeltrace2 (slow, for comparison).
     threads
-        Threads that decode; 0 for one per CPU.
+        Threads that decode, make tables and write them; 0 for one per CPU.
     events_only
         Raw events only, no tables.
     force
@@ -150,7 +150,11 @@ def _make(
         # What is cut out of later is described later.
         final = described.begin if excerpt is None else lambda *_: None
         final(*made.events.rglob("*.parquet"))
-        rows = {} if wanted.events_only else _model(written, made, manifest, say=say, final=final)
+        rows = (
+            {}
+            if wanted.events_only
+            else _model(written, made, manifest, threads=threads, say=say, final=final)
+        )
         about, rows = _without_traces(made, recording, excerpt, written, rows)
         note = wanted.noted(written, rows, about)
         with store.writing(made.output):
@@ -184,6 +188,7 @@ def _model(
     made: Recording,
     manifest: Manifest | None,
     *,
+    threads: int,
     say: Progress,
     final: Callable[[Path], object],
 ) -> dict[str, int]:
@@ -218,6 +223,7 @@ def _model(
             synchronisation=None if manifest is None else manifest.clock.synchronisation,
             clocks=raw.clocks,
             files=raw.files,
+            threads=threads,
             path=made.output / "rows",
         )
     return {name: written_rows[name] for name in TABLES}

@@ -87,7 +87,7 @@ def make_tables(
     synchronisation: str | None = None,
     clocks: Clocks | None = None,
     files: Mapping[str, Path] | None = None,
-    **memory: Any,
+    **bounds: Any,
 ) -> None:
     """Make every model table, and hold none of them.
 
@@ -102,20 +102,22 @@ def make_tables(
         How the hosts' clocks were brought together; None: they are as recorded.
     files
         Where the events of a name lie, where they do: they are read bit by bit.
-    memory
-        What stays in memory, as of `Pass`.
+    bounds
+        How many threads there are and what stays in memory, as of `Pass`.
     """
     losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
     events = Events(raw, hosts)
     objects = find_objects(events)
     callbacks = callback_objects(events, objects)
     clocks = _as_they_are(events) if clocks is None else clocks
-    of_pass = Pass(events, objects, callbacks, losses, synchronisation, clocks=clocks, **memory)
+    of_pass = Pass(events, objects, callbacks, losses, synchronisation, clocks=clocks, **bounds)
     for batches in batches_of(events, files):
         of_pass.feed(batches)
-    rows, counts = of_pass.tables()
+    rows, counted = of_pass.tables()
     for name in _OF_THE_PASS:
         give(name, rows[name])
+    # Only now: messages are counted as they are decided, which is as their table is made.
+    counts = counted()
     give("executor_intervals", _intervals(rows, events.places, shared=counts["shared"] > 0))
     told = rows["told"].frame("topic", "node", "publish_ns")
     goals = none_of("action_goals")

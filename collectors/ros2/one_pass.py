@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,10 @@ EVENTS: Mapping[str, Sequence[str]] = _native.model_events()
 class Rows:
     """A table of the pass, made batch by batch as it is asked for."""
 
-    def __init__(self, name: str, found: _native.Table) -> None:
+    def __init__(self, name: str, found: _native.Table, threads: int) -> None:
         self.name = name
         self._found = found
+        self._threads = threads
 
     def frame(self, *columns: str) -> pl.DataFrame:
         """These columns, or those of the table of this name, in memory."""
@@ -47,7 +48,7 @@ class Rows:
             The file cannot be written.
         """
         columns = list(TABLES[self.name].schema)
-        return self._found.select(columns).write(path, pl.thread_pool_size())
+        return self._found.select(columns).write(path, self._threads)
 
 
 class Pass:
@@ -65,6 +66,8 @@ class Pass:
         How the clocks of the hosts were synchronised, as the recording says.
     clocks
         By how much times on two hosts may be wrong against each other.
+    threads
+        How many read events and write tables; 0 for as many as polars has.
     memory
         With ``path``, only about ``rows`` rows of each kind stay in memory, and the others lie in
         that file; ``keys`` messages at least wait for who takes them.
@@ -79,8 +82,10 @@ class Pass:
         synchronisation: str | None = None,
         *,
         clocks: Clocks | None = None,
+        threads: int = 0,
         **memory: Any,
     ) -> None:
+        self._threads = threads or pl.thread_pool_size()
         given = {
             **objects.tables,
             "clients": objects.clients.with_columns(halves("gid")),
@@ -102,12 +107,12 @@ class Pass:
         batches
             By name without the provider, frames or paths of Parquet files.
         """
-        self._pass.feed(dict(batches))
+        self._pass.feed(dict(batches), self._threads)
 
-    def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], dict[str, Any]]:
-        """Tables of all events so far by name, and what was counted; once only if `last`."""
+    def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], Callable[[], dict[str, Any]]]:
+        """Tables of all events so far by name, and what counts them; once only if `last`."""
         tables, counts = self._pass.tables(last)
-        return {name: Rows(name, found) for name, found in tables.items()}, counts
+        return {name: Rows(name, found, self._threads) for name, found in tables.items()}, counts
 
 
 def executions(events: Events) -> pl.DataFrame:

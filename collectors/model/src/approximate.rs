@@ -2,10 +2,10 @@
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
-use crate::Model;
-use crate::ends::Existing;
+use crate::existing::Existing;
 use crate::matches::{Key, mark};
-use crate::messages::{Join, Matched, joined};
+use crate::messages::{Join, Matched};
+use crate::model::Model;
 use crate::rows::{NEVER, NONE};
 
 /// How long after the event of a publication the middleware stamps it, at most.
@@ -121,7 +121,7 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
             && (*of == NONE || topic == NONE)
         {
             take.matched = true;
-            found.push(joined(*message, (number, take), Join::TimestampAlone));
+            found.push(Matched::new(*message, (number, take), Join::TimestampAlone));
         }
     }
 }

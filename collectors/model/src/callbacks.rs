@@ -16,69 +16,48 @@ use crate::rows::{NEVER, NONE, Rows, flag, known, plain};
 /// Starts of one thread that are open at once; what lies below them can no longer end.
 const DEEPEST: usize = 4096;
 
-/// One execution.
-#[derive(Clone, Copy)]
-pub struct Execution {
-    /// `callback_start`.
-    pub start: i64,
-    /// `callback_end`, or `NEVER`.
-    pub end: i64,
-    /// Its thread.
-    pub thread: u32,
-    /// Its callback, or `NONE`.
-    pub callback: u32,
-    /// The execution on its thread that was open when it started, or `NONE`.
-    below: u32,
-    /// Whether the message came within the process, of those that say so.
-    pub intra: Option<bool>,
+plain! {
+    /// One execution.
+    pub struct Execution {
+        /// `callback_start`.
+        pub start: i64,
+        /// `callback_end`, or `NEVER`.
+        pub end: i64,
+        /// Its thread.
+        pub thread: u32,
+        /// Its callback, or `NONE`.
+        pub callback: u32,
+        /// The execution on its thread that was open when it started, or `NONE`.
+        below: u32,
+        /// Whether the message came within the process, of those that say so.
+        pub intra: Option<bool>,
+    }
 }
 
-plain!(Execution {
-    start,
-    end,
-    thread,
-    callback,
-    below,
-    intra
-});
-
-/// A stretch in which a thread waited, or did not.
-#[derive(Clone, Copy)]
-pub struct Interval {
-    /// Its first event.
-    pub begin: i64,
-    /// `timeout`, of a wait.
-    pub timeout: i64,
-    /// Its thread.
-    pub thread: u32,
-    /// Whether it is a wait.
-    pub wait: bool,
-    /// The next stretch of the thread, and the one before.
-    next: u32,
-    before: u32,
-    /// What had been executed, and how long callbacks had run, before it on its thread; and, where
-    /// events may be missing before its end, by then.
-    executed: i64,
-    covered: i64,
-    /// When events may be missing, or `NEVER`.
-    cut: i64,
-    executed_by: i64,
-    covered_by: i64,
+plain! {
+    /// A stretch in which a thread waited, or did not.
+    pub struct Interval {
+        /// Its first event.
+        pub begin: i64,
+        /// `timeout`, of a wait.
+        pub timeout: i64,
+        /// Its thread.
+        pub thread: u32,
+        /// Whether it is a wait.
+        pub wait: bool,
+        /// The next stretch of the thread, and the one before.
+        next: u32,
+        before: u32,
+        /// What had been executed, and how long callbacks had run, before it on its thread; and, where
+        /// events may be missing before its end, by then.
+        executed: i64,
+        covered: i64,
+        /// When events may be missing, or `NEVER`.
+        cut: i64,
+        executed_by: i64,
+        covered_by: i64,
+    }
 }
-
-plain!(Interval {
-    begin,
-    timeout,
-    thread,
-    wait,
-    next,
-    before,
-    executed,
-    covered,
-    cut,
-    executed_by,
-    covered_by
-});
 
 #[derive(Clone)]
 struct Open {

@@ -1,267 +1,247 @@
-//! Connections: what a publisher sent to a subscription, and what came before and after each message.
+//! Messages in their order, each decided as soon as what came after it on its connection is known.
 //!
-//! Messages of a connection are handed over in their order, so those around it tell of one that was
-//! never taken. A pass back over all rows notes for each of these what came after it; the pass
-//! forward then knows what came before, and has each row decided.
+//! Messages of a connection (a publisher and a subscription) are handed over in their order, so those
+//! around it tell of one that was never taken. Which take comes next on its connection `Facts` foresees.
+//! So it waits, and those behind it wait with it, only until as many as the subscription's history holds
+//! have come, or those that come now were published after that take.
 
 use std::collections::VecDeque;
 
-use ahash::{HashMap, HashMapExt};
+use ahash::HashMap;
 
-use crate::Model;
-use crate::decide::{Judge, Match, Outcome, Reason};
+use crate::decide::{Decision, Facts, Flight, Foreseen, Judge, Match, Outcome, Reason};
 use crate::intake::Kind;
-use crate::messages::{Join, Leg, Making, Message, Messages};
-use crate::publications::Publication;
-use crate::rows::{NEVER, NONE, Rows, flag, plain};
-
-/// A history holds so many messages at most, as far as this goes.
-const DEEPEST: i64 = 10_000;
+use crate::messages::{First, Leg, Message};
+use crate::model::Model;
+use crate::pairing::{Pairing, Partners};
+use crate::rows::{NEVER, NONE, flag};
 
 /// What a publisher sent to a subscription.
-#[derive(Clone)]
 pub struct Connection {
-    /// Its first row, and how many it has.
-    pub first: u32,
+    /// The number of its first row.
+    pub first: u64,
     /// As many as there are, and those of which nothing shows that there was a connection.
     pub count: i64,
     /// See `count`.
     pub never_taken: i64,
-    /// Going back: when a later message was taken or its callback began; and when a take tells it.
-    next: i64,
-    after: i64,
-    /// Going back: when as many later ones as the history holds were published, the next one in front.
-    pushed: VecDeque<i64>,
-    /// Going forward: when an earlier one was taken last.
+    /// When the one that was taken last was taken.
     before: i64,
+    /// How many messages the history of the subscription holds.
+    depth: usize,
+    /// How many of the takes that `Facts` foresees are behind.
+    passed: (usize, usize),
+    /// How many of its rows wait; and, while some do, numbers of rows with when they were handed to
+    /// the middleware.
+    waiting: usize,
+    pushes: VecDeque<(u64, i64)>,
 }
 
 impl Connection {
-    const fn new() -> Self {
+    fn new(model: &Model, subscription: u32, first: u64) -> Self {
         Self {
-            first: NONE,
+            first,
             count: 0,
             never_taken: 0,
-            next: NEVER,
-            after: NEVER,
-            pushed: VecDeque::new(),
             before: NEVER,
+            depth: model.registry.depth(subscription),
+            passed: (0, 0),
+            waiting: 0,
+            pushes: VecDeque::new(),
         }
     }
-}
 
-/// What came after a message that was never taken: see `Flight`.
-#[derive(Clone, Copy)]
-struct Ahead {
-    row: u32,
-    next: i64,
-    after: i64,
-    full: i64,
-}
-
-plain!(Ahead {
-    row,
-    next,
-    after,
-    full
-});
-
-/// A message with all that the rules ask of it; times are `NEVER` where there is none.
-pub struct Flight {
-    /// Its row.
-    pub row: Message,
-    /// Its topic and source timestamp.
-    pub topic: u32,
-    /// See `topic`.
-    pub stamp: i64,
-    /// When it was handed to the middleware, and whether an event of that tells so.
-    pub push: i64,
-    /// See `push`.
-    pub by_middleware: bool,
-    /// Whether its first event is one of rcl or rmw.
-    pub starts_below: bool,
-    /// Whether a gap before its first event may hide an earlier one.
-    pub cut: bool,
-    /// When an earlier message of its connection was taken last.
-    pub before: i64,
-    /// When the next one of its connection was taken or, without a take, its callback began.
-    pub next: i64,
-    /// When the next one was taken of which a take tells.
-    pub after: i64,
-    /// When as many later ones had been published as the subscription's history holds.
-    pub full: i64,
-}
-
-impl Flight {
-    /// Until when its own take can have been.
-    pub const fn until(&self) -> i64 {
-        if self.next == NEVER {
-            i64::MAX
-        } else {
-            self.next
+    /// A message of it comes.
+    fn on_message(&mut self, number: u64, row: &Message) {
+        let between = row.is_between();
+        if self.waiting > 0 && between && self.depth > 0 {
+            self.pushes.push_back((number, row.sent.push));
         }
+        self.waiting += usize::from(row.is_open());
+        if between {
+            self.before = self.before.max(row.take_time());
+        }
+        self.count += 1;
     }
-}
 
-/// When a publication was handed to the middleware, or to rcl on its way there.
-const fn pushed(of: &Publication) -> i64 {
-    match (of.rmw, of.rcl) {
-        (NEVER, NEVER) => of.publish,
-        (NEVER, rcl) => rcl,
-        (rmw, _) => rmw,
-    }
-}
-
-/// When a publication came to rcl or, without an event of that, to the middleware.
-const fn below(of: &Publication) -> i64 {
-    if of.rcl == NEVER { of.rmw } else { of.rcl }
-}
-
-impl Model {
-    /// Have all messages decided.
-    pub(crate) fn settle(&self, making: Making) -> Messages {
-        let Making {
-            mut made,
-            mut judge,
-            ..
-        } = making;
-        let ahead = self.look_back(&mut made, &mut judge);
-        let mut left = ahead.count();
-        for number in 0..made.rows.count() {
-            let Some(row) = made.rows.get(number) else {
-                continue;
-            };
-            let Some(connection) = made.connections.get_mut(&(row.publisher, row.subscription))
-            else {
-                continue;
-            };
-            let later = left.checked_sub(1).and_then(|last| ahead.get(last));
-            let later = later.filter(|later| later.row == number);
-            left -= u32::from(later.is_some());
-            let flight = self.flight(row, connection, later);
-            let decision = judge.decide(&flight);
-            if row.is_between() {
-                connection.before = connection.before.max(row.take_time());
-            }
-            if connection.count == 0 {
-                connection.first = number;
-            }
-            connection.count += 1;
-            connection.never_taken += i64::from(decision.reason == Reason::NeverTaken);
-            made.approximate += u64::from(decision.how == Match::Approximate);
-            let not_recorded = flight.stamp == NEVER || !self.about.happened.has(Kind::RmwTake);
-            let due = row.leg == Leg::Middleware && row.subscription != NONE;
-            made.untold += u64::from(decision.outcome == Outcome::Unknown && not_recorded && due);
-            if let Some(of) = made.rows.edit(number) {
-                of.decision = Some(decision);
+    /// Note what came after the oldest message that waits; returns whether that is known, now that
+    /// those published at a time come.
+    fn look_ahead(&mut self, flight: &mut Flight, foreseen: Option<&Foreseen>, now: i64) -> bool {
+        let time = |found: Option<&(u64, i64)>| found.map_or(NEVER, |(_, time)| *time);
+        let behind = |(of, _): &(u64, i64)| *of <= flight.number;
+        if let Some(foreseen) = foreseen {
+            let (next, after) = &mut self.passed;
+            *next += foreseen.nexts[*next..]
+                .iter()
+                .take_while(|take| behind(take))
+                .count();
+            *after += foreseen.afters[*after..]
+                .iter()
+                .take_while(|take| behind(take))
+                .count();
+            flight.next = time(foreseen.nexts.get(*next));
+            flight.after = time(foreseen.afters.get(*after));
+        }
+        while self.pushes.front().is_some_and(behind) {
+            self.pushes.pop_front();
+        }
+        let last = self.depth.checked_sub(1);
+        flight.full = time(last.and_then(|last| self.pushes.get(last)));
+        // Only of what was taken before and will be taken again a rule asks whether it was pushed out.
+        let known = flight.full != NEVER || self.depth == 0 || flight.after <= now;
+        let known = known || flight.before == NEVER;
+        if known {
+            self.waiting -= 1;
+            if self.waiting == 0 {
+                self.pushes.clear();
             }
         }
-        made
+        known
+    }
+}
+
+/// All messages, one after the other.
+pub struct Messages {
+    /// Where they come from.
+    pub pairing: Pairing,
+    /// By publisher and subscription.
+    pub connections: HashMap<(u32, u32), Connection>,
+    /// Rows joined by time or order.
+    pub approximate: u64,
+    /// Rows of which nobody knows whether they were lost, as events were not recorded.
+    pub untold: u64,
+    /// Those that are not decided, or wait behind such; and those of the last time.
+    flights: VecDeque<Flight>,
+    group: Vec<Message>,
+    /// The number of the next row, and when the last ones were published.
+    number: u64,
+    now: i64,
+}
+
+impl Messages {
+    /// From the first one on.
+    pub(crate) fn new(model: &Model) -> Self {
+        Self {
+            pairing: Pairing::new(model),
+            connections: HashMap::default(),
+            approximate: 0,
+            untold: 0,
+            flights: VecDeque::new(),
+            group: Vec::new(),
+            number: 0,
+            now: i64::MIN,
+        }
     }
 
-    /// Go back over all messages: what came after each one that was never taken, the last one first.
-    fn look_back(&self, made: &mut Messages, judge: &mut Judge<'_>) -> Rows<Ahead> {
-        let mut ahead = Rows::on(self.disk.as_ref());
-        for number in (0..made.rows.count()).rev() {
-            let Some(row) = made.rows.get(number) else {
-                continue;
-            };
-            let key = (row.publisher, row.subscription);
-            let connection = made.connections.entry(key).or_insert_with(Connection::new);
-            let taken = row.take_time();
-            if row.intra == Some(true) && row.publish != NEVER && taken != NEVER {
-                let first = judge.ordinary.entry(row.subscription).or_insert(taken);
-                *first = taken.min(*first);
-            }
-            let sent = self.publications.rows.get(row.message);
-            let depth = self.registry.depth(row.subscription);
-            if row.leg == Leg::Middleware && row.join == Join::Nothing {
-                let last = depth.checked_sub(1);
-                let full = last.and_then(|last| connection.pushed.get(last));
-                ahead.push(Ahead {
-                    row: number,
-                    next: connection.next,
-                    after: connection.after,
-                    full: full.copied().unwrap_or(NEVER),
-                });
-            }
-            if row.taken != NEVER {
-                connection.next = row.taken;
-            }
-            let Some(sent) = sent else {
-                continue;
-            };
-            if sent.publish < below(&sent) && row.publisher != NONE {
-                flag(&mut judge.above, row.publisher);
-            }
-            if row.is_between() {
-                if depth > 0 {
-                    connection.pushed.truncate(depth - 1);
-                    connection.pushed.push_front(pushed(&sent));
+    /// The next one, and what became of it.
+    pub fn next(&mut self, judge: &Judge<'_>) -> Option<(Message, Decision)> {
+        loop {
+            if let Some(flight) = self.flights.front_mut() {
+                let key = (flight.row.publisher, flight.row.subscription);
+                let connection = self.connections.get_mut(&key)?;
+                if !flight.row.is_open()
+                    || connection.look_ahead(flight, judge.facts.foreseen.get(&key), self.now)
+                {
+                    let flight = self.flights.pop_front()?;
+                    let decision = judge.decide(&flight);
+                    connection.never_taken += i64::from(decision.reason == Reason::NeverTaken);
+                    self.count(judge.model, &flight.row, decision);
+                    return Some((flight.row, decision));
                 }
-                if taken != NEVER {
-                    connection.after = taken;
-                }
+            } else if self.now == i64::MAX {
+                return None;
             }
-        }
-        ahead
-    }
-
-    fn flight(&self, row: Message, connection: &Connection, later: Option<Ahead>) -> Flight {
-        let sent = self.publications.rows.get(row.message);
-        let source = sent.map(|of| self.source(&of));
-        let topic = source.map_or(NONE, |of| of.topic);
-        Flight {
-            topic: match topic {
-                NONE => self.registry.topic_at(row.subscription),
-                topic => topic,
-            },
-            stamp: sent.map_or(NEVER, |of| of.stamp),
-            push: sent.map_or(NEVER, |of| pushed(&of)),
-            by_middleware: sent.is_some_and(|of| of.rmw != NEVER),
-            starts_below: row.intra != Some(true)
-                && sent.is_some_and(|of| of.publish == below(&of)),
-            cut: sent.is_some_and(|of| self.may_lack_its_first(&of)),
-            before: connection.before,
-            next: later.map_or(NEVER, |later| later.next),
-            after: later.map_or(NEVER, |later| later.after),
-            full: later.map_or(NEVER, |later| later.full),
-            row,
+            self.read(judge);
         }
     }
 
-    /// Whether there is a gap before its first event, and one that comes before that happens at all.
-    fn may_lack_its_first(&self, of: &Publication) -> bool {
-        let above = [
-            (Kind::IntraPublish, of.intra),
-            (Kind::RclcppPublish, of.rclcpp),
-            (Kind::RclPublish, of.rcl),
-        ];
-        let mut before = above.iter().take_while(|(_, time)| *time == NEVER);
-        of.cut && before.any(|(kind, _)| self.about.happened.has(*kind))
-    }
-
-    /// The process that published a message, or `NONE`.
-    pub(crate) fn publishing_process(&self, message: u32) -> u32 {
-        let sent = self.publications.rows.get(message);
-        sent.map_or(NONE, |of| self.process(of.thread))
-    }
-
-    /// When each subscription took what nobody is known to have published.
-    pub(crate) fn taken_alone(&self, alone: &[u32]) -> HashMap<u32, Vec<i64>> {
-        let mut found: HashMap<u32, Vec<i64>> = HashMap::new();
-        for take in alone.iter().filter_map(|of| self.takes.rows.get(*of)) {
-            found.entry(take.subscription).or_default().push(take.time);
+    /// The rows of the next publications.
+    fn read(&mut self, judge: &Judge<'_>) {
+        self.pairing
+            .next(judge.model, judge.partners, &mut self.group);
+        self.now = match self.group.first() {
+            Some(row) => self.now.max(row.publish.min(i64::MAX - 1)),
+            None => i64::MAX,
+        };
+        for row in self.group.drain(..) {
+            let (key, number) = ((row.publisher, row.subscription), self.number);
+            self.number += 1;
+            let connection = self.connections.entry(key);
+            let connection =
+                connection.or_insert_with(|| Connection::new(judge.model, key.1, number));
+            self.flights.push_back(Flight {
+                number,
+                before: connection.before,
+                next: NEVER,
+                after: NEVER,
+                full: NEVER,
+                row,
+            });
+            connection.on_message(number, &row);
         }
-        found
+    }
+
+    fn count(&mut self, model: &Model, row: &Message, decision: Decision) {
+        self.approximate += u64::from(decision.how == Match::Approximate);
+        let not_recorded = row.sent.stamp == NEVER || !model.about.happened.has(Kind::RmwTake);
+        let due = row.leg == Leg::Middleware && row.subscription != NONE;
+        self.untold += u64::from(decision.outcome == Outcome::Unknown && not_recorded && due);
     }
 }
 
-impl crate::registry::Registry {
-    /// How many messages the history of a subscription holds; 0 where that is not known.
-    pub(crate) fn depth(&self, subscription: u32) -> usize {
-        let of = self.subscriptions.get(subscription as usize);
-        let depth = of.map_or(0, |of| of.depth.clamp(0, DEEPEST));
-        usize::try_from(depth).unwrap_or(0)
+impl Facts {
+    /// Of all messages, once what belongs together is known.
+    pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
+        let mut found = Self {
+            untaken: partners.untaken.iter().copied().collect(),
+            ..Self::default()
+        };
+        let alone = partners.alone.iter();
+        for take in alone.filter_map(|of| model.takes.rows.get(*of)) {
+            let times = found.alone.entry(take.subscription).or_default();
+            times.push(take.time);
+        }
+        let (mut pairing, mut group, mut number) = (Pairing::new(model), Vec::new(), 0);
+        loop {
+            pairing.next(model, partners, &mut group);
+            if group.is_empty() {
+                return found;
+            }
+            for row in &group {
+                found.on_message(number, row);
+                number += 1;
+            }
+        }
+    }
+
+    fn on_message(&mut self, number: u64, row: &Message) {
+        let taken = row.take_time();
+        let key = (row.publisher, row.subscription);
+        if row.is_open() {
+            let foreseen = self.foreseen.entry(key).or_default();
+            (foreseen.open, foreseen.open_by_take) = (true, true);
+        } else if row.taken != NEVER
+            && let Some(foreseen) = self.foreseen.get_mut(&key)
+        {
+            if std::mem::take(&mut foreseen.open) {
+                foreseen.nexts.push((number, row.taken));
+            }
+            let by_take = row.is_between() && taken != NEVER;
+            if by_take && std::mem::take(&mut foreseen.open_by_take) {
+                foreseen.afters.push((number, taken));
+            }
+        }
+        let joined = row.publish != NEVER && row.taken != NEVER;
+        if joined && row.leg != Leg::BeforeSubscription {
+            let wait = row.taken.wrapping_sub(row.publish);
+            let longest = self.longest_wait.entry(row.subscription).or_insert(wait);
+            *longest = wait.max(*longest);
+        }
+        if row.intra == Some(true) && row.publish != NEVER && taken != NEVER {
+            let first = self.ordinary.entry(row.subscription).or_insert(taken);
+            *first = taken.min(*first);
+        }
+        if row.sent.first == First::Above && row.publisher != NONE {
+            flag(&mut self.above, row.publisher);
+        }
     }
 }

@@ -6,15 +6,13 @@
 
 use ahash::{HashMap, HashSet};
 
-use crate::Model;
-use crate::connections::Flight;
+use crate::existing::USUAL_WAIT;
 use crate::gaps::Place;
 use crate::intake::Kind;
-use crate::messages::{Join, Leg, Message};
-use crate::rows::{NEVER, NONE, plain};
-
-/// How long a message may be on its way where no other one of the subscription shows it, in ns.
-pub const USUAL_WAIT: i64 = 1_000_000_000;
+use crate::messages::{First, Join, Leg, Message};
+use crate::model::Model;
+use crate::pairing::Partners;
+use crate::rows::{NEVER, NONE};
 
 /// An enum with the words by which tables name its values, and what each of them means.
 macro_rules! words {
@@ -29,8 +27,6 @@ macro_rules! words {
             /// What each of them means.
             pub const MEANINGS: &[&str] = &[$($meaning,)*];
         }
-
-        plain!(enum $name [$($value),*]);
     };
 }
 
@@ -104,21 +100,71 @@ pub struct Decision {
 }
 
 /// What the rules ask of a whole recording.
-pub struct Judge<'a> {
-    /// Everything else.
-    pub model: &'a Model,
+#[derive(Default)]
+pub struct Facts {
     /// Of each subscription the longest that a message waited to be taken.
     pub longest_wait: HashMap<u32, i64>,
     /// Subscriptions whose takes were not recorded.
     pub untaken: HashSet<u32>,
-    /// Topic and timestamp of several publications.
-    pub shared: HashSet<(u32, i64)>,
     /// Publishers whose publications begin above rcl.
     pub above: Vec<bool>,
     /// Of each subscription when it first took a message of a known publication from a ring buffer.
     pub ordinary: HashMap<u32, i64>,
     /// Of each subscription when it took what nobody is known to have published.
     pub alone: HashMap<u32, Vec<i64>>,
+    /// By publisher and subscription, where some message was not taken.
+    pub foreseen: HashMap<(u32, u32), Foreseen>,
+}
+
+/// Of each stretch of messages of a connection that were not taken what comes after it: the number of
+/// the next row that was taken, and when it was.
+#[derive(Default)]
+pub struct Foreseen {
+    /// By its take or its callback.
+    pub nexts: Vec<(u64, i64)>,
+    /// As a take tells.
+    pub afters: Vec<(u64, i64)>,
+    /// Whether such a stretch goes on, for either.
+    pub open: bool,
+    /// See `open`.
+    pub open_by_take: bool,
+}
+
+/// A message with all that the rules ask of it; times are `NEVER` where there is none.
+pub struct Flight {
+    /// Its row, and the number of that.
+    pub row: Message,
+    /// See `row`.
+    pub number: u64,
+    /// When an earlier message of its connection was taken last.
+    pub before: i64,
+    /// When the next one of its connection was taken or, without a take, its callback began.
+    pub next: i64,
+    /// When the next one was taken of which a take tells.
+    pub after: i64,
+    /// When as many later ones had been published as the subscription's history holds.
+    pub full: i64,
+}
+
+impl Flight {
+    /// Until when its own take can have been.
+    pub const fn until(&self) -> i64 {
+        if self.next == NEVER {
+            i64::MAX
+        } else {
+            self.next
+        }
+    }
+}
+
+/// Who decides.
+pub struct Judge<'a> {
+    /// What happened.
+    pub model: &'a Model,
+    /// What belongs together.
+    pub partners: &'a Partners,
+    /// What holds of the whole.
+    pub facts: &'a Facts,
 }
 
 type Rule = (Reason, Outcome, fn(&Judge<'_>, &Flight) -> bool);
@@ -130,7 +176,7 @@ const NEVER_TAKEN: &[Rule] = &[
         Outcome::Unknown,
         |judge, flight| {
             !judge.model.about.happened.has(Kind::RmwTake)
-                || judge.untaken.contains(&flight.row.subscription)
+                || judge.facts.untaken.contains(&flight.row.subscription)
         },
     ),
     (Reason::PublisherUnknown, Outcome::Unknown, |_, flight| {
@@ -139,7 +185,13 @@ const NEVER_TAKEN: &[Rule] = &[
     (
         Reason::SharedTimestamp,
         Outcome::Unknown,
-        |judge, flight| judge.shared.contains(&(flight.topic, flight.stamp)),
+        |judge, flight| {
+            let sent = &flight.row.sent;
+            judge
+                .partners
+                .shared_keys
+                .contains(&(sent.topic, sent.stamp))
+        },
     ),
     (Reason::NoTimestamp, Outcome::Unknown, |judge, flight| {
         judge.has_no_proof(flight)
@@ -220,8 +272,9 @@ impl Judge<'_> {
         let doubt = || {
             let processes = [self.model.publishing_process(row.message), row.process];
             let gaps = &self.model.gaps;
-            let above = || self.above.get(row.publisher as usize) == Some(&true);
-            if flight.cut || (flight.starts_below && above()) {
+            let above = || self.facts.above.get(row.publisher as usize) == Some(&true);
+            let starts_below = row.intra != Some(true) && row.sent.first == First::Below;
+            if row.sent.cut || (starts_below && above()) {
                 Some(Reason::FirstEventMissing)
             } else if self
                 .model
@@ -253,7 +306,10 @@ impl Judge<'_> {
     }
 
     fn longest(&self, flight: &Flight) -> Option<i64> {
-        self.longest_wait.get(&flight.row.subscription).copied()
+        self.facts
+            .longest_wait
+            .get(&flight.row.subscription)
+            .copied()
     }
 
     /// Whether a message without a publication can only come from a publisher's history.
@@ -263,7 +319,7 @@ impl Judge<'_> {
         } else {
             row.taken
         };
-        let first = self.ordinary.get(&row.subscription);
+        let first = self.facts.ordinary.get(&row.subscription);
         let (gaps, place) = (&self.model.gaps, self.place(row.process));
         self.model.about.enabled.has(Kind::IntraPublish)
             && first.is_none_or(|first| row.taken <= *first)
@@ -273,14 +329,14 @@ impl Judge<'_> {
 
     /// Whether it has no timestamp, and those before and after it do not tell that it is gone.
     fn has_no_proof(&self, flight: &Flight) -> bool {
-        if flight.stamp != NEVER {
+        if flight.row.sent.stamp != NEVER {
             return false;
         }
-        let alone = self.alone.get(&flight.row.subscription);
+        let alone = self.facts.alone.get(&flight.row.subscription);
         let alone = alone.map_or(&[][..], Vec::as_slice);
         let next = alone.partition_point(|time| *time < flight.row.publish);
         let claimed = alone.get(next).is_some_and(|time| *time <= flight.after);
-        !flight.by_middleware || flight.before == NEVER || flight.after == NEVER || claimed
+        !flight.row.sent.by_middleware || flight.before == NEVER || flight.after == NEVER || claimed
     }
 
     /// Whether later messages have its place in the subscription's history.
@@ -289,7 +345,7 @@ impl Judge<'_> {
         let sender = self.model.registry.publishers.get(row.publisher as usize);
         let hosts = [sender.map_or(NONE, |of| of.process), row.process];
         let hosts = hosts.map(|process| self.model.identity.place(process));
-        let wait = flight.full.saturating_sub(flight.push.max(flight.before));
+        let wait = flight.full.saturating_sub(row.sent.push.max(flight.before));
         let soon = self.longest(flight).is_some_and(|longest| wait <= longest);
         hosts[0].is_some()
             && hosts[0] == hosts[1]

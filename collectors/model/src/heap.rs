@@ -10,53 +10,38 @@ use ahash::HashMap;
 use crate::intake::{Event, Kind};
 use crate::rows::{NEVER, NONE, Rows, plain};
 
-/// A block of memory.
-#[derive(Clone, Copy)]
-pub struct Block {
-    /// Its size.
-    pub size: i64,
-    /// When it was returned.
-    pub begin: i64,
-    /// When it was freed, `NEVER` where it was not.
-    pub end: i64,
-    /// The process.
-    pub process: u32,
-    /// What allocated it.
-    pub within: u32,
-    thread: u32,
-    /// The block that had its address before, and was never seen freed; or `NONE`.
-    before: u32,
+plain! {
+    /// A block of memory.
+    pub struct Block {
+        /// Its size.
+        pub size: i64,
+        /// When it was returned.
+        pub begin: i64,
+        /// When it was freed, `NEVER` where it was not.
+        pub end: i64,
+        /// The process.
+        pub process: u32,
+        /// What allocated it.
+        pub within: u32,
+        thread: u32,
+        /// The block that had its address before, and was never seen freed; or `NONE`.
+        before: u32,
+    }
 }
 
-plain!(Block {
-    size,
-    begin,
-    end,
-    process,
-    within,
-    thread,
-    before
-});
-
-/// An address that was freed.
-#[derive(Clone, Copy)]
-pub struct Free {
-    /// When.
-    pub time: i64,
-    /// The process.
-    pub process: u32,
-    /// The size of its block, 0 where that is not known.
-    pub size: i64,
-    /// What freed it.
-    pub within: u32,
+plain! {
+    /// An address that was freed.
+    pub struct Free {
+        /// When.
+        pub time: i64,
+        /// The process.
+        pub process: u32,
+        /// The size of its block, 0 where that is not known.
+        pub size: i64,
+        /// What freed it.
+        pub within: u32,
+    }
 }
-
-plain!(Free {
-    time,
-    process,
-    size,
-    within
-});
 
 /// All blocks.
 #[derive(Clone, Default)]

@@ -9,10 +9,11 @@
 //! * each key: what was published and taken with a topic and a source timestamp (`matches`), and
 //!   asked and answered with a client and a sequence number (`services`).
 //!
-//! What only the end can say is a second phase over the rows: what several publications with one key
-//! belong to and timestamps that were not recorded (`approximate`), what became of each message
-//! (`messages`, `connections`, `decide`), and the grid of a timer (`timers`). Where events may be
-//! missing is known to `gaps`.
+//! What only the end can say is a second phase: what several publications with one key belong to and
+//! timestamps that were not recorded (`approximate`), and the grid of a timer (`timers`). Then a row is
+//! made for each publication and each subscription (`pairing`), waits until what comes behind it on its
+//! connection tells enough (`connections`), is decided (`decide`), and leaves (`tables`); none is held
+//! longer. Where events may be missing is known to `gaps`.
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for
@@ -26,19 +27,26 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+mod about;
 mod approximate;
 mod callbacks;
 mod columns;
 mod connections;
 mod decide;
-mod ends;
+mod existing;
 mod gaps;
 mod heap;
 mod identity;
 mod intake;
 mod matches;
 mod messages;
+mod model;
 mod offsets;
+mod pairing;
 mod publications;
 mod registry;
 mod ring_buffers;
@@ -48,363 +56,13 @@ mod tables;
 mod takes;
 mod timers;
 
-use std::sync::Arc;
-
-use ahash::HashMap;
-use arrow_schema::ArrowError;
-
+pub use crate::about::About;
 pub use crate::decide::{Match, Outcome, Reason};
 pub use crate::gaps::{Gap, Gaps};
 pub use crate::identity::{Identity, Process};
 pub use crate::intake::{Batch, Batches, KINDS, Kind, Kinds};
+pub use crate::model::Model;
 pub use crate::publications::{Guesses, guesses};
 pub use crate::registry::Registry;
 pub use crate::rows::{Disk, NONE};
 pub use crate::tables::{Counts, Tables};
-
-use crate::callbacks::Callbacks;
-use crate::gaps::{Continuity, Place};
-use crate::heap::Heap;
-use crate::intake::{Event, Intake};
-use crate::matches::Matches;
-use crate::offsets::Offsets;
-use crate::publications::Publications;
-use crate::registry::HandleKind;
-use crate::ring_buffers::RingBuffers;
-use crate::rows::{NEVER, Rows};
-use crate::services::Services;
-use crate::takes::Takes;
-
-/// What is known of a recording beside its events.
-#[derive(Clone)]
-pub struct About {
-    /// Kinds of events that were enabled.
-    pub enabled: Kinds,
-    /// Kinds of events that happened.
-    pub happened: Kinds,
-    /// How the clocks of hosts were synchronised, as a name; or `NONE`.
-    pub synchronisation: u32,
-    /// Since when a process could publish on one topic only.
-    pub guesses: Guesses,
-    /// By two hosts: times, and by how much their clocks may be apart there; at most that between.
-    pub clocks: HashMap<(u32, u32), Vec<(i64, i64)>>,
-}
-
-/// The state of everything, as of the last event.
-#[derive(Clone)]
-pub struct Model {
-    identity: Identity,
-    registry: Registry,
-    about: About,
-    gaps: Gaps,
-    continuity: Continuity,
-    callbacks: Callbacks,
-    publications: Publications,
-    takes: Takes,
-    ring_buffers: RingBuffers,
-    matches: Matches,
-    services: Services,
-    offsets: Offsets,
-    heap: Heap,
-    disk: Option<Arc<Disk>>,
-}
-
-impl Model {
-    /// Nothing has happened yet. What does not fit into memory goes to the disk, if there is one;
-    /// `keys` messages at least are remembered for who takes them.
-    #[must_use]
-    pub fn new(
-        identity: Identity,
-        registry: Registry,
-        about: About,
-        gaps: Gaps,
-        disk: Option<Disk>,
-        keys: usize,
-    ) -> Self {
-        let disk = disk.map(Arc::new);
-        let on = disk.as_ref();
-        let mut made = Self {
-            identity,
-            registry,
-            about,
-            gaps,
-            continuity: Continuity::default(),
-            callbacks: Callbacks::default(),
-            publications: Publications::default(),
-            takes: Takes::default(),
-            ring_buffers: RingBuffers::default(),
-            matches: Matches::new(keys),
-            services: Services::default(),
-            offsets: Offsets::default(),
-            heap: Heap::default(),
-            disk: None,
-        };
-        made.callbacks.executions = Rows::on(on);
-        made.callbacks.intervals = Rows::on(on);
-        made.publications.rows = Rows::on(on);
-        made.takes.rows = Rows::on(on);
-        made.ring_buffers.rows = Rows::on(on);
-        made.heap.blocks = Rows::on(on);
-        made.heap.frees = Rows::on(on);
-        Self { disk, ..made }
-    }
-
-    /// # Errors
-    ///
-    /// Rows could not be written to the disk, or not read again.
-    pub(crate) fn check(&self) -> Result<(), std::io::Error> {
-        let failure = self.disk.as_ref().and_then(|disk| disk.failure());
-        failure.map_or(Ok(()), Err)
-    }
-
-    /// Go through all events, given by name without the provider, each kind in the order of time.
-    ///
-    /// # Errors
-    ///
-    /// A batch cannot be had, or rows not be put onto the disk.
-    pub fn run(&mut self, events: HashMap<String, Batches>) -> Result<(), ArrowError> {
-        let mut intake = Intake::new(events);
-        // It is needed by who reads events, and by who is told of them.
-        let mut identity = std::mem::replace(&mut self.identity, Identity::new(&[], Vec::new()));
-        let mut ends: Vec<i64> = identity.processes.iter().map(|of| of.end).collect();
-        let done = intake.visit(&mut identity, |identity, kind, event| {
-            let process = identity.process(event.thread);
-            if let Some(end) = ends.get_mut(process as usize) {
-                *end = event.time.max(*end);
-            }
-            self.on(kind, event, process, identity);
-        });
-        // What is fed bit by bit goes on after the last event that was known in the beginning.
-        for (of, end) in identity.processes.iter_mut().zip(ends) {
-            of.end = end;
-        }
-        self.identity = identity;
-        done?;
-        Ok(self.check()?)
-    }
-
-    /// The columns that say when and where an event was, as far as they matter.
-    #[must_use]
-    pub fn context(&self) -> Vec<&'static str> {
-        let several = (self.identity.hosts().len() != 1).then_some("host");
-        let cpu = (!self.gaps.is_empty()).then_some("cpu_id");
-        let always = ["time_ns", "vpid", "vtid", "ctx_pid_ns"];
-        always.into_iter().chain(several).chain(cpu).collect()
-    }
-
-    /// Nothing that a thread had begun goes on: what ended it, and what began the next one, may be
-    /// missing before this event.
-    fn cut(&mut self, event: &Event) {
-        self.callbacks.cut(event.thread, event.time);
-        self.publications.cut(event.thread);
-        self.takes.on_other(event.thread);
-        self.services.on_other(event.thread);
-    }
-
-    /// Something is missing on a thread since another event, unless a gap tells of it already.
-    fn on_broken(&mut self, since: i64, event: &Event, process: u32, place: Place) {
-        if since != NEVER && !self.gaps.between(place, since, event.time) {
-            self.gaps.on_broken(process, since, event.time);
-            self.cut(event);
-        }
-    }
-
-    /// What happened in a process.
-    fn on(&mut self, kind: Kind, event: &Event, process: u32, identity: &Identity) {
-        self.registry.advance_to(event.time);
-        let place = identity.place_of(process);
-        let seen = self.continuity.on_event(event, kind.of_ros());
-        if !self.gaps.is_empty() && self.gaps.before(place, seen, event) {
-            self.cut(event);
-        }
-        match kind {
-            Kind::CallbackStart => self.on_callback_start(event, process),
-            Kind::CallbackEnd => {
-                if !self.callbacks.on_end(event) {
-                    self.on_broken(seen.ros, event, process, place);
-                }
-                self.takes.on_other(event.thread);
-                self.services.on_other(event.thread);
-            }
-            Kind::Wait | Kind::Ready | Kind::Execute => {
-                self.callbacks.on_executor(kind, event);
-                self.takes.on_other(event.thread);
-                self.services.on_other(event.thread);
-            }
-            Kind::IntraPublish | Kind::RclcppPublish | Kind::RclPublish => {
-                self.on_publish(kind, event, process);
-            }
-            Kind::RmwPublish => {
-                let row = self.on_publish(kind, event, process);
-                let (rows, takes) = (&mut self.publications.rows, &mut self.takes.rows);
-                if let Some(of) = rows.get(row) {
-                    let topic = self.registry.topic(of.publisher);
-                    self.matches.on_publish(rows, takes, row, topic);
-                    if self.source_in(process, &of).topic != self.registry.discovery {
-                        self.on_stamp(place, event, of.stamp);
-                    }
-                }
-            }
-            Kind::RmwTake => self.on_rmw_take(event, process),
-            Kind::RclTake | Kind::RclcppTake => {
-                self.takes.on_taken_above(event, kind == Kind::RclcppTake);
-            }
-            Kind::Enqueue => {
-                let buffer =
-                    self.registry
-                        .object(HandleKind::RingBuffer, process, event.get(0), event.time);
-                let since = self.ring_buffers.out_of_turn(event, process, buffer);
-                self.on_broken(since, event, process, place);
-                let publications = &mut self.publications;
-                self.ring_buffers.on_enqueue(
-                    event,
-                    &self.registry,
-                    (process, place),
-                    publications,
-                    &self.gaps,
-                );
-            }
-            Kind::Dequeue => self.on_dequeue(event, process, place),
-            Kind::Clear => self.ring_buffers.on_clear(event, process),
-            Kind::TakeRequest => {
-                self.takes.on_other(event.thread);
-                self.services
-                    .on_take_request(event, &self.registry, process);
-            }
-            Kind::CallRequest => {
-                self.services
-                    .on_call(event, HandleKind::Client, &self.registry, process);
-            }
-            Kind::CallResponse => {
-                self.services
-                    .on_call(event, HandleKind::Service, &self.registry, process);
-            }
-            Kind::ClientCallback => {
-                self.services
-                    .on_client_callback(event, &self.registry, process);
-            }
-            Kind::SendRequest => {
-                let within = self.callbacks.around(event.thread);
-                self.services
-                    .on_send_request(event, &self.registry, process, within);
-            }
-            Kind::SendResponse => {
-                self.services
-                    .on_send_response(event, &self.registry, process);
-                self.on_stamp(place, event, event.signed(4).unwrap_or(NEVER));
-            }
-            Kind::TakeResponse => {
-                self.takes.on_other(event.thread);
-                self.services.on_other(event.thread);
-                self.services
-                    .on_take_response(event, &self.registry, process);
-            }
-            Kind::Malloc
-            | Kind::Calloc
-            | Kind::Realloc
-            | Kind::Memalign
-            | Kind::PosixMemalign
-            | Kind::Free => {
-                let within = self.callbacks.around(event.thread);
-                self.heap.on_call(kind, event, process, within);
-            }
-        }
-    }
-
-    fn on_callback_start(&mut self, event: &Event, process: u32) {
-        let number = self.callbacks.on_start(event, &self.registry, process);
-        if let Some(execution) = self.callbacks.executions.get(number) {
-            self.takes.on_start(number, &execution, &self.registry);
-            self.services.on_start(number, &execution, &self.registry);
-        }
-    }
-
-    fn on_publish(&mut self, kind: Kind, event: &Event, process: u32) -> u32 {
-        let within = self.callbacks.around(event.thread);
-        let row = self
-            .publications
-            .on_publish(kind, event, &self.registry, process, within);
-        for (from, to) in std::mem::take(&mut self.publications.moved) {
-            if let Some(of) = self.publications.rows.get(to) {
-                let key = (self.registry.topic(of.publisher), of.stamp);
-                self.matches.on_move(key, from, to);
-            }
-        }
-        row
-    }
-
-    /// The middleware stamped something by the system clock.
-    fn on_stamp(&mut self, (host, _): Place, event: &Event, stamp: i64) {
-        if stamp != NEVER {
-            self.offsets.on_stamp(host, event.time, stamp);
-        }
-    }
-
-    fn on_rmw_take(&mut self, event: &Event, process: u32) {
-        let take = self.takes.on_rmw_take(event, &self.registry, process);
-        if let Some(of) = self.takes.rows.get(take) {
-            let topic = self.registry.topic_at(of.subscription);
-            let (takes, sent) = (&mut self.takes.rows, &mut self.publications.rows);
-            self.matches.on_take(takes, sent, take, topic);
-        }
-    }
-
-    fn on_dequeue(&mut self, event: &Event, process: u32, place: Place) {
-        let buffer =
-            self.registry
-                .object(HandleKind::RingBuffer, process, event.get(0), event.time);
-        let of = self.registry.ring_buffers.get(buffer as usize);
-        let take = self
-            .takes
-            .on_dequeue(event, of.map_or(NONE, |of| of.subscription));
-        self.ring_buffers
-            .on_dequeue(event, (process, place), take, &self.gaps);
-    }
-
-    /// All tables.
-    ///
-    /// # Errors
-    ///
-    /// Rows cannot be read from the disk.
-    pub fn finish(mut self) -> Result<Tables, std::io::Error> {
-        self.publications.finish();
-        if self.publications.disordered {
-            self.renumber();
-        }
-        let tables = Tables::new(self);
-        tables.check()?;
-        Ok(tables)
-    }
-
-    /// The process of a thread.
-    fn process(&self, thread: u32) -> u32 {
-        self.identity.process(thread)
-    }
-
-    /// Number publications in the order of their first events again.
-    fn renumber(&mut self) {
-        let nothing = self.publications.rows.nothing();
-        let rows = std::mem::replace(&mut self.publications.rows, nothing);
-        let mut order: Vec<(i64, i64, u32)> = rows
-            .iter()
-            .map(|(row, of)| (of.publish, self.identity.number(of.thread), row))
-            .collect();
-        order.sort_unstable();
-        let mut place = vec![NONE; order.len()];
-        for (to, (.., from)) in (0..).zip(&order) {
-            place[*from as usize] = to;
-            if let Some(row) = rows.get(*from) {
-                self.publications.rows.push(row);
-            }
-        }
-        let moved = |row: u32| place.get(row as usize).copied().unwrap_or(NONE);
-        for number in 0..self.ring_buffers.rows.count() {
-            if let Some(row) = self.ring_buffers.rows.edit(number) {
-                row.message = moved(row.message);
-            }
-        }
-        for message in self.matches.shared.values_mut().flatten() {
-            *message = moved(*message);
-        }
-    }
-}

@@ -16,55 +16,39 @@ use crate::intake::{Event, Kind};
 use crate::registry::{HandleKind, Registry};
 use crate::rows::{NEVER, NONE, Rows, plain};
 
-/// One publication.
-#[derive(Clone, Copy)]
-pub struct Publication {
-    /// Its first event.
-    pub publish: i64,
-    /// `rclcpp_intra_publish`, or `NEVER`.
-    pub intra: i64,
-    /// `rclcpp_publish`, or `NEVER`.
-    pub rclcpp: i64,
-    /// `rcl_publish`, or `NEVER`.
-    pub rcl: i64,
-    /// `rmw_publish`, or `NEVER`.
-    pub rmw: i64,
-    /// What the middleware stamped it with.
-    pub stamp: i64,
-    /// Its thread.
-    pub thread: u32,
-    /// By its address in rcl or, before that, in the middleware.
-    pub publisher: u32,
-    /// Whether the middleware's address was told.
-    pub by_rmw: bool,
-    /// What published.
-    pub within: u32,
-    /// The last take that it was matched with, or `NONE`; others are chained to that one.
-    pub taken: u32,
-    /// The last ring buffer that it was put into, or `NONE`; others are chained to that one.
-    pub given: u32,
-    /// Whether the timestamp is a guess.
-    pub estimated: bool,
-    /// Whether an earlier event of it may be missing: there is a gap before its first one.
-    pub cut: bool,
+plain! {
+    /// One publication.
+    pub struct Publication {
+        /// Its first event.
+        pub publish: i64,
+        /// `rclcpp_intra_publish`, or `NEVER`.
+        pub intra: i64,
+        /// `rclcpp_publish`, or `NEVER`.
+        pub rclcpp: i64,
+        /// `rcl_publish`, or `NEVER`.
+        pub rcl: i64,
+        /// `rmw_publish`, or `NEVER`.
+        pub rmw: i64,
+        /// What the middleware stamped it with.
+        pub stamp: i64,
+        /// Its thread.
+        pub thread: u32,
+        /// By its address in rcl or, before that, in the middleware.
+        pub publisher: u32,
+        /// Whether the middleware's address was told.
+        pub by_rmw: bool,
+        /// What published.
+        pub within: u32,
+        /// The last take that it was matched with, or `NONE`; others are chained to that one.
+        pub taken: u32,
+        /// The last ring buffer that it was put into, or `NONE`; others are chained to that one.
+        pub given: u32,
+        /// Whether the timestamp is a guess.
+        pub estimated: bool,
+        /// Whether an earlier event of it may be missing: there is a gap before its first one.
+        pub cut: bool,
+    }
 }
-
-plain!(Publication {
-    publish,
-    intra,
-    rclcpp,
-    rcl,
-    rmw,
-    stamp,
-    thread,
-    publisher,
-    by_rmw,
-    within,
-    taken,
-    given,
-    estimated,
-    cut
-});
 
 /// The last publish event of a thread.
 #[derive(Clone, Copy)]

@@ -11,6 +11,9 @@ use arrow_schema::DataType;
 
 use crate::rows::{NEVER, NONE};
 
+/// A history holds so many messages at most, as far as this goes.
+const DEEPEST: i64 = 10_000;
+
 /// Texts by number.
 #[derive(Clone, Default)]
 pub struct Names {
@@ -381,6 +384,14 @@ impl Registry {
             symbol: NONE,
             owner: NONE,
         })
+    }
+
+    /// How many messages the history of a subscription holds; 0 where that is not known.
+    #[must_use]
+    pub fn depth(&self, subscription: u32) -> usize {
+        let of = self.subscriptions.get(subscription as usize);
+        let depth = of.map_or(0, |of| of.depth.clamp(0, DEEPEST));
+        usize::try_from(depth).unwrap_or(0)
     }
 
     /// The topic of a publisher whose messages count, or `NONE`.

@@ -30,34 +30,25 @@ pub enum Fate {
 
 plain!(enum Fate [Pending, Dequeued, Overwritten, Cleared]);
 
-/// One message in one ring buffer.
-#[derive(Clone, Copy)]
-pub struct Enqueue {
-    /// Its publication, or `NONE`.
-    pub message: u32,
-    /// Whose buffer it is, or `NONE`.
-    pub subscription: u32,
-    /// The process.
-    pub process: u32,
-    /// What took it out, or `NONE`.
-    pub take: u32,
-    /// What became of it.
-    pub fate: Fate,
-    /// Whether who published it may be missing.
-    pub untold: bool,
-    /// The ring buffer that its publication put it into before, or `NONE`.
-    pub next: u32,
+plain! {
+    /// One message in one ring buffer.
+    pub struct Enqueue {
+        /// Its publication, or `NONE`.
+        pub message: u32,
+        /// Whose buffer it is, or `NONE`.
+        pub subscription: u32,
+        /// The process.
+        pub process: u32,
+        /// What took it out, or `NONE`.
+        pub take: u32,
+        /// What became of it.
+        pub fate: Fate,
+        /// Whether who published it may be missing.
+        pub untold: bool,
+        /// The ring buffer that its publication put it into before, or `NONE`.
+        pub next: u32,
+    }
 }
-
-plain!(Enqueue {
-    message,
-    subscription,
-    process,
-    take,
-    fate,
-    untold,
-    next
-});
 
 /// A buffer, by its address: what is in each of its places, and since when.
 type Places = HashMap<u64, (u32, i64)>;

@@ -107,7 +107,13 @@ macro_rules! plain {
             }
         }
     };
-    ($name:ident { $($field:ident),* }) => {
+    ($(#[$about:meta])* pub struct $name:ident {
+        $($(#[$of:meta])* $vis:vis $field:ident: $kind:ty,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy)]
+        pub struct $name { $($(#[$of])* $vis $field: $kind,)* }
+
         impl $crate::rows::Plain for $name {
             fn put(&self, to: &mut Vec<u8>) {
                 $($crate::rows::Plain::put(&self.$field, to);)*

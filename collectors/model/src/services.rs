@@ -4,14 +4,14 @@
 //! has that key too, and its timestamp tells apart the responses of several servers. Before Kilted
 //! only the servers' callbacks were recorded.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use ahash::HashMap;
 
 use crate::callbacks::Execution;
 use crate::intake::Event;
 use crate::registry::{HandleKind, Registry};
-use crate::rows::{NEVER, NONE, plain};
+use crate::rows::{NEVER, NONE};
 
 /// Client and sequence number.
 type Key = [Option<u64>; 3];
@@ -68,18 +68,6 @@ pub struct Call {
     /// What served it, or `NONE`.
     pub execution: u32,
 }
-
-plain!(Call {
-    client,
-    service,
-    process,
-    sequence,
-    times,
-    called,
-    received,
-    within,
-    execution
-});
 
 impl Call {
     /// Whether it was sent, or served, by an end whose init event is missing.
@@ -234,31 +222,20 @@ impl Services {
             &self.answered,
             &self.received,
         ];
-        let orders = sides.map(|rows| {
-            let mut order: Vec<usize> = (0..rows.len()).collect();
-            order.sort_by_key(|row| rows[*row].key);
-            order
-        });
-        let mut heads = [0; 5];
-        let mut calls = Vec::new();
         // Of each key what both sides did.
-        while let Some(key) = (0..sides.len())
-            .filter_map(|side| Some(sides[side][*orders[side].get(heads[side])?].key))
-            .min()
-        {
-            let groups: [&[usize]; 5] = std::array::from_fn(|side| {
-                let rest = &orders[side][heads[side]..];
-                &rest[..rest.partition_point(|row| sides[side][*row].key == key)]
-            });
-            for (head, group) in heads.iter_mut().zip(groups) {
-                *head += group.len();
+        let mut groups: BTreeMap<Key, [Vec<usize>; 5]> = BTreeMap::new();
+        for (side, rows) in sides.iter().enumerate() {
+            for (row, one) in rows.iter().enumerate() {
+                groups.entry(one.key).or_default()[side].push(row);
             }
-            let [requested, taken, sent, answered, received] = groups;
-            let joined = self.joined(&key, requested, taken, sent);
+        }
+        let mut calls = Vec::new();
+        for (key, [requested, taken, sent, answered, received]) in &groups {
+            let joined = self.joined(key, requested, taken, sent);
             let alone = joined.len() == 1;
             for one in joined {
-                let call = self.call(&key, one, answered, alone, known);
-                let callback = received.first().filter(|_| whole(&key));
+                let call = self.call(key, one, answered, alone, known);
+                let callback = received.first().filter(|_| whole(key));
                 let received = callback.map_or(NEVER, |row| self.received[*row].time);
                 calls.push(Call { received, ..call });
             }

@@ -4,43 +4,47 @@ mod clocks;
 mod counts;
 mod heap;
 mod messages;
+mod state;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ahash::{HashMap, HashMapExt, HashSet};
+use ahash::{HashMap, HashMapExt};
 use arrow_array::{RecordBatch, StringViewArray};
 use arrow_schema::ArrowError;
 
-use crate::Model;
+use crate::about::Source;
 use crate::callbacks::{Callbacks, Execution};
 use crate::columns::{Columns, Texts, columns};
-use crate::ends::Source;
-use crate::messages::Messages;
+use crate::connections::Messages;
+use crate::decide::Facts;
+use crate::model::Model;
 use crate::publications::Publication;
-use crate::rows::{NEVER, NONE, Plain, Rows};
+use crate::rows::{NEVER, NONE};
 use crate::services::Call;
 use crate::timers::{Activation, activations};
 
 pub use counts::Counts;
+pub use state::Tables;
 
-/// Rows of a batch: its columns stay in the cache of the processor.
-const BATCH: u32 = 1 << 12;
+use state::{BATCH, some};
 
-/// Some rows with their numbers.
-fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(u32, T)> {
-    rows.from(range.start).take(range.len()).collect()
-}
-
-/// All tables, made batch by batch as they are asked for.
-pub struct Tables {
-    model: Model,
-    messages: Messages,
-    calls: Rows<Call>,
-    texts: Texts,
-    stamps: HashMap<u32, Vec<(i64, i64)>>,
-    topics: HashSet<u32>,
+impl Model {
+    /// All tables.
+    ///
+    /// # Errors
+    ///
+    /// Rows cannot be read from the disk.
+    pub fn finish(mut self) -> Result<Tables, std::io::Error> {
+        self.publications.finish();
+        if self.publications.disordered {
+            self.renumber();
+        }
+        let tables = Tables::new(self);
+        tables.check()?;
+        Ok(tables)
+    }
 }
 
 impl Tables {
@@ -64,7 +68,8 @@ impl Tables {
     ];
 
     pub(crate) fn new(mut model: Model) -> Self {
-        let messages = model.messages();
+        let partners = model.partners();
+        let facts = Facts::new(&model, &partners);
         let calls = Self::served(&model);
         let hosts = model.identity.hosts();
         let texts = Texts {
@@ -80,14 +85,17 @@ impl Tables {
             .map(|of| of.topic)
             .collect();
         let mut found = Self {
+            messages: Messages::new(&model),
             model,
-            messages,
+            partners,
+            facts,
+            told: 0,
             calls,
             texts,
             stamps: HashMap::new(),
             topics,
         };
-        if !found.messages.alone.is_empty() {
+        if !found.partners.alone.is_empty() {
             found.stamps = found.stamps();
         }
         found
@@ -100,18 +108,26 @@ impl Tables {
     ///
     /// Rows cannot be read from the disk, or there is no such column.
     pub fn batch(
-        &self,
+        &mut self,
         table: &str,
         wanted: Option<&[String]>,
         from: u32,
     ) -> Result<Option<(RecordBatch, u32)>, ArrowError> {
         let range = from..from.saturating_add(BATCH);
+        let messages = match table {
+            "messages" => self.some_messages(&range),
+            "connections" => {
+                self.all_messages();
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
         let columns = Columns::new(&self.texts, wanted);
         let found = match table {
             "callback_instances" => self.executions(columns, range),
             "publications" => self.publications(columns, range),
             "takes" => self.takes(columns, range),
-            "messages" => self.messages(columns, range),
+            "messages" => self.messages(columns, &messages),
             "one_sided_messages" => self.one_sided(columns, range),
             "executor_intervals" => self.intervals(columns, range),
             "service_calls" => self.calls(columns, range),
@@ -130,43 +146,6 @@ impl Tables {
         self.model.check()?;
         let there = from == 0 || found.num_rows() > 0;
         Ok(there.then(|| (found, from.saturating_add(BATCH))))
-    }
-
-    pub(crate) fn check(&self) -> Result<(), std::io::Error> {
-        self.model.check()
-    }
-
-    /// The columns that say of which process rows are.
-    fn of_processes(
-        &self,
-        columns: &mut Columns<'_>,
-        processes: impl Iterator<Item = u32> + Clone,
-    ) {
-        let identity = &self.model.identity;
-        columns.host("host", processes.clone().map(|of| identity.host(of)));
-        columns.int32("vpid", processes.clone().map(|of| identity.vpid(of)));
-        columns.id("proc", processes);
-    }
-
-    /// The same of threads.
-    fn of_threads(&self, columns: &mut Columns<'_>, threads: impl Iterator<Item = u32> + Clone) {
-        let identity = &self.model.identity;
-        let processes = threads.clone().map(|of| identity.process(of));
-        self.of_processes(columns, processes);
-        columns.int32("vtid", threads.clone().map(|of| identity.vtid(of)));
-        columns.int64("thread", threads.map(|of| identity.number(of)));
-    }
-
-    fn execution(&self, number: u32) -> Option<Execution> {
-        self.model.callbacks.executions.get(number)
-    }
-
-    fn start(&self, number: u32) -> i64 {
-        self.execution(number).map_or(NEVER, |of| of.start)
-    }
-
-    fn end(&self, number: u32) -> i64 {
-        self.execution(number).map_or(NEVER, |of| of.end)
     }
 
     fn executions<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
@@ -230,11 +209,6 @@ impl Tables {
         columns
     }
 
-    fn node_at(&self, subscription: u32) -> u32 {
-        let of = self.model.registry.subscriptions.get(subscription as usize);
-        of.map_or(NONE, |of| of.node)
-    }
-
     fn intervals<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let callbacks = &self.model.callbacks;
         let rows = some(&callbacks.intervals, range).into_iter();
@@ -258,41 +232,36 @@ impl Tables {
     }
 
     /// Calls; before Kilted the servers' executions alone.
-    fn served(model: &Model) -> Rows<Call> {
-        let mut found = Rows::on(model.disk.as_ref());
-        if model.services.happened() {
-            for call in model.services.calls(&model.registry) {
-                found.push(call);
-            }
-            return found;
-        }
+    fn served(model: &Model) -> Vec<Call> {
         let known = &model.registry;
+        if model.services.happened() {
+            return model.services.calls(known);
+        }
         if known.callbacks.iter().all(|of| of.kind != known.service) {
-            return found;
+            return Vec::new();
         }
-        for (number, row) in model.callbacks.executions.iter() {
-            let of = known.callback(row.callback);
-            if of.kind == known.service {
-                found.push(Call {
-                    client: NONE,
-                    service: of.owner,
-                    process: model.process(row.thread),
-                    sequence: NEVER,
-                    times: [NEVER; 4],
-                    called: [NEVER; 2],
-                    received: NEVER,
-                    within: NONE,
-                    execution: number,
-                });
-            }
-        }
-        found
+        let executions = model.callbacks.executions.iter();
+        let executions =
+            executions.map(|(number, row)| (number, row, known.callback(row.callback)));
+        let executions = executions.filter(|(.., of)| of.kind == known.service);
+        let calls = executions.map(|(number, row, of)| Call {
+            client: NONE,
+            service: of.owner,
+            process: model.process(row.thread),
+            sequence: NEVER,
+            times: [NEVER; 4],
+            called: [NEVER; 2],
+            received: NEVER,
+            within: NONE,
+            execution: number,
+        });
+        calls.collect()
     }
 
     fn calls<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let (model, known) = (&self.model, &self.model.registry);
-        let rows = some(&self.calls, range).into_iter();
-        let rows: Vec<Call> = rows.map(|(_, row)| row).collect();
+        let rows = self.calls.iter().skip(range.start as usize);
+        let rows: Vec<Call> = rows.take(range.len()).copied().collect();
         let client = |row: &Call| known.clients.get(row.client as usize);
         let service = |row: &Call| known.services.get(row.service as usize);
         let name = |row: &Call| {

@@ -10,46 +10,33 @@ use crate::intake::Event;
 use crate::registry::{HandleKind, Registry};
 use crate::rows::{NEVER, NONE, Rows, flag, plain};
 
-/// One message taken.
-#[derive(Clone, Copy)]
-pub struct Take {
-    /// `rmw_take`, or the dequeue.
-    pub time: i64,
-    /// `rcl_take`, or `NEVER`.
-    pub rcl: i64,
-    /// `rclcpp_take`, or `NEVER`.
-    pub rclcpp: i64,
-    /// What the publishing middleware stamped the message with.
-    pub stamp: i64,
-    /// Its thread.
-    pub thread: u32,
-    /// Its subscription, or `NONE`.
-    pub subscription: u32,
-    /// The execution that it started, or `NONE`.
-    pub execution: u32,
-    /// The next take of the chain that it is in, or `NONE`.
-    pub next: u32,
-    /// Whether it is of a ring buffer.
-    pub intra: bool,
-    /// Whether a publication was found for it.
-    pub matched: bool,
-    /// Whether nothing tells that its execution is of a callback of its subscription.
-    pub guessed: bool,
+plain! {
+    /// One message taken.
+    pub struct Take {
+        /// `rmw_take`, or the dequeue.
+        pub time: i64,
+        /// `rcl_take`, or `NEVER`.
+        pub rcl: i64,
+        /// `rclcpp_take`, or `NEVER`.
+        pub rclcpp: i64,
+        /// What the publishing middleware stamped the message with.
+        pub stamp: i64,
+        /// Its thread.
+        pub thread: u32,
+        /// Its subscription, or `NONE`.
+        pub subscription: u32,
+        /// The execution that it started, or `NONE`.
+        pub execution: u32,
+        /// The next take of the chain that it is in, or `NONE`.
+        pub next: u32,
+        /// Whether it is of a ring buffer.
+        pub intra: bool,
+        /// Whether a publication was found for it.
+        pub matched: bool,
+        /// Whether nothing tells that its execution is of a callback of its subscription.
+        pub guessed: bool,
+    }
 }
-
-plain!(Take {
-    time,
-    rcl,
-    rclcpp,
-    stamp,
-    thread,
-    subscription,
-    execution,
-    next,
-    intra,
-    matched,
-    guessed
-});
 
 /// What a thread took last, or tried to.
 #[derive(Clone, Copy)]

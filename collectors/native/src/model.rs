@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -84,6 +85,7 @@ fn batches_of(
     path: &Path,
     fields: &'static [&'static str],
     context: &[&'static str],
+    workers: &Arc<Workers>,
 ) -> PyResult<roslens_model::Batches> {
     let file = File::open(path)
         .map_err(|error| raised(Failure::Output(format!("{}: {error}", path.display()))))?;
@@ -97,7 +99,7 @@ fn batches_of(
         .with_batch_size(2048)
         .build()
         .map_err(wrong)?;
-    Ok(Box::new(Ahead::of(with_fields(reader, fields))))
+    Ok(Box::new(Ahead::of(with_fields(reader, fields), workers)))
 }
 
 /// The events of batches with these fields.
@@ -120,40 +122,113 @@ fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     }
 }
 
-/// Batches that are made on a thread of their own while those before are used.
-struct Ahead<T> {
-    batches: Receiver<Result<T, ArrowError>>,
-    thread: Option<JoinHandle<()>>,
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads beside the one that asks, which make what it will ask for next.
+struct Workers {
+    jobs: Option<Sender<Job>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
-impl<T: Send + 'static> Ahead<T> {
-    fn of(batches: impl Iterator<Item = Result<T, ArrowError>> + Send + 'static) -> Self {
-        let (here, there) = sync_channel(1);
-        let thread = std::thread::spawn(move || {
-            // Whoever uses them may have enough.
-            for batch in batches {
-                if here.send(batch).is_err() {
-                    break;
+impl Workers {
+    /// So many threads in all: one fewer beside the one that asks.
+    fn new(threads: usize) -> Arc<Self> {
+        let (jobs, waiting) = channel::<Job>();
+        let waiting = Arc::new(Mutex::new(waiting));
+        let work = |waiting: Arc<Mutex<Receiver<Job>>>| {
+            move || {
+                loop {
+                    let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    // Whoever waits for a job that panicked is told so by its channel.
+                    match job {
+                        Ok(job) => drop(catch_unwind(AssertUnwindSafe(job))),
+                        Err(_) => break,
+                    }
                 }
             }
-        });
-        Self {
-            batches: there,
-            thread: Some(thread),
+        };
+        let beside = 1..threads;
+        Arc::new(Self {
+            jobs: (!beside.is_empty()).then_some(jobs),
+            threads: beside
+                .map(|_| std::thread::spawn(work(Arc::clone(&waiting))))
+                .collect(),
+        })
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
         }
     }
 }
 
-impl<T> Iterator for Ahead<T> {
-    type Item = Result<T, ArrowError>;
+/// Batches of which the next one is made while one is used, if there is a thread for it.
+struct Ahead<I: Iterator> {
+    rest: Option<I>,
+    next: Option<Receiver<(I, Option<I::Item>)>>,
+    workers: Arc<Workers>,
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if let Ok(batch) = self.batches.recv() {
-            return Some(batch);
+impl<T, I> Ahead<I>
+where
+    T: Send + 'static,
+    I: Iterator<Item = Result<T, ArrowError>> + Send + 'static,
+{
+    fn of(batches: I, workers: &Arc<Workers>) -> Self {
+        let mut found = Self {
+            rest: Some(batches),
+            next: None,
+            workers: Arc::clone(workers),
+        };
+        found.begin();
+        found
+    }
+
+    /// Have the next one made.
+    fn begin(&mut self) {
+        let Some(jobs) = &self.workers.jobs else {
+            return;
+        };
+        let Some(mut rest) = self.rest.take() else {
+            return;
+        };
+        let (here, there) = sync_channel(1);
+        let job = move || {
+            let made = rest.next();
+            // Whoever uses them may have enough.
+            drop(here.send((rest, made)));
+        };
+        if jobs.send(Box::new(job)).is_ok() {
+            self.next = Some(there);
         }
+    }
+}
+
+impl<T, I> Iterator for Ahead<I>
+where
+    T: Send + 'static,
+    I: Iterator<Item = Result<T, ArrowError>> + Send + 'static,
+{
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let Some(next) = self.next.take() else {
+            return self.rest.as_mut()?.next();
+        };
         // What ended in the middle is no end.
-        let failed = self.thread.take()?.join().is_err();
-        failed.then(|| Err(ArrowError::ComputeError("a thread ended too early".into())))
+        let Ok((rest, made)) = next.recv() else {
+            let why = "a thread ended too early".into();
+            return Some(Err(ArrowError::ComputeError(why)));
+        };
+        self.rest = Some(rest);
+        if made.is_some() {
+            self.begin();
+        }
+        made
     }
 }
 
@@ -245,7 +320,7 @@ impl Selected {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Write them to a Parquet file, encoding on so many threads; returns the number of rows.
+    /// Write them to a Parquet file, on so many threads; returns the number of rows.
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn write(&self, py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<usize> {
         py.detach(|| {
@@ -253,9 +328,9 @@ impl Selected {
             let schema = rows.schema();
             let sink = BufWriter::with_capacity(1 << 16, File::create(&path)?);
             let writer = TableWriter::new(sink, &schema, Order::Unknown, Vec::new());
-            let mut writer = writer.map_err(unwritten)?.with_threads(threads);
+            let mut writer = writer.map_err(unwritten)?;
             let mut count = 0;
-            for batch in Interruptible(Ahead::of(rows)) {
+            for batch in Interruptible(Ahead::of(rows, &Workers::new(threads.min(2)))) {
                 let batch = batch.map_err(failed)?;
                 count += batch.num_rows();
                 writer.write(&batch).map_err(unwritten)?;
@@ -282,7 +357,7 @@ pub struct Made {
 
 impl Made {
     fn made(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
-        let of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         let made = of.batch(self.name, Some(&self.columns), self.from);
         let made = made.transpose()?;
         Some(made.map(|(batch, next)| {
@@ -392,9 +467,15 @@ impl Pass {
     }
 
     /// Go through events, none before those of before: by name without the provider, as tables or
-    /// paths of Parquet files.
+    /// paths of Parquet files, which are read on so many threads.
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-    fn feed(&self, py: Python<'_>, events: HashMap<String, Bound<'_, PyAny>>) -> PyResult<()> {
+    fn feed(
+        &self,
+        py: Python<'_>,
+        events: HashMap<String, Bound<'_, PyAny>>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let workers = Workers::new(threads);
         let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
         let context = self.state().as_ref().map_or_else(Vec::new, Model::context);
         for (_, name, fields) in KINDS {
@@ -402,7 +483,7 @@ impl Pass {
                 continue;
             };
             let batches: roslens_model::Batches = match source.extract::<String>() {
-                Ok(path) => batches_of(Path::new(&path), fields, &context)?,
+                Ok(path) => batches_of(Path::new(&path), fields, &context, &workers)?,
                 Err(_) => Box::new(with_fields(stream_of(source)?, fields)),
             };
             sources.insert((*name).to_owned(), Box::new(Interruptible(batches)));
@@ -414,19 +495,17 @@ impl Pass {
         })
     }
 
-    /// The tables of all events so far, and what was counted; nothing can be fed after the last ones.
+    /// The tables of all events so far, and what counts them; nothing can be fed after the last ones.
     fn tables<'py>(
         &self,
         py: Python<'py>,
         last: bool,
-    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-        let (tables, counts) = py.detach(|| {
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, Counts>)> {
+        let tables = py.detach(|| {
             let mut state = self.state();
             let model = if last { state.take() } else { state.clone() };
             drop(state);
-            let tables = model.ok_or_else(ended)?.finish()?;
-            let counts = tables.counts();
-            Ok::<_, PyErr>((tables, counts))
+            Ok::<_, PyErr>(model.ok_or_else(ended)?.finish()?)
         })?;
         let found = PyDict::new(py);
         let tables = Arc::new(Mutex::new(tables));
@@ -434,6 +513,22 @@ impl Pass {
             let of = Arc::clone(&tables);
             found.set_item(name, Bound::new(py, Table { of, name })?)?;
         }
+        Ok((found, Bound::new(py, Counts(tables))?))
+    }
+}
+
+/// What is counted in tables.
+#[pyclass(frozen)]
+pub struct Counts(Arc<Mutex<Tables>>);
+
+#[pymethods]
+impl Counts {
+    /// Once all messages are decided: best after their table.
+    fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counts = py.detach(|| {
+            let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            tables.counts()
+        });
         let told = PyDict::new(py);
         for (name, number) in counts.numbers {
             told.set_item(name, number)?;
@@ -441,6 +536,6 @@ impl Pass {
         told.set_item("gone", counts.gone)?;
         told.set_item("untaken", counts.untaken)?;
         told.set_item("alone_on", counts.alone_on)?;
-        Ok((found, told))
+        Ok(told)
     }
 }

@@ -89,9 +89,7 @@ SchedulerOption = Annotated[
     str | None,
     Parameter(help="Address of a running dask scheduler whose workers are used instead."),
 ]
-ThreadsOption = Annotated[
-    int, Parameter(help="Number of threads that decode; 0 means one per CPU.")
-]
+ThreadsOption = Annotated[int, Parameter(help="Number of threads; 0 means one per CPU.")]
 EngineOption = Annotated[
     Literal["native", "babeltrace2"],
     Parameter(help="What reads the trace. babeltrace2 is slow and serves for comparison."),

@@ -3,7 +3,7 @@
 use crate::columns::{Columns, columns};
 use crate::rows::NEVER;
 
-use super::Tables;
+use super::state::Tables;
 
 impl Tables {
     /// By how much a latency between two hosts may be wrong; `NEVER` where nothing tells.

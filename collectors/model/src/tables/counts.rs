@@ -4,7 +4,7 @@ use ahash::HashSet;
 
 use crate::rows::{NEVER, NONE, flag};
 
-use super::Tables;
+use super::state::Tables;
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,8 @@ pub struct Counts {
 impl Tables {
     /// What was counted.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&mut self) -> Counts {
+        self.all_messages();
         let model = &self.model;
         let mut ran = Vec::new();
         let [mut unfinished, mut nameless, mut ownerless] = [0; 3];
@@ -47,11 +48,11 @@ impl Tables {
         let silent = ran.clone().filter(|(of, _)| seen.get(*of) != Some(&true));
         // Where no executor told of itself, nothing is known to be blocked.
         shared &= !seen.is_empty();
-        let alone = self.messages.alone.iter();
+        let alone = self.partners.alone.iter();
         let topics: HashSet<u32> = alone
             .filter_map(|row| Some(model.take_topic(&model.takes.rows.get(*row)?)))
             .collect();
-        let calls = self.calls.iter().filter(|(_, call)| call.nameless());
+        let calls = self.calls.iter().filter(|call| call.nameless());
         let calls = calls.count();
         let texts = model.registry.names.texts();
         Counts {
@@ -64,12 +65,15 @@ impl Tables {
                 ("ends_alone", model.callbacks.ends_alone),
                 ("nameless", nameless),
                 ("ownerless", ownerless),
-                ("unnamed", self.messages.unnamed),
-                ("unknown_publishers", self.messages.unknown_publishers),
-                ("unknown_subscriptions", self.messages.unknown_subscriptions),
-                ("ambiguous", self.messages.ambiguous),
+                ("unnamed", self.messages.pairing.unnamed),
+                (
+                    "unknown_publishers",
+                    self.messages.pairing.unknown_publishers,
+                ),
+                ("unknown_subscriptions", self.partners.unknown_subscriptions),
+                ("ambiguous", self.partners.shared.len() as u64),
                 ("cleared", model.ring_buffers.cleared),
-                ("alone", self.messages.alone.len() as u64),
+                ("alone", self.partners.alone.len() as u64),
                 ("approximate", self.messages.approximate),
                 ("untold", self.messages.untold),
                 ("calls_unknown", calls as u64),
@@ -77,8 +81,8 @@ impl Tables {
                 ("unseen_frees", model.heap.unseen),
                 ("failed", model.heap.failed),
             ],
-            gone: self.messages.gone.clone(),
-            untaken: self.messages.untaken.clone(),
+            gone: self.messages.pairing.gone(),
+            untaken: self.partners.untaken.clone(),
             alone_on: topics
                 .iter()
                 .filter_map(|of| texts.get(*of as usize).cloned())

@@ -6,7 +6,7 @@ use crate::callbacks::Execution;
 use crate::columns::{Columns, columns};
 use crate::rows::{NEVER, NONE};
 
-use super::Tables;
+use super::state::Tables;
 
 /// The heap is told of once in so many nanoseconds.
 const STEP: i64 = 100_000_000;

@@ -4,17 +4,17 @@ use std::ops::Range;
 
 use ahash::{HashMap, HashMapExt};
 
+use crate::about::Source;
 use crate::callbacks::Execution;
 use crate::columns::{Columns, columns};
 use crate::decide::{Decision, Match, Outcome, Reason};
-use crate::ends::Source;
 use crate::messages::Message;
 use crate::publications::Publication;
 use crate::rows::{NEVER, NONE};
 use crate::takes::Take;
 
 use super::clocks::{keep_nearest, nearest};
-use super::{Tables, some};
+use super::state::Tables;
 
 /// So many stamps are held before those that are not needed leave.
 const MANY: usize = 1 << 16;
@@ -30,14 +30,17 @@ struct MessageView {
 }
 
 impl Tables {
-    pub(super) fn messages<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
+    pub(super) fn messages<'a>(
+        &self,
+        mut columns: Columns<'a>,
+        rows: &[(Message, Decision)],
+    ) -> Columns<'a> {
         let (model, identity) = (&self.model, &self.model.identity);
-        let rows = some(&self.messages.rows, range).into_iter();
-        let rows = rows.map(|(_, row)| {
+        let rows = rows.iter().map(|(row, decision)| {
             let sent = model.publications.rows.get(row.message);
             MessageView {
-                decision: row.decided(),
-                row,
+                decision: *decision,
+                row: *row,
                 sent,
                 source: sent.map_or(Source::NONE, |of| model.source(&of)),
                 take: model.takes.rows.get(row.take),
@@ -135,7 +138,7 @@ impl Tables {
         let model = &self.model;
         let mut alone: HashMap<u32, Vec<i64>> = HashMap::new();
         for take in self
-            .messages
+            .partners
             .alone
             .iter()
             .filter_map(|number| model.takes.rows.get(*number))
@@ -170,7 +173,7 @@ impl Tables {
     /// Takes without a publication, with a latency from their source timestamps.
     pub(super) fn one_sided<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let model = &self.model;
-        let alone = self.messages.alone.iter().skip(range.start as usize);
+        let alone = self.partners.alone.iter().skip(range.start as usize);
         let alone = alone.take(range.len());
         let rows = alone.filter_map(|number| Some((*number, model.takes.rows.get(*number)?)));
         let rows = rows.map(|(number, take)| {

@@ -1,0 +1,403 @@
+//! A row for each publication and each subscription that existed then.
+//!
+//! First the partners: what key and place joined during the pass, and what only order or time joins.
+//! Then the rows, publication by publication, made where they are asked for and held by nobody: those
+//! of one time in the order in which they were taken.
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+use ahash::{HashMap, HashMapExt, HashSet};
+
+use crate::approximate;
+use crate::existing::Existing;
+use crate::intake::Kind;
+use crate::matches::chained;
+use crate::messages::{Join, Leg, Matched, Message, Sent};
+use crate::model::Model;
+use crate::publications::Publication;
+use crate::ring_buffers::{Enqueue, Fate};
+use crate::rows::{NEVER, NONE};
+use crate::takes::Take;
+
+/// Publications that are read at once.
+const CHUNK: usize = 512;
+
+/// What belongs together, beside the takes that are chained to their publications.
+pub struct Partners {
+    /// By order or time, by message and subscription.
+    more: Vec<Matched>,
+    /// Publications that share topic and timestamp with another one, and these keys.
+    pub shared: HashSet<u32>,
+    /// See `shared`.
+    pub shared_keys: HashSet<(u32, i64)>,
+    /// Subscriptions whose callbacks ran and of which no take was recorded.
+    pub untaken: Vec<u32>,
+    /// Takes between processes of which no publication was recorded.
+    pub alone: Vec<u32>,
+    /// Takes without a subscription and a topic.
+    pub unknown_subscriptions: u64,
+    /// Whether something was taken by a subscription of which nobody knows the topic; and since
+    /// when it may be that the init event of one is missing.
+    nameless: bool,
+    unseen: Option<i64>,
+    /// Processes in which a publisher keeps a history: only that is replayed within a process.
+    kept: HashSet<u32>,
+}
+
+impl Model {
+    /// Takes of publications that share their key: the first belongs to the first.
+    fn ambiguous(&mut self) -> (Vec<Matched>, HashSet<u32>) {
+        let (mut found, mut shared) = (Vec::new(), HashSet::default());
+        let mut chain = Vec::new();
+        for mut messages in std::mem::take(&mut self.matches.shared).into_values() {
+            messages.sort_unstable();
+            let mut next: HashMap<u32, usize> = HashMap::new();
+            for first in &messages {
+                let taken = self.publications.rows.get(*first).map(|row| row.taken);
+                chained(&self.takes.rows, taken.unwrap_or(NONE), &mut chain);
+                for (number, take) in &chain {
+                    let rank = next.entry(take.subscription).or_default();
+                    let message = messages.get(*rank);
+                    if let Some(take) = self.takes.rows.edit(*number) {
+                        take.matched = message.is_some();
+                    }
+                    if let Some(message) = message {
+                        found.push(Matched::new(
+                            *message,
+                            (*number, take),
+                            Join::SharedTimestamp,
+                        ));
+                    }
+                    *rank += 1;
+                }
+            }
+            shared.extend(messages);
+        }
+        (found, shared)
+    }
+
+    /// What belongs together, once all events were seen.
+    pub(crate) fn partners(&mut self) -> Partners {
+        self.gaps.finish();
+        self.matches.finish(
+            &mut self.publications.rows,
+            &mut self.takes.rows,
+            &self.registry,
+        );
+        approximate::estimate(self);
+        let (mut more, shared) = self.ambiguous();
+        approximate::without_topic(self, &mut more);
+        let untaken = approximate::without_takes(self);
+        more.extend(approximate::by_order(self, &untaken));
+        more.sort_by_key(|one| (one.message, one.subscription));
+        let (mut alone, mut nameless, mut unknown) = (Vec::new(), false, 0);
+        for (number, take) in self.takes.rows.iter() {
+            let topic = self.take_topic(&take);
+            nameless |= topic == NONE;
+            unknown += u64::from(topic == NONE && take.subscription == NONE);
+            if !take.intra && !take.matched && topic != self.registry.discovery {
+                alone.push(number);
+            }
+        }
+        let keys = shared
+            .iter()
+            .filter_map(|number| self.publications.rows.get(*number));
+        let keys = keys.map(|row| (self.source(&row).topic, row.stamp));
+        let known = &self.registry;
+        let made = known.subscriptions.iter().map(|of| of.created).max();
+        let kept = known
+            .ring_buffers
+            .iter()
+            .filter(|of| of.publisher != NONE)
+            .filter_map(|of| known.publishers.get(of.publisher as usize));
+        Partners {
+            shared_keys: keys.collect(),
+            unseen: made.and_then(|made| self.gaps.first().filter(|begin| *begin <= made)),
+            kept: kept.map(|of| of.process).collect(),
+            more,
+            shared,
+            untaken,
+            alone,
+            unknown_subscriptions: unknown,
+            nameless,
+        }
+    }
+
+    /// Whether there is a gap before its first event, and one that comes before that happens at all.
+    fn may_lack_its_first(&self, of: &Publication) -> bool {
+        let above = [
+            (Kind::IntraPublish, of.intra),
+            (Kind::RclcppPublish, of.rclcpp),
+            (Kind::RclPublish, of.rcl),
+        ];
+        let mut before = above.iter().take_while(|(_, time)| *time == NEVER);
+        of.cut && before.any(|(kind, _)| self.about.happened.has(*kind))
+    }
+}
+
+/// Where the rows are made.
+pub struct Pairing {
+    existing: Existing,
+    /// Publications that were read, and the next one that was not.
+    read: Peekable<IntoIter<(u32, Publication)>>,
+    next: u32,
+    /// How many of the partners have had their turn.
+    more: usize,
+    /// Whether what nobody published had its turn.
+    ended: bool,
+    /// Publications without a topic of which rclcpp alone told.
+    pub unnamed: u64,
+    /// Other publications without a topic, of which not even the publisher is known.
+    pub unknown_publishers: u64,
+    chain: Vec<(u32, Take)>,
+    pairs: Vec<u32>,
+    matched: Vec<Matched>,
+    given: Vec<Enqueue>,
+}
+
+impl Pairing {
+    /// From the first publication on.
+    pub(crate) fn new(model: &Model) -> Self {
+        Self {
+            existing: Existing::new(model, |_| true),
+            read: Vec::new().into_iter().peekable(),
+            next: 0,
+            more: 0,
+            ended: false,
+            unnamed: 0,
+            unknown_publishers: 0,
+            chain: Vec::new(),
+            pairs: Vec::new(),
+            matched: Vec::new(),
+            given: Vec::new(),
+        }
+    }
+
+    /// Of each subscription the publications after its process had gone.
+    pub fn gone(&self) -> Vec<(u32, u64)> {
+        let gone = (0..).zip(self.existing.gone.iter().copied());
+        gone.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The rows of the publications of one time, last those of what nobody published; none at the end.
+    pub(crate) fn next(&mut self, model: &Model, partners: &Partners, found: &mut Vec<Message>) {
+        found.clear();
+        let mut publish = NEVER;
+        loop {
+            if self.read.peek().is_none() {
+                let rows = model.publications.rows.from(self.next).take(CHUNK);
+                let rows: Vec<_> = rows.collect();
+                self.next += u32::try_from(rows.len()).unwrap_or(NONE);
+                self.read = rows.into_iter().peekable();
+            }
+            let same = |(_, row): &(u32, Publication)| found.is_empty() || row.publish == publish;
+            let Some((message, row)) = self.read.next_if(same) else {
+                break;
+            };
+            publish = row.publish;
+            self.pair(model, partners, message, &row, found);
+        }
+        if found.is_empty() && !self.ended {
+            self.ended = true;
+            unpublished(model, partners, found);
+        }
+        complete(model, found);
+    }
+
+    /// The rows of one publication.
+    fn pair(
+        &mut self,
+        model: &Model,
+        partners: &Partners,
+        message: u32,
+        row: &Publication,
+        found: &mut Vec<Message>,
+    ) {
+        let source = model.source(row);
+        let (topic, discovery) = (source.topic, model.registry.discovery);
+        if topic == NONE {
+            let alone = row.rclcpp != NEVER && row.rcl == NEVER;
+            self.unnamed += u64::from(alone);
+            self.unknown_publishers += u64::from(!alone && source.publisher == NONE);
+        }
+        self.partners_of(model, partners, message, row);
+        self.existing.at(model, topic, row.publish, &mut self.pairs);
+        let begin = found.len();
+        let draft = Message {
+            message,
+            publisher: source.publisher,
+            subscription: NONE,
+            process: NONE,
+            take: NONE,
+            execution: NONE,
+            join: Join::Nothing,
+            intra: None,
+            publish: row.publish,
+            taken: NEVER,
+            leg: Leg::Middleware,
+            sent: Sent::new(row, topic, model.may_lack_its_first(row)),
+        };
+        // Of a message of the middleware's own there is no row.
+        for one in self.given.iter().filter(|_| topic != discovery) {
+            let (leg, join) = match one.fate {
+                Fate::Pending => (Leg::Buffer, Join::Nothing),
+                Fate::Dequeued => (Leg::Buffer, Join::RingBuffer),
+                Fate::Overwritten => (Leg::Overwritten, Join::RingBuffer),
+                Fate::Cleared => (Leg::Cleared, Join::RingBuffer),
+            };
+            let take = model.takes.rows.get(one.take);
+            found.push(Message {
+                subscription: one.subscription,
+                take: one.take,
+                execution: take.map_or(NONE, |take| take.execution),
+                join,
+                intra: Some(true),
+                leg,
+                ..draft
+            });
+        }
+        // The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
+        let intra = found.len();
+        let unresolved = self.given.iter().any(|one| one.subscription == NONE) && intra > begin;
+        let within = |found: &[Message], subscription: u32| {
+            let mut given = found[begin..intra].iter();
+            subscription != NONE && given.any(|one| one.subscription == subscription)
+        };
+        let one = |subscription: u32, of: Option<&Matched>, leg: Leg| {
+            let take = of.map_or(NONE, |of| of.take);
+            Message {
+                subscription,
+                take,
+                execution: of.map_or(NONE, |of| of.execution),
+                join: of.map_or(Join::Nothing, |of| of.join),
+                intra: (subscription != NONE || take != NONE).then_some(false),
+                leg,
+                ..draft
+            }
+        };
+        let late = |found: &mut Vec<Message>, of: &Matched| {
+            if of.subscription == NONE {
+                found.push(one(NONE, Some(of), Leg::Middleware));
+            } else if !within(found, of.subscription) {
+                found.push(one(of.subscription, Some(of), Leg::BeforeSubscription));
+            }
+        };
+        let mut there = self.matched.iter().peekable();
+        for subscription in &self.pairs {
+            while let Some(of) = there.next_if(|of| of.subscription < *subscription) {
+                late(found, of);
+            }
+            let same = |of: &&Matched| of.subscription == *subscription;
+            let of = there.next_if(same);
+            while there.next_if(same).is_some() {}
+            if !within(found, *subscription) {
+                let pending = of.is_none() && unresolved;
+                let leg = [Leg::Middleware, Leg::Buffer][usize::from(pending)];
+                found.push(one(*subscription, of, leg));
+            }
+        }
+        for of in there {
+            late(found, of);
+        }
+        if found.len() == begin && topic != discovery {
+            let unseen = partners.unseen.is_some_and(|since| since <= row.publish);
+            let unknown = topic == NONE || partners.nameless || unseen;
+            let leg = [Leg::NoSubscription, Leg::UnknownSubscription][usize::from(unknown)];
+            found.push(one(NONE, None, leg));
+        }
+    }
+
+    /// The takes of a publication, and the ring buffers that it was put into.
+    fn partners_of(&mut self, model: &Model, partners: &Partners, message: u32, row: &Publication) {
+        self.matched.clear();
+        if row.taken != NONE && !partners.shared.contains(&message) {
+            chained(&model.takes.rows, row.taken, &mut self.chain);
+            let join = if row.estimated {
+                Join::NearestTimestamp
+            } else {
+                Join::SameTimestamp
+            };
+            // Of several takes of one subscription the first.
+            let first = self.chain.iter().filter(|(_, take)| take.matched);
+            let first = first.map(|(number, take)| Matched::new(message, (*number, take), join));
+            self.matched.extend(first);
+        }
+        while let Some(one) = partners.more.get(self.more)
+            && one.message <= message
+        {
+            self.matched.push(*one);
+            self.more += 1;
+        }
+        if self.matched.len() > 1 {
+            self.matched.sort_by_key(|one| one.subscription);
+        }
+        self.given.clear();
+        let mut number = row.given;
+        while let Some(one) = model.ring_buffers.rows.get(number) {
+            self.given.push(one);
+            number = one.next;
+        }
+        self.given.reverse();
+    }
+}
+
+/// What came out of ring buffers and nobody is known to have published.
+fn unpublished(model: &Model, partners: &Partners, found: &mut Vec<Message>) {
+    let rows = model.ring_buffers.rows.iter();
+    for (_, row) in rows.filter(|(_, row)| row.message == NONE) {
+        let take = model.takes.rows.get(row.take);
+        let late = !row.untold && partners.kept.contains(&row.process);
+        found.push(Message {
+            message: NONE,
+            publisher: NONE,
+            subscription: row.subscription,
+            process: row.process,
+            take: row.take,
+            execution: take.map_or(NONE, |take| take.execution),
+            join: Join::Nothing,
+            intra: Some(true),
+            publish: NEVER,
+            taken: NEVER,
+            leg: [Leg::Unpublished, Leg::LateJoiner][usize::from(late)],
+            sent: Sent::NONE,
+        });
+    }
+}
+
+/// Times, processes and order of the rows of one time.
+fn complete(model: &Model, found: &mut [Message]) {
+    let known = &model.registry;
+    for row in found.iter_mut() {
+        if let Some(take) = model.takes.rows.get(row.take) {
+            row.taken = take.time;
+        }
+        if row.message != NONE {
+            row.process = model.process_of(row.subscription);
+        }
+    }
+    if found.len() > 1 {
+        found.sort_by_key(|row| {
+            let never = row.take == NONE;
+            let taken = if never { i64::MAX } else { row.taken };
+            (taken, row.message, row.subscription)
+        });
+    }
+    for row in found {
+        if row.take == NONE {
+            let of = model.callbacks.executions.get(row.execution);
+            row.taken = of.map_or(NEVER, |of| of.start);
+        }
+        if row.sent.topic == NONE {
+            row.sent.topic = known.topic_at(row.subscription);
+        }
+        // Of a publisher that is not known nobody could say to whom it published.
+        if row.leg == Leg::BeforeSubscription
+            && let Some(of) = known.subscriptions.get(row.subscription as usize)
+            && row.publish != NEVER
+            && row.publish >= of.created
+        {
+            row.leg = Leg::Middleware;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What tables are made of.
+
+use std::ops::Range;
+
+use ahash::{HashMap, HashSet};
+
+use crate::callbacks::Execution;
+use crate::columns::{Columns, Texts};
+use crate::connections::Messages;
+use crate::decide::{Decision, Facts, Judge};
+use crate::messages::Message;
+use crate::model::Model;
+use crate::pairing::Partners;
+use crate::rows::{NEVER, NONE, Plain, Rows};
+use crate::services::Call;
+
+/// Rows of a batch: its columns stay in the cache of the processor.
+pub(super) const BATCH: u32 = 1 << 12;
+
+/// Some rows with their numbers.
+pub(super) fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(u32, T)> {
+    rows.from(range.start).take(range.len()).collect()
+}
+
+/// All tables, made batch by batch as they are asked for.
+pub struct Tables {
+    pub(super) model: Model,
+    pub(super) partners: Partners,
+    pub(super) facts: Facts,
+    pub(super) messages: Messages,
+    /// How many of the messages were asked for.
+    pub(super) told: u32,
+    pub(super) calls: Vec<Call>,
+    pub(super) texts: Texts,
+    pub(super) stamps: HashMap<u32, Vec<(i64, i64)>>,
+    pub(super) topics: HashSet<u32>,
+}
+
+impl Tables {
+    pub(super) fn check(&self) -> Result<(), std::io::Error> {
+        self.model.check()
+    }
+
+    /// Messages, which are made in their order only: from the first one again where others are asked for.
+    pub(super) fn some_messages(&mut self, range: &Range<u32>) -> Vec<(Message, Decision)> {
+        let judge = Judge {
+            model: &self.model,
+            partners: &self.partners,
+            facts: &self.facts,
+        };
+        if range.start < self.told {
+            (self.messages, self.told) = (Messages::new(&self.model), 0);
+        }
+        let rows = std::iter::from_fn(|| self.messages.next(&judge));
+        let skipped = (range.start - self.told) as usize;
+        self.told = range.end;
+        rows.skip(skipped).take(range.len()).collect()
+    }
+
+    /// Have all messages decided.
+    pub(super) fn all_messages(&mut self) {
+        while !self
+            .some_messages(&(self.told..self.told.saturating_add(BATCH)))
+            .is_empty()
+        {}
+    }
+
+    /// The columns that say of which process rows are.
+    pub(super) fn of_processes(
+        &self,
+        columns: &mut Columns<'_>,
+        processes: impl Iterator<Item = u32> + Clone,
+    ) {
+        let identity = &self.model.identity;
+        columns.host("host", processes.clone().map(|of| identity.host(of)));
+        columns.int32("vpid", processes.clone().map(|of| identity.vpid(of)));
+        columns.id("proc", processes);
+    }
+
+    /// The same of threads.
+    pub(super) fn of_threads(
+        &self,
+        columns: &mut Columns<'_>,
+        threads: impl Iterator<Item = u32> + Clone,
+    ) {
+        let identity = &self.model.identity;
+        let processes = threads.clone().map(|of| identity.process(of));
+        self.of_processes(columns, processes);
+        columns.int32("vtid", threads.clone().map(|of| identity.vtid(of)));
+        columns.int64("thread", threads.map(|of| identity.number(of)));
+    }
+
+    pub(super) fn execution(&self, number: u32) -> Option<Execution> {
+        self.model.callbacks.executions.get(number)
+    }
+
+    pub(super) fn start(&self, number: u32) -> i64 {
+        self.execution(number).map_or(NEVER, |of| of.start)
+    }
+
+    pub(super) fn end(&self, number: u32) -> i64 {
+        self.execution(number).map_or(NEVER, |of| of.end)
+    }
+
+    pub(super) fn node_at(&self, subscription: u32) -> u32 {
+        let of = self.model.registry.subscriptions.get(subscription as usize);
+        of.map_or(NONE, |of| of.node)
+    }
+}
