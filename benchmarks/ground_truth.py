@@ -1,6 +1,6 @@
 """Check the tables of recordings against what the workloads logged themselves.
 
-Usage: python benchmarks/ground_truth.py FOLDER... [--engine native|babeltrace2] [--distro NAME]
+Usage: python benchmarks/ground_truth.py FOLDER... [--distro NAME]
 
 Reads every recording below the folders that has a ``messages.csv`` (topic, sequence,
 publish_realtime_ns just before publish(), callback_realtime_ns on the callback's first line or
@@ -54,7 +54,7 @@ import polars as pl
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.links import Link
-from roslens.collectors.decoding import Engine, read_raw
+from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.services import begin_of
 from roslens.recording import Recording, RoslensError
@@ -638,15 +638,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="*", type=Path, help="default: the samples")
     parser.add_argument("--distro", choices=list(WITHOUT), help="rewrite to what it records")
-    parser.add_argument("--engine", choices=["native", "babeltrace2"], default="native")
     arguments = parser.parse_args()
-    engine: Engine = arguments.engine
     failed = checked = 0
     head = "logged latency minus the trace's, us"
     print(f"{head:68} {'least':>10} {'median':>10} {'P99':>10} {'most':>10}")
     for run in recordings(arguments.folder or [SAMPLES]):
         try:
-            raw = read_raw(Recording.at(run), engine=engine)
+            raw = read_raw(Recording.at(run))
         except RoslensError as error:
             print(f"{run.name}: {error}")
             failed += 1

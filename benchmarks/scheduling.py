@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
+from tests.oracle import babeltrace
 
-from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import RoslensError

@@ -16,7 +16,7 @@ from roslens.recording import Recording, UsageError
 from roslens.recording.files import write_atomically
 
 if TYPE_CHECKING:
-    from roslens.collectors.decoding import ClockOffsets, Engine, Written
+    from roslens.collectors.decoding import ClockOffsets, Written
     from roslens.collectors.excerpt import Excerpt
 
 NOTE = "collected.json"
@@ -93,14 +93,13 @@ class Wanted:
 
     Attributes
     ----------
-    recording, engine, events_only, excerpt
+    recording, events_only, excerpt
         As of `roslens.collectors.collection.collect`.
     offsets
         Of the hosts' clocks; empty: none.
     """
 
     recording: Recording
-    engine: Engine
     events_only: bool
     offsets: ClockOffsets
     excerpt: Excerpt | None
@@ -108,7 +107,7 @@ class Wanted:
     @property
     def options(self) -> dict[str, Any]:
         """What is noted of it."""
-        return {"engine": self.engine, "events_only": self.events_only}
+        return {"events_only": self.events_only}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -129,13 +128,11 @@ class Wanted:
         UsageError
             Something does not go with the rest.
         """
-        excerpt, native = self.excerpt, self.engine == "native"
+        excerpt = self.excerpt
         if excerpt is not None:
             excerpt.check(self.recording)
-        if self.offsets and (apart or not native):
-            raise UsageError("clock offsets go with the native engine, without limits")
-        if excerpt is not None and not native:
-            raise UsageError("part of a recording goes with the native engine")
+        if self.offsets and apart:
+            raise UsageError("clock offsets go without limits")
         if excerpt is not None and self.events_only and (excerpt.topics or excerpt.nodes):
             raise UsageError("--topic and --node choose rows of tables: leave out --events-only")
 
@@ -161,7 +158,6 @@ class Wanted:
             note is None
             or note["collector"] != collector_version()
             or note["trace"] != traces
-            or note["options"]["engine"] != self.engine
             or _asked(note) != (None if self.excerpt is None else self.excerpt.asked)
             # Tables were asked for, and were not made.
             or (note["options"]["events_only"] and not self.events_only)

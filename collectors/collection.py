@@ -21,7 +21,6 @@ from roslens.collectors.collected import NOTE, Collected, Wanted, read_note, wri
 from roslens.collectors.decoding import (
     ClockOffsets,
     Done,
-    Engine,
     Progress,
     Written,
     write_events,
@@ -48,7 +47,6 @@ _LONG_BYTES = 256 << 20
 def collect(
     recording: Recording,
     *,
-    engine: Engine = "native",
     threads: int = 0,
     events_only: bool = False,
     force: bool = False,
@@ -65,8 +63,6 @@ def collect(
     ----------
     recording
         Its traces are read, its output folder is written.
-    engine
-        Our reader, or babeltrace2 (slow, for comparison).
     threads
         Threads that decode, make tables and write them; 0 for one per CPU.
     events_only
@@ -98,7 +94,7 @@ def collect(
         The clocks' offsets cannot be estimated.
     """
     say = progress if progress is not None else lambda _: None
-    wanted = Wanted(recording, engine, events_only, clock_offsets or {}, excerpt)
+    wanted = Wanted(recording, events_only, clock_offsets or {}, excerpt)
     if recording.is_excerpt:
         return wanted.alone(force=force, verify=verify)
     apart = limits is not None and limits.any
@@ -108,7 +104,7 @@ def collect(
     if limits is not None and apart:
         return _collect_apart(wanted, threads, limits, say, done)
     # Long work goes on where it was interrupted.
-    long = engine == "native" and excerpt is None and _bytes(recording) >= _LONG_BYTES
+    long = excerpt is None and _bytes(recording) >= _LONG_BYTES
     key = (
         digest(f"{collector_version()} {wanted.options} {wanted.fingerprint}".encode())[:16]
         if long
@@ -144,7 +140,7 @@ def _make(
                 # Decoding leaves the interpreter alone meanwhile.
                 beside.submit(import_module, "roslens.collectors.ros2")
             written = write_events(
-                made, wanted.offsets, engine=wanted.engine, threads=threads, excerpt=excerpt,
+                made, wanted.offsets, threads=threads, excerpt=excerpt,
                 done=done, resumed=resumed,
             )  # fmt: skip
         # What is cut out of later is described later.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from roslens.collectors.excerpt import Excerpt
     from roslens.collectors.reader import Trace, TraceInfo
 
-Engine: TypeAlias = Literal["native", "babeltrace2"]
 ClockOffsets: TypeAlias = Mapping[str, int] | Literal["auto"]
 """Nanoseconds to add to all times of a host, by its name or label; or estimated from messages."""
 Progress: TypeAlias = Callable[[str], None]
@@ -32,7 +31,6 @@ Done: TypeAlias = Callable[[int, int], object]
 _FEW = 10_000
 """So many events of a name are held in memory: each look at a file takes a millisecond."""
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
-_NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class Written:
         return cls(raw.counts, 0, raw.warnings, lambda: raw)
 
 
-def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 0) -> Raw:
+def read_raw(recording: Recording, *, threads: int = 0) -> Raw:
     """Decode all traces of a recording into memory, writing nothing.
 
     Raises
@@ -95,13 +93,6 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     UsageError
         No trace there, or a trace cannot be read.
     """
-    root = recording.trace_root
-    if engine == "babeltrace2":
-        from roslens.collectors import babeltrace  # noqa: PLC0415
-
-        events = babeltrace.read(root)
-        counts = {name: frame.height for name, frame in events.items() if frame.height}
-        return Raw(events, TABLES["losses"].empty(), counts, [_NO_LOSSES])
     trace, _ = _together(recording, {}, threads)
     events = trace.read(threads=threads)
     info = trace.info(threads=threads)
@@ -112,7 +103,6 @@ def write_events(
     recording: Recording,
     clock_offsets: ClockOffsets,
     *,
-    engine: Engine,
     threads: int,
     excerpt: Excerpt | None,
     done: Done | None,
@@ -122,14 +112,6 @@ def write_events(
     if recording.has_manifest and not find_traces(recording.trace_root):
         # A run of programs without tracepoints: no event, and other files that count.
         return Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
-    if engine == "babeltrace2":
-        raw = read_raw(recording, engine=engine)
-        for name in raw.counts:
-            provider, _, event = name.rpartition(":")
-            path = recording.events / (provider or "kernel") / f"{event}.parquet"
-            path.parent.mkdir(exist_ok=True)
-            write_frame(raw.events[name].lazy().collect(), path)
-        return Written.of(raw)
     trace, clocks = _together(recording, clock_offsets, threads)
     window: tuple[int | None, int | None] = (None, None)
     if resumed is not None:
@@ -202,7 +184,7 @@ def _open(
     clock_offsets: Mapping[str, int | Points] | None = None,
     root: Path | None = None,
 ) -> Trace:
-    from roslens.collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
+    from roslens.collectors.reader import open_trace  # noqa: PLC0415  (who only looks at tables needs no native code)
 
     root = recording.trace_root if root is None else root
     return open_trace(root, clock_offsets=clock_offsets, cpus=_cpus_recorded(recording))

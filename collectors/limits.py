@@ -71,7 +71,7 @@ def run_limited(
     Parameters
     ----------
     options
-        Of `roslens.collectors.collection.collect`: ``engine``, ``threads``, ``events_only``,
+        Of `roslens.collectors.collection.collect`: ``threads``, ``events_only``,
         ``excerpt`` (as plain data).
     say, done
         Progress, as there.

@@ -4,7 +4,7 @@ The work is done by the compiled module `roslens.collectors._native` (crates `co
 `collectors/native`), without the interpreter's lock; frames come over as Arrow, not copied.
 
 Rows of a table are sorted by ``time_ns``; equal times by trace path, stream, position in it.
-Columns are those of `roslens.collectors.event_columns`.
+Columns are those that docs/ctf_reader.md lists.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from rich.progress import (
 
 from roslens.collectors.collected import Collected
 from roslens.collectors.collection import collect
-from roslens.collectors.decoding import ClockOffsets, Done, Engine
+from roslens.collectors.decoding import ClockOffsets, Done
 from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
 from roslens.collectors.resolving import find_runs, found_in_words
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 class Options:
     """How recordings are collected; see `roslens.collectors.collection.collect`."""
 
-    engine: Engine = "native"
     threads: int = 0
     events_only: bool = False
     force: bool = False

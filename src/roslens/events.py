@@ -23,7 +23,6 @@ import numpy as np
 import polars as pl
 from rich.progress import Progress
 
-from roslens.collectors import babeltrace
 from roslens.collectors.decoding import open_recording
 from roslens.collectors.reader import Trace
 from roslens.collectors.times import parse_time
@@ -34,7 +33,6 @@ from roslens.recording.text import UNSEEN, shown
 from roslens.tracing.opening import opened
 
 Format: TypeAlias = Literal["text", "json", "csv", "parquet"]
-Engine: TypeAlias = Literal["native", "babeltrace2"]
 
 _SECOND = 1_000_000_000
 _CONTEXTS = ("vpid", "vtid", "procname")
@@ -54,7 +52,6 @@ def write_events(
     form: Format = "text",
     output: Path | None = None,
     threads: int = 0,
-    engine: Engine = "native",
 ) -> None:
     """Write events of the traces at or below `path`.
 
@@ -70,126 +67,50 @@ def write_events(
         File; for Parquet and several events a folder. None for standard output.
     threads
         That decode; 0 for one per CPU.
-    engine
-        Our reader, or babeltrace2 (slow, and all of the trace in memory), to compare.
 
     Raises
     ------
     UsageError
-        No trace, no such event or field, a time that is none, Parquet without `output` or with
-        babeltrace2.
+        No trace, no such event or field, a time that is none, Parquet without `output`.
     RunFailedError
         `output` cannot be written.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
-    if form == "parquet":
-        _check_parquet(output, engine)
+    if form == "parquet" and output is None:
+        raise UsageError("Parquet is not written to a terminal: give a file or folder with -o")
     path = opened(path)
-    source = _Native(path, threads) if engine == "native" else _Babeltrace(path)
-    chosen = choose(source.declared, names, path)
-    first, last = source.span
+    trace = open_recording(path)
+    chosen = choose(trace.event_names, names, path)
+    first, last = trace.span
     begin_ns = None if start is None else parse_time(start, first)
     end_ns = None if end is None else parse_time(end, first)
     if begin_ns is not None and end_ns is not None and begin_ns > end_ns:
         raise UsageError(f"--start {start} is after --end {end}")
     columns = list(fields) or None
-    levels = source.levels if LEVEL in fields and form != "parquet" else {}
-    schemas = _with_levels(source.read(chosen, 0, -1, None), levels)
+    levels = trace.log_levels if LEVEL in fields and form != "parquet" else {}
+    schemas = _with_levels(trace.read(chosen, begin_ns=0, end_ns=-1, threads=threads), levels)
     _check_fields(columns, schemas, chosen)
-    if isinstance(source, _Native) and output is not None and form == "parquet":
+    if output is not None and form == "parquet":
         times = (begin_ns, end_ns)
-        _to_parquet(source.trace, chosen, times, columns, output, threads=threads)
+        _to_parquet(trace, chosen, times, columns, output, threads=threads)
         return
-    to_lines = _Lines(form, schemas, columns, first, source.bases)
+    to_lines = _Lines(form, schemas, columns, first, trace.display_bases)
     some = False
     with (
         _opened(output) as file,
         Progress(console=Console(stderr=True), transient=True, disable=output is None) as progress,
     ):
         file.write(to_lines.head())
-        parts = source.parts(begin_ns, end_ns)
+        parts = trace.windows(begin_ns=begin_ns, end_ns=end_ns)
         for low, high in progress.track(parts, description="writing events"):
-            lines = to_lines.body(_with_levels(source.read(chosen, low, high, columns), levels))
+            found = trace.read(chosen, begin_ns=low, end_ns=high, fields=columns, threads=threads)
+            lines = to_lines.body(_with_levels(found, levels))
             some = some or bool(lines)
             file.write(lines)
     if not some:
         span = "" if first is None or last is None else f"; the trace has {_span(first, last)}"
         print(shown(f"roslens: none of {_listed(chosen)} in this time{span}"), file=sys.stderr)
-
-
-class _Native:
-    """Events as our reader gives them."""
-
-    def __init__(self, path: Path, threads: int) -> None:
-        self.trace = open_recording(path)
-        self.declared = self.trace.event_names
-        self.span = self.trace.span
-        self.levels: Mapping[str, str] = self.trace.log_levels
-        self.bases: Bases = self.trace.display_bases
-        self._threads = threads
-
-    def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
-        """The time in parts to be read one after the other."""
-        return self.trace.windows(begin_ns=begin, end_ns=end)
-
-    def read(
-        self, names: Sequence[str], low: int | None, high: int | None, columns: list[str] | None
-    ) -> dict[str, pl.DataFrame]:
-        """Events of some time, by name."""
-        return self.trace.read(
-            names, begin_ns=low, end_ns=high, fields=columns, threads=self._threads
-        )
-
-
-class _Babeltrace:
-    """The same as babeltrace2 gives them: all at once."""
-
-    def __init__(self, path: Path) -> None:
-        self._events = babeltrace.read(path)
-        self.declared = list(self._events)
-        times = [frame["time_ns"] for frame in self._events.values() if frame.height]
-        first = min((time[0] for time in times), default=None)
-        self.span = (first, max((time[-1] for time in times), default=None))
-        self.levels: Mapping[str, str] = {}
-        self.bases: Bases = _bases(path)
-
-    def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
-        """All of it."""
-        return [(begin, end)]
-
-    def read(
-        self, names: Sequence[str], low: int | None, high: int | None, columns: list[str] | None
-    ) -> dict[str, pl.DataFrame]:
-        """Events of some time, by name."""
-        found = {}
-        for name in names:
-            frame = self._events[name]
-            kept = [c for c in frame.columns if columns is None or c in ("time_ns", *columns)]
-            if low is not None:
-                frame = frame.filter(pl.col("time_ns") >= low)
-            if high is not None:
-                frame = frame.filter(pl.col("time_ns") <= high)
-            found[name] = frame.select(kept)
-        return found
-
-
-def _bases(path: Path) -> Bases:
-    """What is shown how; all decimal where only babeltrace2 reads the trace."""
-    try:
-        return open_recording(path).display_bases
-    except UsageError:
-        return {}
-
-
-def _check_parquet(output: Path | None, engine: Engine) -> None:
-    if output is None:
-        raise UsageError("Parquet is not written to a terminal: give a file or folder with -o")
-    if engine != "native":
-        raise UsageError(
-            "events go to Parquet with the native engine; with babeltrace2 by "
-            "'roslens collect --engine babeltrace2 --events-only'"
-        )
 
 
 def _check_fields(

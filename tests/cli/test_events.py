@@ -149,24 +149,6 @@ def test_times_as_people_give_them(monkeypatch):
         time.tzset()
 
 
-def test_the_second_engine_shows_the_same(capsys):
-    """babeltrace2 reads the events; the lines are the same, also of a part of the time."""
-    times = open_trace(RECORDING.path).read(NAMES)[NAMES[0]]["time_ns"]
-    part = {"start": str(times[5]), "end": str(times[20])}
-    for options in (
-        {"form": "text"},
-        {"form": "csv", "names": ["ros2:rmw_*"], **part},
-        {"form": "json", "fields": ["vpid", "message"], "names": NAMES},
-    ):
-        write_events(RECORDING.path, **options)
-        ours = capsys.readouterr().out
-        write_events(RECORDING.path, engine="babeltrace2", **options)
-        assert capsys.readouterr().out == ours
-        assert len(ours.splitlines()) > 10
-    with pytest.raises(UsageError, match="native engine"):
-        write_events(RECORDING.path, engine="babeltrace2", form="parquet", output=Path("x"))
-
-
 def test_nothing_in_a_window_is_said(capsys):
     write_events(RECORDING.path, names=NAMES, start="+5min")
     out, err = capsys.readouterr()

@@ -9,8 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from polars.testing import assert_frame_equal
+from tests.oracle import babeltrace
 
-from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
 
 TRACE = Path(__file__).with_name("barectf") / "trace"

@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.oracle import babeltrace
 
-from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2.sessions import recorded_once
 

@@ -10,8 +10,8 @@ import ctf_writer as w
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.oracle import babeltrace
 
-from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
 

@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from polars.testing import assert_frame_equal
+from tests.oracle import babeltrace
 
-from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
 

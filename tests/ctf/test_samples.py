@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from polars.testing import assert_frame_equal
+from tests.oracle import babeltrace
 
-from roslens.collectors import babeltrace
 from roslens.collectors.decoding import open_recording
 from roslens.collectors.reader import open_trace
 from roslens.recording import find_recordings

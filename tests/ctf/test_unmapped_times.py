@@ -6,8 +6,8 @@ import struct
 from pathlib import Path
 
 import pytest
+from tests.oracle import babeltrace
 
-from roslens.collectors import babeltrace
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
 

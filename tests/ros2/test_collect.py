@@ -9,12 +9,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.oracle.babeltrace import count_events
 
 from roslens.collectors import collected as module
-from roslens.collectors.babeltrace import count_events
 from roslens.collectors.collected import NOTE
 from roslens.collectors.collection import collect, tables
-from roslens.collectors.decoding import Engine
 from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, UsageError
 
@@ -38,11 +37,10 @@ def run(tmp_path: Path) -> Path:
     return target
 
 
-@pytest.mark.parametrize("engine", ["native", "babeltrace2"])
-def test_events_and_tables_are_written(run: Path, engine: Engine) -> None:
+def test_events_and_tables_are_written(run: Path) -> None:
     """Event counts by babeltrace2 itself; every table with its schema."""
     steps: list[str] = []
-    done = collect(Recording.at(run), engine=engine, progress=steps.append)
+    done = collect(Recording.at(run), progress=steps.append)
     assert steps == ["reading", "model", "tables"]
     assert done.rebuilt
     assert done.events_by_name == count_events(run / "trace")
@@ -55,15 +53,6 @@ def test_events_and_tables_are_written(run: Path, engine: Engine) -> None:
         assert frame.schema == table.schema
         assert frame.height == done.rows[name]
     assert not list(run.rglob("*.part"))
-
-
-def test_engines_give_the_same_tables(run: Path) -> None:
-    both = []
-    for engine in ("native", "babeltrace2"):
-        collect(Recording.at(run), engine=engine)  # type: ignore[arg-type]
-        both.append({name: frame.collect() for name, frame in tables(Recording.at(run)).items()})
-    for name in TABLES.keys() - {"health"}:
-        assert both[0][name].equals(both[1][name]), name
 
 
 def test_nothing_is_done_twice(run: Path) -> None:
@@ -81,8 +70,6 @@ def test_it_is_made_again_when_anything_changed(run: Path, monkeypatch: pytest.M
     os.utime(stream, ns=(1, 1))
     assert collect(recording).rebuilt
     assert not collect(recording).rebuilt
-    assert collect(recording, engine="babeltrace2").rebuilt
-    assert collect(recording).rebuilt
     (recording.tables / "messages.parquet").unlink()
     assert collect(recording).rebuilt
     (recording.tables / NOTE).write_text("{")

@@ -203,7 +203,6 @@ def test_within_limits(tmp_path: Path) -> None:
         (["--start", "soon"], "'soon' is no time"),
         (["--end", "+3s", "--margin", "much"], "--margin much: give a duration"),
         (["--topic", "/x", "--events-only"], "leave out --events-only"),
-        (["--topic", "/x", "--engine", "babeltrace2"], "native engine"),
     ],
 )
 def test_wrong_use(tmp_path: Path, options: list[str], said: str) -> None:

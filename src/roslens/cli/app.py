@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 from cyclopts import App, Group, Parameter
 
@@ -90,10 +90,6 @@ SchedulerOption = Annotated[
     Parameter(help="Address of a running dask scheduler whose workers are used instead."),
 ]
 ThreadsOption = Annotated[int, Parameter(help="Number of threads; 0 means one per CPU.")]
-EngineOption = Annotated[
-    Literal["native", "babeltrace2"],
-    Parameter(help="What reads the trace. babeltrace2 is slow and serves for comparison."),
-]
 JsonFile = Annotated[
     Path | None, Parameter(name="--json", help="Also write all figures to this file, as JSON.")
 ]

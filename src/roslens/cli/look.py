@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from roslens.cli.app import (
     LOOK,
-    EngineOption,
     JsonSwitch,
     OutputOption,
     Paths,
@@ -52,7 +51,6 @@ def events(
     form: Annotated[Literal["text", "json", "csv", "parquet"], Parameter(name="--format")] = "text",
     output: OutputOption = None,
     threads: ThreadsOption = 0,
-    engine: EngineOption = "native",
 ) -> None:
     """Show the events of a recording in the order of time.
 
@@ -87,7 +85,6 @@ def events(
         form=form,
         output=output,
         threads=threads,
-        engine=engine,
     )
 
 
@@ -137,7 +134,6 @@ def collect(
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
     threads: ThreadsOption = 0,
-    engine: EngineOption = "native",
     max_time: float | None = None,
     max_memory: str | None = None,
     max_output: str | None = None,
@@ -208,7 +204,6 @@ def collect(
 
         excerpt = Excerpt(start, end, tuple(topic), tuple(node), margin_ns)
     options = Options(
-        engine,
         threads,
         events_only,
         force,

@@ -1,9 +1,8 @@
-"""The second engine: events as babeltrace2 reads them, in the same columns as ours.
+"""The tests' independent reader: events as babeltrace2 reads them, in the same columns as ours.
 
 python3-bt2 serves the system's interpreter only, so that one runs
-`roslens.collectors.babeltrace_rows` and hands the rows over as JSON lines (integers exact). Slow,
-about 20,000 events/s: for whoever distrusts our reader, and for the tests that hold the two against
-each other.
+`tests.oracle.babeltrace_rows` and hands the rows over as JSON lines (integers exact). Slow,
+about 20,000 events/s.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from tests.oracle.event_columns import EventTable, Kind, plain
 
-from roslens.collectors.event_columns import EventTable, Kind, plain
 from roslens.recording import UsageError
 from roslens.recording.layout import find_traces
 
@@ -39,7 +38,7 @@ def read(root: Path, names: Iterable[str] | None = None) -> dict[str, pl.DataFra
     Returns
     -------
     dict
-        Event name to frame, sorted by time; columns as in `roslens.collectors.event_columns`. A
+        Event name to frame, sorted by time; columns as in `tests.oracle.event_columns`. A
         declared event that never occurred has an empty frame.
 
     Raises
@@ -148,7 +147,7 @@ def _interpreter() -> str:
         if run.returncode == 0:
             return python
     raise UsageError(
-        "the engine babeltrace2 needs the system package python3-bt2 "
+        "babeltrace2 needs the system package python3-bt2 "
         "(Debian, Ubuntu: apt-get install python3-bt2; Fedora: dnf install python3-babeltrace2)"
     )
 

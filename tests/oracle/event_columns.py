@@ -21,7 +21,7 @@ import polars as pl
 from roslens.collectors.schema import RAW_EVENT_COLUMNS
 
 Kind: TypeAlias = Sequence[Any]
-"""``["int", bits, signed]`` and so on, as `roslens.collectors.babeltrace_rows` writes it."""
+"""``["int", bits, signed]`` and so on, as `tests.oracle.babeltrace_rows` writes it."""
 
 _RAW_NAMES = tuple(column.name for column in RAW_EVENT_COLUMNS)
 _RAW_CONTEXTS = {"vpid": "int", "vtid": "int", "procname": "string"}

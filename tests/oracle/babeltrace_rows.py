@@ -1,6 +1,6 @@
 """Every event of CTF traces as JSON lines, for the interpreter that has python3-bt2.
 
-Run by `roslens.collectors.babeltrace` as a script with the system's Python; it needs only bt2.
+Run by `tests.oracle.babeltrace` as a script with the system's Python; it needs only bt2.
 Arguments: ``rows|counts`` and trace folders. Lines on stdout:
 
 * ``["trace", index, hostname or null]``
