@@ -138,7 +138,10 @@ impl Workers {
         let work = |waiting: Arc<Mutex<Receiver<Job>>>| {
             move || {
                 loop {
-                    let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let job = waiting
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .recv();
                     // Whoever waits for a job that panicked is told so by its channel.
                     match job {
                         Ok(job) => drop(catch_unwind(AssertUnwindSafe(job))),
