@@ -27,6 +27,7 @@ from roslens.opening import open_as
 from roslens.paths import resolve
 from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, shown_change
 from roslens.recording import UsageError
+from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import replaced_whole, write_atomically
 from roslens.recording.manifest import Level
 from roslens.recording.terminal import Console
@@ -304,14 +305,14 @@ def write_text(path: Path, text: str) -> None:
 
     Raises
     ------
-    UsageError
-        It cannot be written.
+    UsageError, RunFailedError
+        It cannot be written; the second where the disk is full.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+        raise cannot_be_written(path, error) from error
 
 
 def write_plot(path: Path, found: Comparisons) -> None:
@@ -326,8 +327,8 @@ def save_plot(path: Path, plot: Plot) -> None:
 
     Raises
     ------
-    UsageError
-        It cannot be written, or is of no known format.
+    UsageError, RunFailedError
+        It cannot be written, or is of no known format; the second where the disk is full.
     """
     formats = sorted(plot.figure.canvas.get_supported_filetypes())
     if path.suffix.lower().removeprefix(".") not in formats:
@@ -338,7 +339,7 @@ def save_plot(path: Path, plot: Plot) -> None:
             form = path.suffix.lower().removeprefix(".")
             plot.figure.savefig(part, facecolor="white", format=form)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+        raise cannot_be_written(path, error) from error
 
 
 def comparison_table(found: Comparisons) -> ReportTable:

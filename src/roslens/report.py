@@ -23,6 +23,7 @@ from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
 from roslens.paths import resolve
 from roslens.recording import UsageError
+from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import text_path, write_atomically
 from roslens.recording.terminal import Console
 from roslens.recordings import Recordings, open_recordings
@@ -106,6 +107,24 @@ def run_report(
     if paths:
         given[_for_paths(known)] = [text_path(path) for path in paths]
     folder = output or default_output(source.stem)
+    try:
+        return _report(source, folder, given, known, console=console, cell_timeout_s=cell_timeout_s)
+    except OSError as error:
+        # Files of ours tell their names; what Jupyter's packages write does not.
+        if error.filename is not None:
+            raise
+        raise cannot_be_written(folder, error) from error
+
+
+def _report(
+    source: Path,
+    folder: Path,
+    given: dict[str, Any],
+    known: Mapping[str, Mapping[str, Any]],
+    *,
+    console: Console | None,
+    cell_timeout_s: float | None,
+) -> ReportResult:
     executed_path = folder / f"{source.stem}.ipynb"
     if "output_dir" in known:
         given.setdefault("output_dir", text_path(folder))

@@ -74,6 +74,24 @@ def test_a_full_disk_leaves_what_was_there(run: Path, tmp_path: Path, verb: str)
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("option", ["--json", "--plot"])
+def test_a_comparison_on_a_full_disk(run: Path, tmp_path: Path, option: str) -> None:
+    """A full disk is no wrong use, which a missing right to write is."""
+    out = tmp_path / "out.svg"
+    done = limited(100, "compare", run, run, option, out)
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.strip() == f"roslens: error: {out}: cannot be written: File too large"
+    done = limited(resource.RLIM_INFINITY, "compare", run, run, option, "/proc/out.svg")
+    assert done.returncode == 2, done.stderr
+
+
+def test_a_report_on_a_full_disk_names_its_folder(run: Path, tmp_path: Path) -> None:
+    done = limited(2000, "report", "latency", run, "-o", tmp_path / "report")
+    assert done.returncode == 4, done.stderr
+    (said,) = (x for x in done.stderr.splitlines() if x.startswith("roslens: error:"))
+    assert str(tmp_path / "report") in said
+
+
 def test_collect_on_a_full_disk(tmp_path: Path) -> None:
     shutil.copytree(RUN, tmp_path / "run", ignore=shutil.ignore_patterns("events", "tables"))
     before = sorted(tmp_path.rglob("*"))

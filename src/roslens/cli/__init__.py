@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import itertools
 import os
@@ -24,11 +23,10 @@ from roslens.recording import (
     RoslensError,
     UsageError,
 )
+from roslens.recording.errors import FULL
 from roslens.recording.text import shown
 
 __all__ = ["app", "main"]
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -79,7 +77,7 @@ def _no_empty(arguments: Sequence[str]) -> None:
 def _fail_of_system(error: OSError) -> NoReturn:
     if error.filename is not None:
         _fail(f"{os.fsdecode(error.filename)}: {(error.strerror or '').lower()}", EXIT_FAILED)
-    if error.errno not in _FULL:
+    if error.errno not in FULL:
         _fail(_unexpected(error), EXIT_UNEXPECTED)
     # Files tell their names: this is the standard output.
     _say_no_more(sys.stdout)

@@ -5,6 +5,17 @@ unreadable input; 3 not enough evidence; 4 ran, but failed or incomplete; 70 an 
 itself, its traceback kept in a file; 130 interrupted.
 """
 
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a disk that is full, or broken."""
+
 EXIT_OK = 0
 EXIT_VERDICT = 1
 EXIT_USAGE = 2
@@ -39,3 +50,9 @@ class NotEnoughEvidenceError(RoslensError):
     """An estimate that was asked for cannot be had from what was recorded (exit code 3)."""
 
     exit_code = EXIT_NOT_ENOUGH_EVIDENCE
+
+
+def cannot_be_written(path: Path, error: OSError) -> RoslensError:
+    """What is said of a file of which `error` kept us: a full disk is no wrong use."""
+    kind = RunFailedError if error.errno in FULL else UsageError
+    return kind(f"{path}: cannot be written: {error.strerror}")
