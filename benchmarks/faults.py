@@ -10,9 +10,6 @@ the loss of the permission to write. Afterwards
 * the collector must have said what happened in one line (unless it was killed);
 * the next collection must end with exactly the undisturbed one's files.
 
-Every second trial collects as if the trace were a large one: decoded and modelled in parts, and
-taken up by the next collection where it was interrupted.
-
     python benchmarks/faults.py --trials 200
 """
 
@@ -36,8 +33,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import roslens.collectors.collection as _collect
-import roslens.collectors.parts as _parts
 from roslens.collectors.collected import NOTE
 from roslens.collectors.collection import collect
 from roslens.recording import Recording, RoslensError
@@ -46,7 +41,6 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "data" / "samples"
 FAULTS = ("kill", "space", "permission")
 STARTS = ("empty", "another", "damaged")
-_LIMITS = (_collect._LONG_BYTES, _parts.PART_BYTES)
 Digests = dict[str, str]
 
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -61,17 +55,10 @@ def digests(output: Path) -> Digests:
     }
 
 
-def as_if_large(large: bool) -> None:
-    """Have this process collect everything as it does large traces, or as by itself."""
-    _collect._LONG_BYTES = 0 if large else _LIMITS[0]
-    _parts.PART_BYTES = 1 << 16 if large else _LIMITS[1]
-
-
 def collect_in_child(
-    where: tuple[str, str], fault: str, large: bool, file_bytes: int | None, told: Connection
+    where: tuple[str, str], fault: str, file_bytes: int | None, told: Connection
 ) -> None:
     """What the child does: collect, then tell how it ended."""
-    as_if_large(large)
     path, output = where
     if fault == "permission":
         drop_capabilities()
@@ -121,15 +108,10 @@ class Bench:
         for suite, target in (("two_process", self.run), ("lifecycle", another)):
             source = next((SAMPLES / suite).glob("*/manifest.json")).parent
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("events", "tables"))
-        names = ("small", "large", "another")
-        self.stored = {name: self.folder / f"of_{name}" for name in names}
-        self.seconds = {}
-        for name in ("small", "large"):
-            as_if_large(name == "large")
-            begin = time.monotonic()
-            collect(Recording.at(self.run, self.stored[name]), threads=1)
-            self.seconds[name] = time.monotonic() - begin
-        as_if_large(False)
+        self.stored = {name: self.folder / f"of_{name}" for name in ("run", "another")}
+        begin = time.monotonic()
+        collect(Recording.at(self.run, self.stored["run"]), threads=1)
+        self.seconds = time.monotonic() - begin
         collect(Recording.at(another, self.stored["another"]), threads=1)
         self.digests = {name: digests(path) for name, path in self.stored.items()}
         self.bytes = {
@@ -145,11 +127,11 @@ class Bench:
             ]
         )
 
-    def prepare(self, start: str, size: str, output: Path) -> Digests:
+    def prepare(self, start: str, output: Path) -> Digests:
         """Make what lies there before; the digests of what may be left of it."""
         if start == "empty":
             return {}
-        source = self.stored["another" if start == "another" else size]
+        source = self.stored["another" if start == "another" else "run"]
         shutil.copytree(source, output, dirs_exist_ok=True)
         if start == "damaged":
             victim = self.random.choice(sorted(output.rglob("*.parquet")))
@@ -161,31 +143,30 @@ class Bench:
             victim.write_bytes(content)
         return digests(output)
 
-    def trial(self, number: int, fault: str, start: str, size: str) -> tuple[str, list[str]]:
+    def trial(self, number: int, fault: str, start: str) -> tuple[str, list[str]]:
         """One trial: how the collector ended, and what was wrong."""
         output = self.folder / f"out{number}"
         output.mkdir()
         room = None
         if fault == "space":
             # Room for what lies there, and for a part of what comes.
-            room = int(self.bytes[size] * self.random.uniform(0.0, 1.3)) + 65536
+            room = int(self.bytes["run"] * self.random.uniform(0.0, 1.3)) + 65536
             if self.can_mount:
-                there = {"empty": 0, "another": self.bytes["another"]}.get(start, self.bytes[size])
+                there = {"empty": 0, "another": self.bytes["another"]}.get(start, self.bytes["run"])
                 more = room + there
                 mount = ["mount", "-t", "tmpfs", "-o", f"size={more}", "tmpfs", str(output)]
                 subprocess.run(mount, check=True)
         try:
-            before = self.prepare(start, size, output)
+            before = self.prepare(start, output)
             file_bytes = room // 40 if room is not None and not self.can_mount else None
-            ended = self.disturb(output, fault, size, file_bytes)
-            wrong = self.judge(output, before, self.digests[size])
+            ended = self.disturb(output, fault, file_bytes)
+            wrong = self.judge(output, before, self.digests["run"])
             if ended.startswith(("TRACEBACK", "SEVERAL")):
                 wrong.append(ended)
             if fault == "space" and self.can_mount:
                 subprocess.run(["mount", "-o", "remount,size=1g", str(output)], check=True)
-            as_if_large(size == "large")
             collect(Recording.at(self.run, output), threads=1)
-            if digests(output) != self.digests[size]:
+            if digests(output) != self.digests["run"]:
                 wrong.append("the next collection gave other files")
             if left := [path.name for path in output.iterdir() if path.name.startswith(".")]:
                 wrong.append(f"left behind: {left}")
@@ -195,18 +176,18 @@ class Bench:
             shutil.rmtree(output, ignore_errors=True)
         return ended.split(":")[0], wrong
 
-    def disturb(self, output: Path, fault: str, size: str, file_bytes: int | None) -> str:
+    def disturb(self, output: Path, fault: str, file_bytes: int | None) -> str:
         """Collect, with the fault at a random moment; how the collector ended."""
         told, tells = self.context.Pipe(duplex=False)
         child = self.context.Process(
             target=collect_in_child,
-            args=((str(self.run), str(output)), fault, size == "large", file_bytes, tells),
+            args=((str(self.run), str(output)), fault, file_bytes, tells),
         )
         child.start()
         tells.close()
         told.recv()
         if fault != "space":
-            time.sleep(self.random.uniform(0, 1.1 * self.seconds[size]))
+            time.sleep(self.random.uniform(0, 1.1 * self.seconds))
         if fault == "kill":
             child.kill()
         elif fault == "permission":
@@ -268,11 +249,10 @@ def main() -> int:
         for number in range(options.trials):
             fault = FAULTS[number % len(FAULTS)]
             start = STARTS[number // len(FAULTS) % len(STARTS)]
-            size = ("small", "large")[number % 2]
-            ended, wrong = bench.trial(number, fault, start, size)
+            ended, wrong = bench.trial(number, fault, start)
             ends[fault, ended] += 1
             for line in wrong:
-                print(f"trial {number} ({fault}, {start}, {size}): {line}", flush=True)
+                print(f"trial {number} ({fault}, {start}): {line}", flush=True)
             failures += bool(wrong)
     for (fault, ended), count in sorted(ends.items()):
         print(f"{fault}: {ended}: {count}")

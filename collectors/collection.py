@@ -26,11 +26,9 @@ from roslens.collectors.decoding import (
     write_events,
     write_frame,
 )
-from roslens.collectors.fingerprint import collector_version, digest
 from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
 from roslens.recording.files import text_path
-from roslens.recording.layout import find_traces
 
 # What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:
@@ -39,9 +37,6 @@ if TYPE_CHECKING:
     from roslens.collectors.excerpt import Excerpt
     from roslens.collectors.limits import Limits
     from roslens.recording.manifest import Manifest
-
-_LONG_BYTES = 256 << 20
-"""A trace of this size is decoded in parts, so that the work goes on where it was interrupted."""
 
 
 def collect(
@@ -103,37 +98,20 @@ def collect(
         return before
     if limits is not None and apart:
         return _collect_apart(wanted, threads, limits, say, done)
-    # Long work goes on where it was interrupted.
-    long = excerpt is None and _bytes(recording) >= _LONG_BYTES
-    key = (
-        digest(f"{collector_version()} {wanted.options} {wanted.fingerprint}".encode())[:16]
-        if long
-        else None
-    )
     waiting = partial(say, "waiting for another roslens")
-    with store.locked(recording, waiting, key) as alone:
+    with store.locked(recording, waiting):
         # Another may have made them meanwhile.
         if (before := wanted.found(force=force, verify=verify)) is not None:
             return before
-        return _make(
-            wanted, key if alone else None, threads, say, done, resumed=say if long else None
-        )
+        return _make(wanted, threads, say, done)
 
 
-def _make(
-    wanted: Wanted,
-    key: str | None,
-    threads: int,
-    say: Progress,
-    done: Done | None,
-    *,
-    resumed: Progress | None,
-) -> Collected:
+def _make(wanted: Wanted, threads: int, say: Progress, done: Done | None) -> Collected:
     """Make events and tables in a folder of their own, and put them in place."""
     recording, excerpt = wanted.recording, wanted.excerpt
     # Read before the work, not after it.
     manifest = recording.manifest
-    with store.making(recording, key) as made, store.describing(made) as described:
+    with store.making(recording) as made, store.describing(made) as described:
         say("reading")
         with ThreadPoolExecutor(1) as beside:
             if not wanted.events_only:
@@ -141,7 +119,7 @@ def _make(
                 beside.submit(import_module, "roslens.collectors.ros2")
             written = write_events(
                 made, wanted.offsets, threads=threads, excerpt=excerpt,
-                done=done, resumed=resumed,
+                done=done,
             )  # fmt: skip
         # What is cut out of later is described later.
         final = described.begin if excerpt is None else lambda *_: None
@@ -257,17 +235,6 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
 
     files = {name: text_path(recording.tables / f"{name}.parquet") for name in TABLES}
     return {name: pl.scan_parquet(file, glob=False) for name, file in files.items()}
-
-
-def _bytes(recording: Recording) -> int:
-    """Size of all traces."""
-    files = (
-        path
-        for trace in find_traces(recording.trace_root)
-        for path in trace.iterdir()
-        if path.is_file()
-    )
-    return sum(path.stat().st_size for path in files)
 
 
 def main(text: str) -> int:

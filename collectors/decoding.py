@@ -106,21 +106,14 @@ def write_events(
     threads: int,
     excerpt: Excerpt | None,
     done: Done | None,
-    resumed: Progress | None,
 ) -> Written:
-    """Decode all traces into ``events/``; with `resumed`, which is told the steps, in parts."""
+    """Decode all traces into ``events/``."""
     if recording.has_manifest and not find_traces(recording.trace_root):
         # A run of programs without tracepoints: no event, and other files that count.
         return Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
     trace, clocks = _together(recording, clock_offsets, threads)
     window: tuple[int | None, int | None] = (None, None)
-    if resumed is not None:
-        from roslens.collectors import parts, work  # noqa: PLC0415
-
-        with store.writing(recording.events):
-            under_way = work.work_of(recording, resumed)
-            info = parts.decode(trace, recording, under_way, threads=threads, done=done)
-    elif excerpt is None:
+    if excerpt is None:
         info = trace.write_events(recording.events, threads=threads, progress=done)
     else:
         from roslens.collectors.excerpt import write_events  # noqa: PLC0415

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import operator
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,27 +100,6 @@ class TraceInfo:
     warnings: list[str]
     loss_rows: list[dict[str, Any]] = field(repr=False, compare=False)
     log_levels: dict[str, str] = field(default_factory=dict)
-
-    @staticmethod
-    def together(parts: Sequence[TraceInfo]) -> TraceInfo:
-        """What is in a trace, by its parts in the order of time, none of them damaged."""
-        counts: Counter[str] = Counter()
-        processes: dict[tuple[str, int], Process] = {}
-        levels: dict[str, str] = {}
-        for part in parts:
-            counts.update(part.events_by_name)
-            levels |= part.log_levels
-            for process in part.processes:
-                processes.setdefault((process.host, process.vpid), process)
-        return replace(
-            parts[0],
-            events=counts.total(),
-            events_by_name=dict(counts),
-            begin_ns=min((x.begin_ns for x in parts if x.begin_ns is not None), default=None),
-            end_ns=max((x.end_ns for x in parts if x.end_ns is not None), default=None),
-            processes=[processes[key] for key in sorted(processes)],
-            log_levels=levels,
-        )
 
     @cached_property
     def losses(self) -> pl.DataFrame:

@@ -33,9 +33,7 @@ Files: TypeAlias = dict[str, dict[str, Any]]
 
 
 @contextmanager
-def locked(
-    recording: Recording, waiting: Callable[[], None] = lambda: None, keep: str | None = None
-) -> Iterator[bool]:
+def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Be the only one that collects into a recording's output folder, which is made if missing.
 
     The kernel gives the lock back however its holder ends. Where the file system has no locks,
@@ -45,13 +43,6 @@ def locked(
     ----------
     waiting
         Called once if another holds it.
-    keep
-        What an interrupted collection of this key left stays; all else that was left is removed.
-
-    Yields
-    ------
-    bool
-        Whether there is a lock.
 
     Raises
     ------
@@ -64,12 +55,10 @@ def locked(
     except OSError as error:
         raise cannot_write(recording, error) from error
     try:
-        held = _lock(descriptor, waiting)
-        if held:
+        if _lock(descriptor, waiting):
             for left in leftovers(recording):
-                if keep is None or left.name != f"{_MAKING}{keep}":
-                    shutil.rmtree(left, ignore_errors=True)
-        yield held
+                shutil.rmtree(left, ignore_errors=True)
+        yield
     finally:
         os.close(descriptor)
 
@@ -93,36 +82,24 @@ def leftovers(recording: Recording) -> list[Path]:
 
 
 @contextmanager
-def making(recording: Recording, key: str | None = None) -> Iterator[Recording]:
+def making(recording: Recording) -> Iterator[Recording]:
     """The same recording with a new empty output; removed in the end, whatever happened.
-
-    With a key, only one holder of the lock may do so. Then what was left of the same key is found
-    again, and an interruption leaves it; an error does not, for it would come again.
 
     Raises
     ------
     UsageError
         The folder of the output cannot be written to.
     """
-    folder = recording.output / f"{_MAKING}{key or secrets.token_hex(4)}"
-    if folder.exists() and not all((folder / part).is_dir() for part in _PARTS):
-        # Interrupted while it was put in place: part of it has gone.
-        shutil.rmtree(folder, ignore_errors=True)
+    folder = recording.output / f"{_MAKING}{secrets.token_hex(4)}"
     try:
         for part in _PARTS:
-            (folder / part).mkdir(parents=True, exist_ok=key is not None)
+            (folder / part).mkdir(parents=True)
     except OSError as error:
         raise cannot_write(recording, error) from error
     try:
         yield replace(recording, output=folder)
-    except (KeyboardInterrupt, SystemExit):
-        if key is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    except BaseException:
+    finally:
         shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Describing:

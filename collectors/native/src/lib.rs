@@ -16,7 +16,6 @@ use std::sync::Arc;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::SchemaRef;
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use roslens_ctf::catalog::COMMON;
@@ -313,19 +312,10 @@ fn telling(progress: Option<&Py<PyAny>>) -> impl FnMut(u64, u64) -> roslens_ctf:
     }
 }
 
-/// Put Parquet files of one schema one after the other into a new one, without decoding them.
-#[pyfunction]
-#[pyo3(name = "concat")]
-#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-fn concat_files(py: Python<'_>, parts: Vec<PathBuf>, path: PathBuf) -> PyResult<()> {
-    let written = py.detach(|| roslens_parquet::concat(&parts, &path));
-    written.map_err(|error| PyOSError::new_err(error.to_string()))
-}
-
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Batches, Reader, Stream, TraceError, concat_files};
+    use super::{Batches, Reader, Stream, TraceError};
     #[pymodule_export]
     use crate::model::{Pass, model_events, model_reasons};
     #[pymodule_export]

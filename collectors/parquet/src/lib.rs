@@ -18,7 +18,6 @@
 struct Readme;
 
 mod column;
-mod concat;
 mod dictionary;
 mod encoding;
 mod pages;
@@ -38,7 +37,6 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::column::Column;
-pub use crate::concat::concat;
 
 /// Rows in a row group.
 pub const ROW_GROUP: usize = 1 << 17;
