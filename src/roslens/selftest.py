@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from roslens.analysis.statistics.over_runs import student_t
+from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.record import InterruptedRunError
@@ -167,10 +168,10 @@ def self_test(runs: Sequence[Recording]) -> SelfTest:
         if about.status != "complete":
             failed += 1
             continue
-        log = pl.read_csv(run.native / "messages.csv")
+        log = pl.read_csv((run.native / "messages.csv").read_bytes())
         took = (log["callback_realtime_ns"] - log["publish_realtime_ns"]).drop_nulls()
-        if (tail := took.quantile(0.99)) is not None:
-            p99[about.repetition, recorded] = tail
+        if took.len():
+            p99[about.repetition, recorded] = quantile(took, 0.99)
         if recorded == "yes":
             tracer = f"{about.tracing.tracer} {about.tracing.tracer_version or ''}".strip()
             discarded += about.loss.discarded_events or 0
@@ -193,8 +194,8 @@ def self_test(runs: Sequence[Recording]) -> SelfTest:
         runs=len(logs),
         messages=sum(x.logged for x in pairs),
         right=sum(x.right for x in pairs),
-        shorter_p50_ns=shorter.quantile(0.5),
-        shorter_p99_ns=shorter.quantile(0.99),
+        shorter_p50_ns=quantile(shorter, 0.5) if shorter.len() else None,
+        shorter_p99_ns=quantile(shorter, 0.99) if shorter.len() else None,
         discarded_events=discarded,
         p99_ratio=times(ratio.value),
         p99_low=times(ratio.low),

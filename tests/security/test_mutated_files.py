@@ -200,8 +200,8 @@ def test_what_nobody_foresaw_is_one_line_and_70(tmp_path: Path, error: str) -> N
     code = (
         "import roslens.info, roslens.cli\n"
         "class Panic(BaseException): pass\n"
-        f"def fail(path): raise {error}\n"
-        "roslens.info.find_info = fail\n"
+        f"def fail(path, as_json): raise {error}\n"
+        "roslens.info.run_info = fail\n"
         "roslens.cli.main(['info', 'x'])\n"
     )
     done = subprocess.run(
