@@ -168,7 +168,7 @@ def effect_sentence(found: Sequence[FactorEffect], what: str) -> str | None:
     more, less, how = larger_first(str(e.levels[0]), str(e.references[0]), (e.value, e.low, e.high))
     return (
         f"{what} with {e.factors[0]} {more} is {how.relation} with {less}: {how.numbers}, "
-        f"{e.replications} blocks or runs."
+        f"from {e.replications} repetitions."
     )
 
 

@@ -55,7 +55,7 @@ def effects_table(found: Sequence[FactorEffect], of: str) -> ReportTable:
     if out:
         notes.append(f"{out} incomplete blocks are left out.")
     return ReportTable(
-        ["effect", "ratio", "interval", "p", "blocks or runs"],
+        ["effect", "ratio", "interval", "p", "repetitions"],
         [
             [
                 e.label,
