@@ -49,11 +49,14 @@ def unit_of_all(values: Iterable[float | None], unit: str) -> tuple[float, str]:
 
 
 def seen(hit: Hit) -> str:
-    """What a trigger saw, in brackets: `` (73.2 ms)``; nothing where it saw nothing."""
+    """What a trigger saw, in brackets: `` (73.2 ms)``, of what went on `` (73.2 ms so far)``.
+
+    Nothing where it saw nothing.
+    """
     if hit.value is None or hit.unit is None:
         return ""
     factor, unit = shown_unit(hit.unit)
-    return f" ({significant(hit.value * factor, 3)} {unit})"
+    return f" ({significant(hit.value * factor, 3)} {unit}{' so far' * hit.at_least})"
 
 
 def counted(count: int, noun: str) -> str:

@@ -429,8 +429,10 @@ def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp
     assert (hit.trigger, hit.unit) == ("callback of /listener > 50 ms", "ns")
     collect(find_recordings(run)[0])
     ran = pl.read_parquet(run / "tables" / "callback_instances.parquet")
-    slow = ran.filter(pl.col("duration_ns") > 50_000_000).select("start_ns", "duration_ns").rows()
-    assert (hit.at_ns - 50_000_000, hit.value) in slow
+    slow = dict(ran.filter(pl.col("duration_ns") > 50_000_000)["start_ns", "duration_ns"].rows())
+    lasted = slow[hit.at_ns - 50_000_000]
+    assert 50_000_000 < hit.value <= lasted
+    assert hit.at_least or hit.value == lasted
     made = tmp_path / "run-snapshots"
     if flight:
         (snapshot,) = find_recordings(made)

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from ros2_trace import Trace
 
+from roslens.analysis.reports.numbers import seen
 from roslens.collectors.ros2.live import Model
 from roslens.live.beside import watched_for
 from roslens.live.snapshots import Snapshots
@@ -133,6 +134,12 @@ def test_a_callback(tmp_path: Path) -> None:
         [],
         [(219.001, 98.999)],
     ]
+
+
+def test_what_still_runs_is_told_to_last_at_least_so_long() -> None:
+    going = Hit(trigger="x", at_ns=T0, value=98_999_000, at_least=True, unit="ns")
+    assert seen(going) == " (99.0 ms so far)"
+    assert seen(going.model_copy(update={"at_least": False})) == " (99.0 ms)"
 
 
 def test_rate_and_loss_hit_when_they_begin_to_hold(tmp_path: Path) -> None:

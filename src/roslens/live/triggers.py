@@ -180,11 +180,15 @@ class Triggers:
             if one.kind in ("rate", "loss"):
                 found += self._of_window(one, tables, first_ns, until_ns)
                 continue
-            seen = _LOOKS[one.kind](one, tables, until_ns).filter(
-                (pl.col("value") > one.limit) & (pl.col("at") > since) & (pl.col("at") <= until_ns)
+            seen = _LOOKS[one.kind](one, tables).with_columns(
+                at_least=pl.col("value").is_null(),
+                value=pl.col("value").fill_null(until_ns - pl.col("since")),
             )
-            for value, at in seen.sort("value", descending=True).head(1).iter_rows():
-                found.append(_hit(one, int(at), float(value)))
+            seen = seen.filter(
+                (pl.col("value") > one.limit) & (pl.col("at") > since) & (pl.col("at") <= until_ns)
+            ).select("at", "value", "at_least")
+            for at, value, at_least in seen.sort("value", descending=True).head(1).iter_rows():
+                found.append(_hit(one, at, value, at_least=at_least))
         return found
 
     def _of_window(
@@ -215,47 +219,51 @@ class Triggers:
         return [] if held else [_hit(one, until_ns, float(value))]
 
 
-def _hit(one: Trigger, at_ns: int, value: float) -> Hit:
-    return Hit(trigger=one.text, at_ns=at_ns, value=value, unit=_UNITS[one.kind])
+def _hit(one: Trigger, at_ns: int, value: float, *, at_least: bool = False) -> Hit:
+    unit = _UNITS[one.kind]
+    return Hit(trigger=one.text, at_ns=at_ns, value=value, at_least=at_least, unit=unit)
 
 
 def _of_topic(frame: pl.DataFrame, topic: str | None) -> pl.DataFrame:
     return frame if topic is None else frame.filter(pl.col("topic").cast(pl.String) == topic)
 
 
-def _latencies(one: Trigger, tables: Tables, until_ns: int) -> pl.DataFrame:
-    del until_ns
+# Each look tells `since` when something lasts, `value`, how long (null: it goes on), and `at`,
+# when that was known to be too long.
+
+
+def _latencies(one: Trigger, tables: Tables) -> pl.DataFrame:
     if one.of is not None and "->" in one.of:
         try:
             found = chain_instances(tables, Chain.of(one.of))
         except UsageError:
             # No message went along it yet.
-            return pl.DataFrame(schema={"value": pl.Int64, "at": pl.Int64})
-        return found.complete.select(value="latency_ns", at="end_ns")
+            return pl.DataFrame(schema=dict.fromkeys(("since", "value", "at"), pl.Int64))
+        return found.complete.select(since="begin_ns", value="latency_ns", at="end_ns")
     messages = _of_topic(tables.frame("messages"), one.of)
-    return messages.select(value="latency_ns", at="callback_start_ns").drop_nulls()
+    columns = {"since": "publish_ns", "value": "latency_ns", "at": "callback_start_ns"}
+    return messages.select(**columns).drop_nulls()
 
 
-def _gaps(one: Trigger, tables: Tables, until_ns: int) -> pl.DataFrame:
-    """From one publication to the next, or to now; it is one as soon as it is too long."""
+def _gaps(one: Trigger, tables: Tables) -> pl.DataFrame:
+    """From one publication to the next; it is one as soon as it is too long."""
     times = _of_topic(tables.frame("publications"), one.of).select("publish_ns").sort("publish_ns")
-    time = pl.col("publish_ns")
-    return times.select(
-        value=time.shift(-1).fill_null(until_ns) - time, at=time + math.ceil(one.limit)
-    )
+    since = pl.col("publish_ns")
+    return times.select(since=since, value=since.shift(-1) - since, at=since + math.ceil(one.limit))
 
 
-def _executions(one: Trigger, tables: Tables, until_ns: int) -> pl.DataFrame:
-    """Durations; one that goes on is the last of its thread, and as long as up to now."""
-    start = pl.col("start_ns")
-    thread = ("host", "vpid", "vtid")
-    last = start == start.max().over(thread)
-    end = pl.coalesce("end_ns", pl.when(last).then(until_ns))
+def _executions(one: Trigger, tables: Tables) -> pl.DataFrame:
+    """Durations; only the last of its thread can still go on."""
+    since = pl.col("start_ns")
+    goes_on = since == since.max().over("host", "vpid", "vtid")
     name = pl.any_horizontal(pl.col(x).cast(pl.String) == one.of for x in ("node", "name"))
-    found = tables.frame("callback_instances").with_columns(end=end)
+    found = tables.frame("callback_instances")
+    found = found.filter(pl.col("end_ns").is_not_null() | goes_on)
     if one.of is not None:
         found = found.filter(name)
-    return found.select(value=pl.col("end") - start, at=start + math.ceil(one.limit)).drop_nulls()
+    return found.select(
+        since=since, value=pl.col("end_ns") - since, at=since + math.ceil(one.limit)
+    )
 
 
 _LOOKS = {"latency": _latencies, "gap": _gaps, "callback": _executions}

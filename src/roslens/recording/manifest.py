@@ -172,6 +172,9 @@ class Hit(_Part):
     value: float | None = Field(
         default=None, allow_inf_nan=False, description="what was seen; null: somebody asked"
     )
+    at_least: bool = Field(
+        default=False, description="whether it went on when it was seen: the value is what it had"
+    )
     unit: str | None = None
 
     @property
