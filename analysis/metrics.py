@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from roslens.analysis.environment import Environment
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.measures.loss import TracerLoss
 from roslens.recording import UsageError
@@ -31,18 +32,38 @@ class Metrics:
     recordings
         One entry per run: ``run``, ``suite``, ``campaign``, ``cell``, ``status``, ``counts``
         (whether it entered the estimates), ``discarded_events``, ``lost_packets``,
-        ``truncated``, ``git_commit`` (of what was measured); ``excerpt`` where only part of a
-        recording was looked at.
+        ``truncated``, ``git_commit`` (of what was measured), ``disturbances``, ``environment``
+        (its place in `environments`); ``excerpt`` where only part of a recording was looked at.
     versions
         Of what computed it; ``git_commit`` is the commit of the source tree, if it is one.
     answer
         What was found, in sentences; none in older files.
+    environments
+        Each that runs were made in, once; in the file every estimate has the places of those that
+        it holds for. None in older files.
     """
 
     recordings: list[dict[str, Any]]
     versions: dict[str, str | None]
     estimates: list[Estimate] = field(default_factory=list)
     answer: list[str] = field(default_factory=list)
+    environments: list[Environment] = field(default_factory=list)
+
+    def environment_of(self, entry: Mapping[str, Any]) -> Environment:
+        """That of one of `recordings`; empty where it is not known."""
+        place = entry.get("environment")
+        return {} if place is None else self.environments[place]
+
+    def environments_of(self, estimate: Estimate) -> list[int]:
+        """Places of the environments of the runs that an estimate is of."""
+        places = {
+            entry["environment"]
+            for entry in self.recordings
+            if entry["counts"]
+            and entry.get("environment") is not None
+            and all(estimate.cell.get(name, x) == x for name, x in entry["cell"].items())
+        }
+        return sorted(places)
 
 
 def metrics_of(
@@ -62,6 +83,10 @@ def metrics_of(
     answer
         What was found, in sentences.
     """
+    environments: list[Environment] = []
+    for loss in losses:
+        if loss.run.environment and loss.run.environment not in environments:
+            environments.append(loss.run.environment)
     recordings = [
         {
             "run": loss.run.name,
@@ -74,11 +99,15 @@ def metrics_of(
             "lost_packets": loss.lost_packets,
             "truncated": loss.truncated,
             "git_commit": loss.run.git_commit,
+            "disturbances": list(loss.run.disturbances),
+            "environment": environments.index(loss.run.environment)
+            if loss.run.environment
+            else None,
             **({"excerpt": loss.run.excerpt} if loss.run.excerpt is not None else {}),
         }
         for loss in losses
     ]
-    return Metrics(recordings, versions(), list(estimates), list(answer))
+    return Metrics(recordings, versions(), list(estimates), list(answer), environments)
 
 
 def write_metrics(metrics: Metrics, folder: Path) -> Path:
@@ -90,7 +119,11 @@ def write_metrics(metrics: Metrics, folder: Path) -> Path:
         "answer": metrics.answer,
         "recordings": metrics.recordings,
         "versions": metrics.versions,
-        "estimates": [estimate.to_json() for estimate in metrics.estimates],
+        "environments": metrics.environments,
+        "estimates": [
+            {**estimate.to_json(), "environments": metrics.environments_of(estimate)}
+            for estimate in metrics.estimates
+        ],
     }
     write_atomically(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
     return path
@@ -129,11 +162,21 @@ def read_metrics(path: Path) -> Metrics:
             f"{path}: field '{where}': {first['msg']}; make the report again"
         ) from error
     try:
-        estimates = [Estimate.from_json(entry) for entry in data["estimates"]]
+        estimates = [
+            Estimate.from_json({k: v for k, v in entry.items() if k != "environments"})
+            for entry in data["estimates"]
+        ]
         answer = list(data.get("answer", []))
-        return Metrics(list(data["recordings"]), dict(data["versions"]), estimates, answer)
-    except (KeyError, TypeError, ValueError) as error:
+        environments = list(data.get("environments", []))
+        found = Metrics(
+            list(data["recordings"]), dict(data["versions"]), estimates, answer, environments
+        )
+        # Each place must be there.
+        for entry in found.recordings:
+            found.environment_of(entry)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path}: not as expected: {error}; make the report again") from error
+    return found
 
 
 def versions() -> dict[str, str | None]:

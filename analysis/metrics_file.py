@@ -51,6 +51,8 @@ class RecordingEntry(_Strict):
     truncated: _Count | None = None
     git_commit: str | None = None
     excerpt: str | None = None
+    disturbances: list[str] = []
+    environment: _Count | None = None
 
 
 class MetricsFile(_Strict):
@@ -60,4 +62,5 @@ class MetricsFile(_Strict):
     answer: list[str] = []
     recordings: list[RecordingEntry]
     versions: dict[str, str | None]
+    environments: list[dict[str, dict[str, str]]] = []
     estimates: list[EstimateEntry]

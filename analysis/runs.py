@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
+from roslens.analysis.environment import Environment, environment_of
 from roslens.analysis.estimate import Cell, cell_label, shared_factors
 from roslens.collectors.excerpt import excerpt_of
 from roslens.recording import Recording
@@ -46,8 +47,10 @@ class Run:
         What triggers saw.
     excerpt
         Which part of a recording it is, in words; None for all of it.
-    made_with
-        The software and the machine, by name; what is not known is left out.
+    environment
+        The machine, the software and the tracer; empty for a bare trace.
+    hosts
+        Of a merged recording the hosts of each member.
     """
 
     name: str
@@ -74,7 +77,8 @@ class Run:
     disturbances: tuple[str, ...] = ()
     triggered: tuple[Hit, ...] = ()
     excerpt: str | None = None
-    made_with: Mapping[str, str] = field(default_factory=dict)
+    environment: Environment = field(default_factory=dict)
+    hosts: str | None = None
 
     @property
     def complete(self) -> bool:
@@ -185,30 +189,12 @@ def runs_of(
                 disturbances=tuple(manifest.disturbances),
                 triggered=tuple(manifest.triggered),
                 excerpt=excerpt,
-                made_with=_made_with(manifest),
+                environment=environment_of(manifest),
+                hosts=", ".join(f"{x.name} ({', '.join(x.hosts)})" for x in manifest.members)
+                or None,
             )
         )
     return runs
-
-
-def _made_with(manifest: Manifest) -> dict[str, str]:
-    made, host, tracing = manifest.environment, manifest.host, manifest.tracing
-    libraries = (f"{name} {made.packages.get(name) or ''}" for name in ("rclcpp", "rclpy"))
-    found = {
-        "ROS 2": " ".join(filter(None, (made.ros_distro, made.ros and f"({made.ros})"))),
-        "RMW": made.rmw,
-        "client library": ", ".join(x for x in libraries if not x.endswith(" ")),
-        "workload's commit": made.git_commit
-        and made.git_commit + " (changed)" * bool(made.git_dirty),
-        "tracer": f"{tracing.tracer} {tracing.tracer_version or ''}".strip(),
-        "system": made.system,
-        "kernel": host.kernel,
-        "CPUs": host.cpu_count and f"{host.cpu_count} x {host.cpu_model or 'unknown model'}",
-        "container": made.container,
-        "recorded by": made.roslens and f"roslens {made.roslens}",
-        "merged of": ", ".join(f"{x.name} ({', '.join(x.hosts)})" for x in manifest.members),
-    }
-    return {name: value for name, value in found.items() if value}
 
 
 def _work_seconds(timing: Timing | None) -> float | None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shutil
+import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,6 +43,9 @@ class HostLimits(BaseModel):
         default=None, description="frequency governors that are allowed, such as [performance]"
     )
     turbo: bool | None = Field(default=None, description="whether the turbo has to be on or off")
+    throttling: bool = Field(
+        default=True, description="whether cores slowed for their heat meanwhile disturb"
+    )
 
 
 class HostWatch:
@@ -59,6 +65,7 @@ class HostWatch:
         self._swapped = _swapped_pages()
         self._temperature = temperature_c()
         self._mhz = cpu_mhz()
+        self._throttled = throttled()
 
     def facts(self, own_cpu_ns: int | None = None) -> Host:
         """The facts, with what happened since the beginning.
@@ -70,6 +77,7 @@ class HostWatch:
         """
         after = cpu_times()
         swapped = _swapped_pages()
+        slowed = throttled()
         available, total = self._memory.get("MemAvailable"), self._memory.get("SwapTotal")
         free_swap = self._memory.get("SwapFree")
         return Host(
@@ -77,6 +85,8 @@ class HostWatch:
             cpu_model=cpu_model(),
             governor=governor(),
             kernel=platform.release(),
+            preemption=preemption(),
+            virtual_machine=virtual_machine(),
             memory_bytes=self._memory.get("MemTotal"),
             load_1min=round(self._load, 2),
             steal_fraction=steal_fraction(self._before, after),
@@ -89,6 +99,9 @@ class HostWatch:
             temperature_c=self._temperature,
             temperature_end_c=temperature_c(),
             cpu_mhz=self._mhz,
+            throttled=(
+                None if slowed is None or self._throttled is None else slowed - self._throttled
+            ),
             other_cpu_fraction=other_cpu_fraction(self._before, after, own_cpu_ns),
         )
 
@@ -131,6 +144,8 @@ def _judge_clock(host: Host, limits: HostLimits) -> Iterator[str]:
     hottest = max(host.temperature_c or 0, host.temperature_end_c or 0)
     if limits.temperature_c is not None and hottest > limits.temperature_c:
         yield f"a sensor read {hottest:g} degrees C (limit {limits.temperature_c:g})"
+    if limits.throttling and host.throttled:
+        yield f"cores were slowed for their heat {host.throttled:,} times during the run"
     if limits.governor is not None and host.governor is not None:
         other = sorted(set(host.governor.split(", ")) - set(limits.governor))
         if other:
@@ -211,6 +226,50 @@ def temperature_c() -> float | None:
     """The hottest thermal zone in degrees Celsius; None where there is none."""
     millidegrees = _numbers(Path("/sys/class/thermal").glob("thermal_zone*/temp"))
     return round(max(millidegrees) / 1000, 1) if millidegrees else None
+
+
+def throttled() -> int | None:
+    """How often cores were slowed for their heat since boot; None where the kernel does not say."""
+    counts = _numbers(_CPUS.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
+    return sum(counts) if counts else None
+
+
+def preemption() -> str | None:
+    """The kernel's preemption model: ``rt``, ``full``, ``lazy``, ``voluntary`` or ``none``.
+
+    Of a kernel that chooses it as it starts (``PREEMPT_DYNAMIC``) what its debugfs says, which
+    root may read, else ``dynamic``; None where the kernel's build does not say.
+    """
+    built = platform.version()
+    if "PREEMPT_RT" in built or _read("/sys/kernel/realtime").strip() == "1":
+        return "rt"
+    chosen = re.search(r"\((\w+)\)", _read("/sys/kernel/debug/sched/preempt"))
+    if chosen:
+        return chosen.group(1)
+    return (
+        "dynamic" if "PREEMPT_DYNAMIC" in built else "full" if "PREEMPT" in built.split() else None
+    )
+
+
+@cache
+def virtual_machine() -> str | None:
+    """What simulates the machine, as ``systemd-detect-virt --vm`` names it; ``none``: nothing.
+
+    Without that program ``some`` where the processor says that there is a hypervisor, else None.
+    """
+    program = shutil.which("systemd-detect-virt")
+    if program is not None:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            run = subprocess.run(
+                [program, "--vm"], text=True, capture_output=True, check=False, timeout=10
+            )
+            if run.stdout.strip():
+                return run.stdout.strip()
+    return (
+        "some"
+        if re.search(r"^flags\s*:.*\bhypervisor\b", _read("/proc/cpuinfo"), re.MULTILINE)
+        else None
+    )
 
 
 def _meminfo() -> dict[str, int]:

@@ -402,7 +402,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         cpu_pairs = self.pairs.get("cpu", [])
         cpu = {"cpu": self.observations.get("cpu", [])}
         means = {"latency_mean": self.observations.get("latency_mean", [])}
-        middlewares = {run.made_with.get("RMW", "") for run in self.counting}
+        middlewares = {run.environment.get("software", {}).get("RMW", "") for run in self.counting}
         rmw = middlewares.pop() if len(middlewares) == 1 else ""
         return Section(
             study_table(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Part = Sentence | ReportTable | Plot | Verbatim | Drawing
 _MOST_DISTURBED = 30
+_CLIENT_LIBRARIES = ("rclcpp", "rclpy")
 
 
 class Section:
@@ -215,7 +216,12 @@ class Report(ABC, Generic[P]):
             return []
         counts: dict[str, Counter[str]] = {}
         for run in self.tables.runs:
-            for name, value in run.made_with.items():
+            shown = (run.environment.get(kind, {}) for kind in ("software", "machine", "tracing"))
+            told = {name: value for part in shown for name, value in part.items()}
+            packages = run.environment.get("packages", {})
+            told |= {name: packages[name] for name in _CLIENT_LIBRARIES if name in packages}
+            told |= {"merged of": run.hosts} if run.hosts else {}
+            for name, value in told.items():
                 counts.setdefault(name, Counter())[value] += 1
         rows = [
             [name, value, str(number)]

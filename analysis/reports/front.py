@@ -71,6 +71,7 @@ class Front:
 
 
 _LOUD = ' class="roslens-loud"'
+_SHOWN = (("software", "ROS 2"), ("software", "RMW"), ("tracing", "tracer"), ("machine", "CPU"))
 
 
 def facts_of(
@@ -87,8 +88,8 @@ def facts_of(
     if dates:
         found["recorded"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     found["runs"] = f"{len(runs)}" + (f" ({left_out} left out)" if left_out else "")
-    for name in ("ROS 2", "RMW", "tracer", "CPUs"):
-        told = sorted({run.made_with[name] for run in runs if name in run.made_with})
+    for kind, name in _SHOWN:
+        told = sorted({x for run in runs if (x := run.environment.get(kind, {}).get(name))})
         if told:
             found[name] = _several(told)
     discarded = sum(loss.discarded_events for loss in losses)

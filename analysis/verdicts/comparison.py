@@ -17,6 +17,12 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
+from roslens.analysis.environment import (
+    Differences,
+    Environment,
+    differences,
+    merged_differences,
+)
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.detection import least_detectable
@@ -72,6 +78,10 @@ class Side:
         Names of the suites that its runs are of, as far as known.
     excerpts
         Which parts of recordings its runs are, in words; of those that are parts.
+    environments
+        Those of the runs, in the order of `cells`; empty where nothing is known of one.
+    disturbed
+        By name the runs that something disturbed, and what.
     ignored
         Factors that were left out of its cells, and the levels that they had.
     """
@@ -85,6 +95,8 @@ class Side:
     suites: frozenset[str] = frozenset()
     excerpts: Sequence[str] = ()
     ignored: Mapping[str, Sequence[Level]] = field(default_factory=dict)
+    environments: Sequence[Environment] = ()
+    disturbed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +162,8 @@ class Comparison:
     @property
     def lacks_evidence(self) -> bool:
         """Whether nothing can be said, or not after correction."""
-        return self.verdict == "not_enough_evidence" or self.confirmed is False
+        untold = self.verdict in ("not_enough_evidence", "not_comparable")
+        return untold or self.confirmed is False
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; what is not finite becomes null."""
@@ -197,6 +210,10 @@ class Comparisons:
     by
         The factor whose levels were compared with each other, where both sides are one; a cell
         then has ``level / reference`` for it.
+    differences
+        Between the environments of the two sides, or of any two levels.
+    across_machines
+        Whether sides of different machines are compared all the same.
     """
 
     base: Side
@@ -206,6 +223,8 @@ class Comparisons:
     unmatched: Sequence[Unmatched] = ()
     notes: Sequence[str] = field(default_factory=tuple)
     by: str | None = None
+    differences: Differences = field(default_factory=Differences)
+    across_machines: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -234,8 +253,13 @@ class Comparisons:
                     "runs": side.runs,
                     "runs_left_out": side.left_out,
                     "discarded_events": side.discarded_events,
+                    "disturbed": {name: list(why) for name, why in side.disturbed.items()},
                 }
                 for name, side in (("base", self.base), ("new", self.new))
+            },
+            "environment": {
+                **self.differences.to_json(),
+                "across_machines": self.across_machines,
             },
             "comparisons": [c.to_json() for c in self.compared],
             "unmatched": [
@@ -252,7 +276,12 @@ class Comparisons:
 
 
 def compare_sides(
-    base: Side, new: Side, metrics: Sequence[str] = (), threshold: float = 0.05
+    base: Side,
+    new: Side,
+    metrics: Sequence[str] = (),
+    threshold: float = 0.05,
+    *,
+    across_machines: bool = False,
 ) -> Comparisons:
     """Compare every metric of every cell that both sides have.
 
@@ -265,6 +294,8 @@ def compare_sides(
         By name; none: `DEFAULT_METRICS`, as far as either side has them.
     threshold
         T: relative changes within +- T are of no importance, between 0 and 1.
+    across_machines
+        Compare sides that were made on different machines; else they are `not_comparable`.
 
     Raises
     ------
@@ -274,8 +305,49 @@ def compare_sides(
     _check(threshold)
     base, new = _by_suite(base, new), _by_suite(new, base)
     compared, unmatched, missing = _matched(base, new, metrics, threshold)
-    notes = [*_loss_notes({"BASE": base, "NEW": new}), *missing]
-    return Comparisons(base, new, threshold, _corrected(compared), unmatched, notes)
+    apart = _environments_apart(base, new)
+    notes = [
+        *apart.in_words(),
+        *_loss_notes({"BASE": base, "NEW": new}),
+        *missing,
+        *apart.unknown_in_words(),
+    ]
+    return Comparisons(
+        base,
+        new,
+        threshold,
+        _allowed(_corrected(compared), apart, across_machines),
+        unmatched,
+        notes,
+        differences=apart,
+        across_machines=across_machines,
+    )
+
+
+def _environments_apart(base: Side, new: Side) -> Differences:
+    """What differs between runs of the same cell; between all runs where no cell is the same."""
+    sides = []
+    for side in (base, new):
+        of_cell: dict[Key, list[Environment]] = {}
+        for cell, environment in zip(side.cells, side.environments, strict=False):
+            of_cell.setdefault(_key(cell), []).append(environment)
+        sides.append(of_cell)
+    left, right = sides
+    common = [key for key in left if key in right]
+    if not common:
+        return differences(base.environments, new.environments)
+    return merged_differences([differences(left[key], right[key]) for key in common])
+
+
+def _allowed(
+    compared: Sequence[Comparison],
+    apart: Differences,
+    across_machines: bool,
+) -> list[Comparison]:
+    """The comparisons; without a verdict where the machines differ and nobody asked for that."""
+    if across_machines or not apart.of_machine:
+        return list(compared)
+    return [replace(c, verdict="not_comparable", confirmed=None) for c in compared]
 
 
 def compare_levels(
@@ -284,6 +356,8 @@ def compare_levels(
     observed: Mapping[str, Sequence[Observation]],
     metrics: Sequence[str] = (),
     threshold: float = 0.05,
+    *,
+    across_machines: bool = False,
 ) -> Comparisons:
     """Compare the levels of a factor two by two, all other factors alike.
 
@@ -295,7 +369,7 @@ def compare_levels(
     ----------
     observed
         By metric one value per run, with its cell and block; empty where runs are not known.
-    metrics, threshold
+    metrics, threshold, across_machines
         As in `compare_sides`.
 
     Raises
@@ -315,7 +389,9 @@ def compare_levels(
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
     notes = _loss_notes({"the recordings": side})
+    apart: list[Differences] = []
     for reference, level in combinations(levels, 2):
+        apart.append(_environments_apart(parts[reference], parts[level]))
         made, alone, missing = _matched(parts[reference], parts[level], metrics, threshold)
         notes += [note for note in missing if note not in notes]
         for c in made:
@@ -326,14 +402,26 @@ def compare_levels(
                 and _key({k: v for k, v in o.cell.items() if k != factor}) == _key(c.cell)
             ]
             blocked = _within_blocks(c, factor, (reference, level), of_both, threshold)
-            compared.append(_named(blocked, factor, f"{level} / {reference}"))
+            (kept,) = _allowed([blocked], apart[-1], across_machines)
+            compared.append(_named(kept, factor, f"{level} / {reference}"))
         unmatched += [
             Unmatched(
                 u.metric, {factor: level if u.only_in == "new" else reference, **u.cell}, u.only_in
             )
             for u in alone
         ]
-    return Comparisons(side, side, threshold, _corrected(compared), unmatched, notes, factor)
+    found = merged_differences(apart)
+    return Comparisons(
+        side,
+        side,
+        threshold,
+        _corrected(compared),
+        unmatched,
+        [*found.in_words(), *notes, *found.unknown_in_words()],
+        factor,
+        found,
+        across_machines,
+    )
 
 
 def _check(threshold: float) -> None:
@@ -353,6 +441,11 @@ def _at_level(side: Side, factor: str, level: Level) -> Side:
             replace(e, cell=rest(e.cell)) for e in side.estimates if e.cell.get(factor) == level
         ],
         cells=[rest(cell) for cell in side.cells if cell.get(factor) == level],
+        environments=[
+            environment
+            for cell, environment in zip(side.cells, side.environments, strict=False)
+            if cell.get(factor) == level
+        ],
     )
 
 
@@ -653,6 +746,9 @@ def _loss_notes(sides: Mapping[str, Side]) -> list[str]:
                 f"the tracer lost {side.discarded_events:,} events of {name}: what is missing "
                 "can bend every figure"
             )
+        if side.disturbed:
+            told = "; ".join(f"{run}: {', '.join(why)}" for run, why in side.disturbed.items())
+            notes.append(f"{len(side.disturbed)} of {side.runs} runs of {name} disturbed: {told}")
         if side.left_out:
             notes.append(f"{side.left_out} of {side.runs} runs of {name} failed and are left out")
     if len({tuple(sorted(side.excerpts)) for side in sides.values()}) > 1:

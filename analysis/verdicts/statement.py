@@ -10,6 +10,7 @@ from typing import Literal
 Verdict = Literal[
     # One side held against another; more and less where neither is worse.
     "regression", "improvement", "more", "less", "no_difference",
+    "not_comparable",
     # A figure against its budget.
     "within", "exceeded",
     # Memory over time.
@@ -29,7 +30,14 @@ _AGAINST: frozenset[Verdict] = frozenset(
 
 _UNTOLD: frozenset[Verdict] = frozenset(
     (
-        *("not_enough_evidence", "undecided", "cannot be judged", "refused", "by_construction"),
+        *(
+            "not_enough_evidence",
+            "not_comparable",
+            "undecided",
+            "cannot be judged",
+            "refused",
+            "by_construction",
+        ),
         *("not_in_these_recordings", "no_line_rate"),
     )
 )

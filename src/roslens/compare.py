@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
     from roslens.analysis.latency.report import LatencyReport
 
-_VERDICTS = ("regression", "improvement", "no_difference", "not_enough_evidence")
+_VERDICTS = (
+    *("regression", "improvement", "no_difference", "not_enough_evidence", "not_comparable"),
+)
 _OF_LEVELS = {"regression": "worse", "improvement": "better"}
 """What verdicts are called where neither side is the old one."""
 _WITHIN_REACH = 50
@@ -100,6 +102,8 @@ def load_side(
             frozenset(name for e in found.recordings if (name := e.get("suite"))),
             [part for e in found.recordings if (part := e.get("excerpt"))],
             _levels(cells, ignore),
+            [found.environment_of(entry) for entry in found.recordings],
+            {e["run"]: e["disturbances"] for e in found.recordings if e.get("disturbances")},
         )
     return _side_of(open_as(Runs, given, collect=collect), path.resolve(), metrics, topics, ignore)
 
@@ -113,16 +117,19 @@ def _side_of(
 ) -> Side:
     pooled = _with_cells(opened, {run.name: _left(run.cell, ignore) for run in opened.runs})
     report, estimates = _measured(pooled, metrics, topics)
+    counting = [run for members in cells_of(report.counting).values() for run in members]
     return Side(
         Path(path).name,
         estimates,
-        [run.cell for members in cells_of(report.counting).values() for run in members],
+        [run.cell for run in counting],
         len(report.tables.runs),
         len(report.left_out),
         sum(loss.discarded_events for loss in report.tables.tracer_loss),
         frozenset(run.suite for run in report.tables.runs if run.suite),
         [run.excerpt for run in report.tables.runs if run.excerpt],
         _levels([run.cell for run in opened.runs], ignore),
+        [run.environment for run in counting],
+        {run.name: run.disturbances for run in report.tables.runs if run.disturbances},
     )
 
 
@@ -218,6 +225,7 @@ def run_compare(
     by: str | None = None,
     across: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    across_machines: bool = False,
     json_file: Path | None,
     plot_file: Path | None,
     console: Console,
@@ -233,6 +241,8 @@ def run_compare(
         Factors of which each side has one level, another one; cells are matched without them.
     ignore
         Factors of which all levels are taken together.
+    across_machines
+        Compare sides of different machines.
 
     Raises
     ------
@@ -248,7 +258,9 @@ def run_compare(
         side = load_side(base, metrics, ignore=ignore)
         _check_ignored({"the recordings": side}, ())
         observed = values_of_runs(base, metrics, ignore)
-        found = compare_levels(side, by, observed, metrics, fraction)
+        found = compare_levels(
+            side, by, observed, metrics, fraction, across_machines=across_machines
+        )
     elif new is None:
         raise UsageError(
             "give two paths, BASE and NEW, or one and --by FACTOR (see 'roslens compare --help')"
@@ -257,7 +269,7 @@ def run_compare(
         dropped = [*across, *ignore]
         left, right = (load_side(path, metrics, ignore=dropped) for path in (base, new))
         notes = _check_ignored({"BASE": left, "NEW": right}, across)
-        found = compare_sides(left, right, metrics, fraction)
+        found = compare_sides(left, right, metrics, fraction, across_machines=across_machines)
         found = replace(found, notes=[*notes, *found.notes])
     if json_file is not None:
         write_text(json_file, found.json_text())
@@ -411,6 +423,8 @@ def summary(found: Comparisons) -> str:
     confirmed = [c for c in found.compared if c.verdict == "regression" and c.confirmed]
     named = "; ".join(f"{label_of(c)} {_with_unit(c)}" for c in confirmed[:5])
     tail = f" - REGRESSION: {named}" if confirmed else ""
+    if counts["not_comparable"]:
+        tail = " - OTHER MACHINES: see the notes; --across-machines compares them all the same"
     return f"compare: {made}: {', '.join(parts)} (threshold {found.threshold:.3g}){tail}"
 
 

@@ -22,6 +22,7 @@ STYLES: Mapping[str, str] = {
     "improvement": "green",
     "better": "green",
     "not_enough_evidence": "yellow",
+    "not_comparable": "yellow",
     "only ": "yellow",
 }
 """By what a verdict begins with."""

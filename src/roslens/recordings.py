@@ -154,7 +154,12 @@ class Recordings(Runs):
         return Communication(self)
 
     def compare(
-        self, new: Recordings | PathLike, *, metrics: Sequence[str] = (), threshold: float = 0.05
+        self,
+        new: Recordings | PathLike,
+        *,
+        metrics: Sequence[str] = (),
+        threshold: float = 0.05,
+        across_machines: bool = False,
     ) -> Comparison:
         """These runs as the base, held against others: ``frame``, ``intervals``, ``sentences``.
 
@@ -166,6 +171,8 @@ class Recordings(Runs):
             By name, such as ``latency_p99``; none: latency, loss and CPU.
         threshold
             Relative changes up to this (0..1) are of no importance.
+        across_machines
+            Compare runs of different machines; else their verdict is ``not_comparable``.
 
         Raises
         ------
@@ -175,7 +182,7 @@ class Recordings(Runs):
         from roslens.explore.comparing import compared
 
         other = new if isinstance(new, Recordings) else Path(new)
-        return compared(self, other, metrics, threshold)
+        return compared(self, other, metrics, threshold, across_machines=across_machines)
 
     def check(self, budgets: PathLike) -> pl.DataFrame:
         """Hold budgets (a YAML file, as of ``roslens check``) against these runs.

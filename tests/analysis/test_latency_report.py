@@ -304,10 +304,12 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
     report = report_of(campaign(tmp_path / "c"), output_dir=str(tmp_path / "out"))
     report.write()
     data = json.loads((tmp_path / "out" / "metrics.json").read_text())
-    assert list(data) == ["schema_version", "answer", "recordings", "versions", "estimates"]
+    assert list(data) == [
+        *("schema_version", "answer", "recordings", "versions", "environments", "estimates"),
+    ]
     fields = (
         "metric definition better cell value low high level unit runs samples effective_samples "
-        "method verdict refused minimum_detectable"
+        "method verdict refused minimum_detectable environments"
     )
     for estimate in data["estimates"]:
         assert list(estimate) == fields.split()
@@ -321,7 +323,8 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
     assert all(e["value"] is None for e in infinite)
     assert str(tmp_path) not in (tmp_path / "out" / "metrics.json").read_text()
     read = read_metrics(tmp_path / "out")
-    assert [e.to_json() for e in read.estimates] == data["estimates"]
+    told = [{**e.to_json(), "environments": read.environments_of(e)} for e in read.estimates]
+    assert told == data["estimates"]
 
 
 @pytest.mark.parametrize(

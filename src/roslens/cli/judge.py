@@ -33,6 +33,7 @@ def compare(
     by: str | None = None,
     across: tuple[str, ...] = (),
     ignore: tuple[str, ...] = (),
+    across_machines: Annotated[bool, Parameter(negative="")] = False,
     threshold: Threshold = "5%",
     json_file: JsonFile = None,
     plot: PlotFile = None,
@@ -40,7 +41,7 @@ def compare(
 ) -> int:
     """Compare two sets of recordings and say what got slower.
 
-    Exit code: 0 no regression, 1 a regression, 3 not enough evidence.
+    Exit code: 0 no regression, 1 a regression, 3 not enough evidence, or other machines.
 
     Parameters
     ----------
@@ -56,6 +57,8 @@ def compare(
         Factor that differs between the sides, and is not matched on. May be repeated.
     ignore
         Factor whose levels are taken together on each side. May be repeated.
+    across_machines
+        Compare even where the two sides were recorded on different machines.
     """
     from roslens.compare import run_compare  # noqa: PLC0415
 
@@ -67,6 +70,7 @@ def compare(
         by=by,
         across=across,
         ignore=ignore,
+        across_machines=across_machines,
         json_file=json_file,
         plot_file=plot,
         console=Console(),

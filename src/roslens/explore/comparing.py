@@ -87,10 +87,18 @@ class Comparison:
         return "\n".join([str(comparison_table(self.found)), *self.sentences()])
 
 
-def compared(base: Runs, new: Runs | Path, metrics: Sequence[str], threshold: float) -> Comparison:
+def compared(
+    base: Runs,
+    new: Runs | Path,
+    metrics: Sequence[str],
+    threshold: float,
+    *,
+    across_machines: bool = False,
+) -> Comparison:
     """As `roslens.recordings.Recordings.compare`."""
     sides = load_side(base, metrics), load_side(new, metrics)
-    return Comparison(compare_sides(*sides, metrics, threshold))
+    found = compare_sides(*sides, metrics, threshold, across_machines=across_machines)
+    return Comparison(found)
 
 
 def checked(run: Runs, budgets: Path) -> pl.DataFrame:

@@ -32,6 +32,12 @@ class Host(_Part):
     cpu_model: str | None = None
     governor: str | None = None
     kernel: str | None = None
+    preemption: str | None = Field(
+        default=None, description="the kernel's preemption model: none, voluntary, full, lazy, rt"
+    )
+    virtual_machine: str | None = Field(
+        default=None, description="what the machine is simulated by; none: it is a real one"
+    )
     memory_bytes: int | None = None
     load_1min: float | None = Field(default=None, description="load average just before the run")
     steal_fraction: float | None = Field(
@@ -44,6 +50,9 @@ class Host(_Part):
     temperature_c: float | None = Field(default=None, description="the hottest sensor's, before")
     temperature_end_c: float | None = Field(default=None, description="the same after the run")
     cpu_mhz: float | None = Field(default=None, description="mean clock of the CPUs, before")
+    throttled: int | None = Field(
+        default=None, description="times that a core was slowed for its heat during the run"
+    )
     other_cpu_fraction: float | None = Field(
         default=None,
         description="of all CPU time of the run, what neither workload nor recorder used, 0..1",

@@ -1,0 +1,204 @@
+"""The environment that figures hold for: machine, software, packages and tracing; what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from roslens.recording.manifest import Manifest
+
+Environment = Mapping[str, Mapping[str, str]]
+"""By kind (`KINDS`) and name, as text; what is not known is left out."""
+
+KINDS = ("machine", "software", "packages", "tracing")
+"""Only a difference of the machine forbids a comparison; other versions are what one compares."""
+
+_MOST_NAMED = 8
+_LONGEST = 48
+_FIRST = ("rcl", "rmw", "fast", "cyclone", "zenoh", "tracetools")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not alike on both sides.
+
+    Attributes
+    ----------
+    kind, name
+        As in `Environment`.
+    base, new
+        What the runs of each side have, each value once.
+    """
+
+    kind: str
+    name: str
+    base: tuple[str, ...]
+    new: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} {_values(self.base)} -> {_values(self.new)}"
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What is not alike on both sides, and what cannot be told.
+
+    Attributes
+    ----------
+    found
+        In the order of `KINDS`.
+    unknown_of_base, unknown_of_new
+        What the machine of the other side is known to be, and that of this one is not.
+    known
+        Whether anything is known of the machines of both sides.
+    """
+
+    found: Sequence[Difference] = ()
+    unknown_of_base: Sequence[str] = ()
+    unknown_of_new: Sequence[str] = ()
+    known: bool = True
+
+    @property
+    def of_machine(self) -> bool:
+        """Whether the machines differ."""
+        return any(x.kind == "machine" for x in self.found)
+
+    def in_words(self) -> list[str]:
+        """What differs, in one line; none where nothing does."""
+        parts = []
+        for kind in KINDS:
+            named = [str(x) for x in self.found if x.kind == kind]
+            more = len(named) - _MOST_NAMED if kind == "packages" else 0
+            if more > 0:
+                named = [*named[:_MOST_NAMED], f"{more} more (see the JSON)"]
+            if named:
+                parts.append(f"{kind}: {', '.join(named)}")
+        return [f"BASE and NEW differ in {'; '.join(parts)}"] if parts else []
+
+    def unknown_in_words(self) -> list[str]:
+        """What is not known of the machines, in a line per side."""
+        if not self.known:
+            return ["the recordings do not tell on which machines they were made"]
+        lines = []
+        for side, names in (("BASE", self.unknown_of_base), ("NEW", self.unknown_of_new)):
+            if names:
+                lines.append(f"not known of the machine of {side}: {', '.join(names)}")
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "differences": [asdict(x) for x in self.found],
+            "unknown_of_base": list(self.unknown_of_base),
+            "unknown_of_new": list(self.unknown_of_new),
+        }
+
+
+def environment_of(manifest: Manifest) -> Environment:
+    """What a manifest tells of the environment of its run."""
+    made, host, tracing = manifest.environment, manifest.host, manifest.tracing
+    changed = " (changed)" if made.git_dirty else ""
+    gibibytes = None if host.memory_bytes is None else round(host.memory_bytes / 2**30)
+    buffers = (
+        tracing.subbuf_count and f"{tracing.subbuf_count} x {tracing.subbuf_size_bytes or '?'} B"
+    )
+    found: dict[str, dict[str, Any]] = {
+        "machine": {
+            "CPU": host.cpu_model,
+            "CPUs": host.cpu_count,
+            "governor": host.governor,
+            "turbo": None if host.turbo is None else ("off", "on")[host.turbo],
+            "memory": None if gibibytes is None else f"{gibibytes} GiB",
+            "kernel": host.kernel,
+            "preemption": host.preemption,
+            "virtual machine": host.virtual_machine,
+        },
+        "software": {
+            "ROS 2": made.ros_distro,
+            "ROS 2 is": made.ros,
+            "RMW": made.rmw,
+            "workload's commit": made.git_commit and made.git_commit + changed,
+            "system": made.system,
+            "container": made.container,
+            "compiler": made.compiler,
+            "Python": made.python,
+        },
+        "packages": {**made.system_packages, **made.packages},
+        "tracing": {
+            "tracer": f"{tracing.tracer} {tracing.tracer_version or ''}".strip(),
+            "kernel trace": tracing.kernel or ("lttng" if "kernel" in tracing.domains else None),
+            "events": ", ".join(tracing.events),
+            "mode": tracing.mode,
+            "buffers": buffers,
+            "sampler": manifest.sampler and f"{manifest.sampler.hz:g} Hz",
+            "recorded by": made.roslens and f"roslens {made.roslens}",
+        },
+    }
+    return {
+        kind: {name: str(value) for name, value in things.items() if value not in (None, "")}
+        for kind, things in found.items()
+    }
+
+
+def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Differences:
+    """What differs between the environments of the runs of two sides.
+
+    Only what both sides know is compared: that one side does not tell is no difference.
+    """
+    left, right = _told(base), _told(new)
+    common = [key for key in left if key in right]
+    order = {kind: place for place, kind in enumerate(KINDS)}
+    found = [Difference(*key, left[key], right[key]) for key in common if left[key] != right[key]]
+    found.sort(key=lambda x: (order[x.kind], x.kind == "packages" and _unimportant(x.name)))
+    machines = [{name for kind, name in side if kind == "machine"} for side in (left, right)]
+    known = all(machines)
+    return Differences(
+        found,
+        [name for kind, name in right if kind == "machine" and name not in machines[0]]
+        if known
+        else (),
+        [name for kind, name in left if kind == "machine" and name not in machines[1]]
+        if known
+        else (),
+        known,
+    )
+
+
+def merged_differences(several: Sequence[Differences]) -> Differences:
+    """What differs in any of several pairs of sides, each thing once."""
+    found: dict[tuple[str, str], Difference] = {}
+    for one in several:
+        for x in one.found:
+            before = found.get((x.kind, x.name), x)
+            found[x.kind, x.name] = Difference(
+                x.kind, x.name, _once(before.base, x.base), _once(before.new, x.new)
+            )
+    return Differences(
+        sorted(found.values(), key=lambda x: KINDS.index(x.kind)),
+        _once(*(one.unknown_of_base for one in several)),
+        _once(*(one.unknown_of_new for one in several)),
+        all(one.known for one in several),
+    )
+
+
+def _told(environments: Iterable[Environment]) -> dict[tuple[str, str], tuple[str, ...]]:
+    values: dict[tuple[str, str], set[str]] = {}
+    for environment in environments:
+        for kind, things in environment.items():
+            for name, value in things.items():
+                values.setdefault((kind, name), set()).add(value)
+    return {key: tuple(sorted(found)) for key, found in values.items()}
+
+
+def _once(*parts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(x for part in parts for x in part))
+
+
+def _unimportant(package: str) -> bool:
+    return not package.startswith(_FIRST)
+
+
+def _values(values: Sequence[str]) -> str:
+    short = (x if len(x) <= _LONGEST else f"{x[: _LONGEST - 3]}..." for x in values)
+    return " and ".join(short)

@@ -1,0 +1,167 @@
+"""Comparisons name what differs between the environments; other machines forbid a verdict."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Roslens
+
+from roslens.analysis.environment import differences, environment_of
+from roslens.analysis.estimate import Metric
+from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.compare import run_compare
+from roslens.recording.manifest import Manifest, read_manifest
+from roslens.recording.terminal import Console
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+CPU = Metric("cpu", "CPU time / time", "core")
+MACHINE = {"cpu_model": "M", "governor": "g", "preemption": "full", "virtual_machine": "kvm"}
+
+ALTERED = [
+    ("host", {"cpu_model": "Apple M9"}, ("CPU", "Apple M9")),
+    ("host", {"cpu_count": 16}, ("CPUs", "16")),
+    ("host", {"governor": "powersave"}, ("governor", "powersave")),
+    ("host", {"kernel": "5.4.0-rt"}, ("kernel", "5.4.0-rt")),
+    ("host", {"preemption": "rt"}, ("preemption", "rt")),
+    ("host", {"virtual_machine": "none"}, ("virtual machine", "none")),
+    ("host", {"memory_bytes": 8 << 30}, ("memory", "8 GiB")),
+    ("environment", {"ros_distro": "humble"}, ("ROS 2", "humble")),
+    ("environment", {"rmw": "rmw_cyclonedds_cpp"}, ("RMW", "rmw_cyclonedds_cpp")),
+    ("environment", {"packages": {"fastdds": "2.6.0"}}, ("fastdds", "2.6.0")),
+    ("tracing", {"tracer_version": "2.9.1"}, ("tracer", "2.9.1")),
+    ("", {"sampler": {"hz": 50, "rounds": 9, "overruns": 0, "cpu_fraction": 0}}, ("sampler", "50")),
+]
+
+
+def manifest_of_sample() -> Manifest:
+    manifest = read_manifest(next((SAMPLES / "demo").glob("*/manifest.json")))
+    known = manifest.host.model_copy(update=MACHINE)
+    return manifest.model_copy(update={"host": known})
+
+
+def altered(manifest: Manifest, part: str, change: Mapping[str, Any]) -> Manifest:
+    data = manifest.model_dump()
+    (data[part] if part else data).update(change)
+    return Manifest.model_validate(data)
+
+
+def written(folder: Path, manifest: Manifest, factor: float = 1.0, **more: Any) -> Path:
+    values = [factor * v for v in (0.99, 1.0, 1.01, 1.0, 1.0)]
+    runs = [
+        {
+            "run": f"r{i}",
+            "cell": {},
+            "counts": True,
+            "discarded_events": 0,
+            "environment": 0,
+            **more,
+        }
+        for i in range(5)
+    ]
+    estimates = [value_over_runs(CPU, {}, values, 5)]
+    return write_metrics(Metrics(runs, {}, estimates, [], [environment_of(manifest)]), folder)
+
+
+Shown = Callable[..., tuple[int, str, str, dict[str, Any]]]
+
+
+@pytest.fixture
+def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shown:
+    """Exit code, text, Markdown and JSON of a comparison."""
+
+    def show(base: Path, new: Path, **more: Any) -> tuple[int, str, str, dict[str, Any]]:
+        told = []
+        for markdown in (False, True):
+            code = run_compare(
+                base, new, (), "5%", json_file=tmp_path / "c.json", plot_file=None,
+                console=Console(), markdown=markdown, **more,
+            )  # fmt: skip
+            # Markdown escapes what it would take for emphasis.
+            told.append(" ".join(capsys.readouterr().out.replace("\\", "").split()))
+        return code, told[0], told[1], json.loads((tmp_path / "c.json").read_text())
+
+    return show
+
+
+@pytest.mark.parametrize(("part", "change", "named"), ALTERED, ids=[x[2][0] for x in ALTERED])
+def test_each_altered_field_is_named(part, change, named, shown: Shown, tmp_path: Path) -> None:
+    name, value = named
+    manifest = manifest_of_sample()
+    base = written(tmp_path / "base", manifest)
+    new = written(tmp_path / "new", altered(manifest, part, change), 1.2)
+    code, text, markdown, found = shown(base, new)
+    for told in (text, markdown):
+        assert f"{name} " in told
+        assert value in told.partition(f"{name} ")[2]
+    (difference,) = found["environment"]["differences"]
+    assert difference["name"] == name
+    assert value in difference["new"][0]
+    if part == "host":
+        assert code == 3
+        assert found["comparisons"][0]["verdict"] == "not_comparable"
+        assert "regression" not in text + markdown
+        code, text, _, found = shown(base, new, across_machines=True)
+    assert code == 1
+    assert found["comparisons"][0]["verdict"] == "regression"
+
+
+def test_the_same_environment_is_not_spoken_of(shown: Shown, tmp_path: Path) -> None:
+    manifest = manifest_of_sample()
+    base, new = (written(tmp_path / name, manifest) for name in ("base", "new"))
+    code, text, _, found = shown(base, new)
+    assert code == 0
+    assert "differ" not in text.replace("no_difference", "")
+    assert found["environment"]["differences"] == []
+    # Of its estimates each says which environment it holds for.
+    data = json.loads(base.read_text())
+    assert data["estimates"][0]["environments"] == [0]
+    assert data["environments"][0]["machine"]["CPU"] == "M"
+    assert read_metrics(base).environments == [environment_of(manifest)]
+
+
+def test_what_one_side_does_not_tell_is_named_and_no_difference(
+    shown: Shown, tmp_path: Path
+) -> None:
+    manifest = manifest_of_sample()
+    base = written(tmp_path / "base", altered(manifest, "host", {"preemption": None}))
+    new = written(tmp_path / "new", manifest)
+    code, text, markdown, _ = shown(base, new)
+    assert code == 0
+    for told in (text, markdown):
+        assert "not known of the machine of BASE: preemption" in told
+
+
+def test_disturbed_runs_are_named_on_both_sides(shown: Shown, tmp_path: Path) -> None:
+    manifest = manifest_of_sample()
+    base = written(tmp_path / "base", manifest, disturbances=["cores were slowed"])
+    new = written(tmp_path / "new", manifest, disturbances=["other programs used 50 %"])
+    _, text, markdown, found = shown(base, new)
+    for told in (text, markdown):
+        assert "5 of 5 runs of BASE disturbed: r0: cores were slowed" in told
+        assert "5 of 5 runs of NEW disturbed: r0: other programs used 50 %" in told
+    assert found["new"]["disturbed"]["r3"] == ["other programs used 50 %"]
+
+
+def test_packages_that_only_one_side_has_are_no_other_versions() -> None:
+    left = {"packages": {"rclcpp": "1", "a": "1"}}
+    right = {"packages": {"rclcpp": "2", "b": "1"}}
+    (found,) = differences([left, left], [right]).found
+    assert str(found) == "rclcpp 1 -> 2"
+
+
+@pytest.mark.recording
+def test_recordings_of_another_kernel(roslens: Roslens, tmp_path: Path) -> None:
+    for side in ("base", "new"):
+        shutil.copytree(SAMPLES / "communication", tmp_path / side)
+    for path in (tmp_path / "new").rglob("manifest.json"):
+        data = json.loads(path.read_text())
+        data["host"]["kernel"] = "5.4.0-rt"
+        path.write_text(json.dumps(data))
+    run = roslens("compare", tmp_path / "base", tmp_path / "new", "--metric", "latency_p50")
+    assert run.returncode == 3, run.stderr
+    assert "-> 5.4.0-rt" in run.stdout
+    assert "OTHER MACHINES" in run.stdout
