@@ -1,0 +1,43 @@
+"""Whether a race of A and B is over: the verdicts of `comparison`, by a confidence sequence."""
+
+from __future__ import annotations
+
+import math
+
+from roslens.analysis.estimate import Better
+from roslens.analysis.statistics.ratio import Effect
+from roslens.analysis.statistics.sequential import RatioInterval
+from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.analysis.verdicts.statement import Verdict
+
+
+def decided(
+    interval: RatioInterval,
+    threshold: float | None,
+    precision: float | None = None,
+    better: Better = "lower",
+) -> Verdict | None:
+    """What the race says of B, or None where more pairs are needed.
+
+    Parameters
+    ----------
+    interval
+        Of B / A, by `confidence_sequence`: valid however often one asks.
+    threshold
+        Relative difference that matters: the race is over once `verdict_of` tells B worse, better
+        or no different. None: it goes on until it is as precise as wanted.
+    precision
+        Full width of the interval, relative to its value, at which the race is over too; the
+        verdict may then be `not_enough_evidence`. None: it has no end.
+    better
+        For what is better high, A / B is judged, as by `compare`.
+    """
+    low, high, value = interval.low, interval.high, interval.value
+    if better == "higher":
+        low, high = 1 / high, 1 / low if low > 0 else math.inf
+        value = 1 / value
+    verdict = verdict_of(Effect(value, low, high, math.nan), threshold or 0.0)
+    if threshold is not None and verdict != "not_enough_evidence":
+        return verdict
+    narrow = precision is not None and interval.high - interval.low <= precision * interval.value
+    return verdict if narrow else None

@@ -1,0 +1,260 @@
+"""Races whose truth is known: false alarms under peeking, and when a race stops.
+
+Prints the tables of docs/racing.md. Seeds are fixed; about five minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import zlib
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from roslens.analysis.statistics.sequential import (
+    confidence_sequence,
+    log_wealth,
+    resolution_of,
+)
+from roslens.analysis.verdicts.race import decided
+
+Floats = NDArray[np.float64]
+NEEDED = math.log(2 / 0.05)
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def drift(noise: Floats, shape: str) -> Floats:
+    """Over a race of so many runs the log rises by log(1.5)."""
+    runs = noise.shape[-1]
+    rise = np.arange(runs) / runs if shape == "linear" else np.arange(runs) >= runs // 2
+    return np.broadcast_to(math.log(1.5) * rise, noise.shape)
+
+
+def autocorrelated(noise: Floats, phi: float = 0.9) -> Floats:
+    """AR(1) of the noise's own standard deviation, in the order of time."""
+    found = noise.copy()
+    for i in range(1, noise.shape[-1]):
+        found[..., i] = phi * found[..., i - 1] + math.sqrt(1 - phi**2) * noise[..., i]
+    return found
+
+
+def bimodal(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> Floats:
+    """Two modes, a quarter of the runs in the slow one."""
+    slow = rng.random(shape) < 0.25
+    return sd / math.sqrt(3 / 16) * slow + 0.05 * sd * rng.normal(size=shape)
+
+
+Make = Callable[[np.random.Generator, tuple[int, ...]], Floats]
+
+
+def normal(sd: float) -> Make:
+    return lambda rng, shape: sd * rng.normal(size=shape)
+
+
+def drifting(shape_of_drift: str) -> Make:
+    def make(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        noise = normal(0.05)(rng, shape)
+        return noise + drift(noise, shape_of_drift)
+
+    return make
+
+
+def all_together(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    noise = autocorrelated(normal(0.1)(rng, shape))
+    skewed = np.log1p(rng.exponential(size=shape) / 5)
+    return noise + drift(noise, "linear") + drift(noise, "step") + skewed + bimodal(rng, shape, 0.6)
+
+
+SCENARIOS: dict[str, Make] = {
+    **{f"run effects, log sd {sd:g}": normal(sd) for sd in (0.02, 0.1, 0.3, 0.6)},
+    **{f"bimodal, log sd {sd:g}": partial(bimodal, sd=sd) for sd in (0.02, 0.1, 0.3, 0.6)},
+    **{f"{s} drift of 50 %, log sd 0.05": drifting(s) for s in ("linear", "step")},
+    "AR(1) of 0.9, log sd 0.1": lambda rng, shape: autocorrelated(normal(0.1)(rng, shape)),
+    "lognormal, log sd 1": normal(1.0),
+    "exponential": lambda rng, shape: np.log(rng.exponential(size=shape)),
+    "1 + exponential / 5": lambda rng, shape: np.log1p(rng.exponential(size=shape) / 5),
+    "all together, log sd 0.6": all_together,
+}
+
+
+def differences(
+    make: Make, races: int, pairs: int, ratio: float, seed: int, *, randomised: bool = True
+) -> Floats:
+    """log(B / A) of each pair, shape (races, pairs): runs in the order of time, a coin per pair."""
+    rng = np.random.default_rng(seed)
+    runs = make(rng, (races, 2 * pairs))
+    second_is_b = rng.random((races, pairs)) < 0.5 if randomised else np.True_
+    later = runs[:, 1::2] - runs[:, 0::2]
+    return np.where(second_is_b, later, -later) + math.log(ratio)
+
+
+def left_out(d: Floats, ratio: float, resolution: float) -> tuple[Floats, Floats]:
+    """First pair at which the interval lies above, and below, a ratio; infinite if never."""
+    theta = math.log(ratio)
+    return tuple(  # type: ignore[return-value]
+        np.where((beyond := log_wealth(s * d, s * theta, resolution) >= NEEDED).any(-1),
+                 beyond.argmax(-1) + 1.0, np.inf)
+        for s in (1, -1)
+    )  # fmt: skip
+
+
+def stopped(d: Floats, threshold: float, resolution: float) -> dict[str, Floats]:
+    """First pair at which each verdict of `decided` is reached, as if the others were not."""
+    above, below = left_out(d, 1.0, resolution)
+    _, under = left_out(d, 1 + threshold, resolution)
+    over, _ = left_out(d, 1 - threshold, resolution)
+    return {
+        "regression": np.where(above < under, above, np.inf),
+        "improvement": np.where(below < over, below, np.inf),
+        "no_difference": np.maximum(under, over),
+    }
+
+
+def fixed_pairs(sd: float, ratio: float, power: float) -> int:
+    """Runs of each side of the t test, of two samples or paired, that needs fewer."""
+    n = np.arange(2, 20_000)
+    needed = []
+    for freedom in (n - 1, 2 * n - 2):
+        critical = stats.t.ppf(0.975, freedom)
+        away = math.log(ratio) / (sd * np.sqrt(2 / n))
+        found = stats.nct.sf(critical, freedom, away) + stats.nct.cdf(-critical, freedom, away)
+        needed.append(int(n[np.argmax(found >= power)]))
+    return min(needed)
+
+
+def seed_of(*what: object) -> int:
+    return zlib.crc32(repr(what).encode())
+
+
+def row(*cells: object) -> None:
+    print("|", " | ".join(map(str, cells)), "|", flush=True)
+
+
+def head(*cells: str) -> None:
+    print()
+    row(*cells)
+    row(*("---" for _ in cells))
+
+
+def false_alarms(races: int, pairs: int = 300) -> None:
+    head("no difference, threshold 5 %", "excluded 1, of all races", "at the most (99 %)",
+         *(f"{q:.0%}" for q in QUANTILES))  # fmt: skip
+    resolution = resolution_of(0.05)
+    for name, make in SCENARIOS.items():
+        d = differences(make, races, pairs, 1.0, seed_of("null", name))
+        alarms = int(sum(np.isfinite(side).sum() for side in left_out(d, 1.0, resolution)))
+        most = stats.beta.ppf(0.99, alarms + 1, races - alarms)
+        times = np.minimum.reduce(list(stopped(d, 0.05, resolution).values()))
+        row(name, f"{alarms / races:.2%}", f"{most:.2%}", *quantiles(times, pairs))
+    head("no difference, otherwise", "excluded 1, of all races")
+    for order in ("in random order", "A always first"):
+        d = differences(slower_with_each_run, races, pairs, 1.0, seed_of(order),
+                        randomised=order == "in random order")  # fmt: skip
+        alarms = sum(np.isfinite(side).sum() for side in left_out(d, 1.0, resolution))
+        row(f"each run 2 % slower than the one before, {order}", f"{alarms / races:.2%}")
+    d = differences(normal(0.1), races, pairs, 1.0, seed_of("t"))
+    n = np.arange(6, pairs + 1)
+    mean = np.cumsum(d, axis=1)[:, 5:] / n
+    deviation = np.sqrt((np.cumsum(d**2, axis=1)[:, 5:] - n * mean**2) / (n - 1))
+    rejected = np.abs(mean) * np.sqrt(n) > stats.t.ppf(0.975, n - 1) * deviation
+    row(
+        "Student's paired t looked at after every pair from the sixth",
+        f"{rejected.any(1).mean():.2%}",
+    )
+
+
+def slower_with_each_run(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    return normal(0.02)(rng, shape) + 0.02 * np.arange(shape[-1])
+
+
+def quantiles(times: Floats, pairs: int) -> list[str]:
+    return [
+        f"{t:.0f}" if t <= pairs else f"> {pairs}"
+        for t in np.quantile(times, QUANTILES, method="inverted_cdf")
+    ]
+
+
+def seeded(races: int) -> None:
+    head("B is 5 % slower, threshold 5 %", "pairs at most", "regression", "improvement",
+         "no_difference", "undecided", *(f"{q:.0%}" for q in QUANTILES))  # fmt: skip
+    cases = {
+        "log sd 0.02": (normal(0.02), 300),
+        "log sd 0.05": (normal(0.05), 300),
+        "log sd 0.1": (normal(0.1), 300),
+        "log sd 0.3": (normal(0.3), 3000),
+        **{name: (SCENARIOS[name], 300) for name in (
+            "linear drift of 50 %, log sd 0.05", "step drift of 50 %, log sd 0.05",
+            "AR(1) of 0.9, log sd 0.1", "bimodal, log sd 0.1", "1 + exponential / 5")},
+    }  # fmt: skip
+    for name, (make, pairs) in cases.items():
+        some = races if pairs == 300 else races // 10
+        d = differences(make, some, pairs, 1.05, seed_of("5 %", name))
+        at = stopped(d, 0.05, resolution_of(0.05))
+        times = np.minimum.reduce(list(at.values()))
+        shares = [(np.isfinite(t) & (t == times)).mean() for t in at.values()]
+        row(name, pairs, *(f"{s:.1%}" for s in [*shares, np.isinf(times).mean()]),
+            *quantiles(times, pairs))  # fmt: skip
+
+
+def precise(races: int) -> None:
+    """Races until the interval is so narrow, by `confidence_sequence` after every pair."""
+    head("B is 7 % slower, log sd", "precision", "intervals that never left out the truth",
+         *(f"{q:.0%}" for q in QUANTILES))  # fmt: skip
+    for sd, precision in ((0.02, 0.05), (0.05, 0.1), (0.1, 0.2)):
+        d = differences(normal(sd), races, 300, 1.07, seed_of("precise", sd))
+        resolution = resolution_of(precision=precision)
+        held, times = [], []
+        for one in d:
+            for pairs in range(6, 301):
+                now = confidence_sequence(np.ones(pairs), np.exp(one[:pairs]), resolution)
+                if decided(now, None, precision) is not None:
+                    break
+            # Intervals only shrink: the last one holds what none before left out.
+            held.append(now.low <= 1.07 <= now.high)
+            times.append(pairs)
+        row(f"{sd:g}", f"{precision:.0%}", f"{np.mean(held):.1%}", *quantiles(np.array(times), 300))
+
+
+def against_fixed(races: int, threshold: float = 0.1) -> None:
+    head("log sd", "pairs at most", "power at +10 %", "fixed of that power", "+10 %", "+20 %",
+         "no difference", "+10 % cut at power 80 %", "fixed", "at power 90 %", "fixed",
+         "at power 95 %", "fixed")  # fmt: skip
+    resolution = resolution_of(threshold)
+    for sd in (0.02, 0.05, 0.1, 0.2, 0.3, 0.6):
+        unit = 2 * (sd / math.log1p(threshold)) ** 2
+        pairs = math.ceil(max(60, 40 * unit))
+        some = max(1000, min(races, 2_000_000 // pairs))
+        means, power, cuts = {}, 0.0, []
+        for ratio in (1.1, 1.2, 1.0):
+            d = differences(normal(sd), some, pairs, ratio, seed_of(sd, ratio))
+            at = stopped(d, threshold, resolution)
+            times = np.minimum(np.minimum.reduce(list(at.values())), pairs)
+            means[ratio] = float(times.mean())
+            if ratio == 1.1:
+                found = np.where(at["regression"] <= times, at["regression"], np.inf)
+                power = float(np.isfinite(found).mean())
+                for wanted in (0.8, 0.9, 0.95):
+                    last = np.quantile(found, wanted, method="inverted_cdf")
+                    cuts += [f"{np.minimum(times, last).mean():.1f}",
+                             fixed_pairs(sd, 1 + threshold, wanted)]  # fmt: skip
+        fixed = fixed_pairs(sd, 1 + threshold, power)
+        shown = (f"{mean:.1f} ({mean / fixed:.2f})" for mean in means.values())
+        row(f"{sd:g}", pairs, f"{power:.3f}", fixed, *shown, *cuts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--races", type=int, default=10_000)
+    races = parser.parse_args().races
+    false_alarms(races)
+    seeded(races)
+    against_fixed(races)
+    precise(races // 20)
+
+
+if __name__ == "__main__":
+    main()
