@@ -1,6 +1,6 @@
 """Races whose truth is known: false alarms under peeking, and when a race stops.
 
-Prints the tables of docs/racing.md. Seeds are fixed; about five minutes on one core.
+Prints the tables of docs/racing.md. Seeds are fixed; about three minutes on one core.
 """
 
 from __future__ import annotations
