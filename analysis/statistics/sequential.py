@@ -96,7 +96,8 @@ def confidence_sequence(
 ) -> RatioInterval:
     """Interval of B / A after these pairs; it only shrinks as pairs are added.
 
-    Where no constant ratio fits the pairs, the interval holds all that was left out last.
+    Where no constant ratio is left (B / A changed during the race), it goes from the least ratio
+    that was left out from above to the largest from below.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ def confidence_sequence(
         least, most = np.where(left_out, middle, least), np.where(left_out, most, middle)
     low, high = np.where(known, least, -np.inf) * (1, -1)
     centre = float(np.sort(d)[d.size // 4 : d.size - d.size // 4].mean())
-    # Wider is always valid: an interval holds its value, and one that came out empty a reason.
+    # Wider is always valid, so it holds its value; crossed bounds must not look like certainty.
     bounds = (low, centre, high)
     with np.errstate(over="ignore"):
         value, low, high = (float(x) for x in np.exp([centre, min(bounds), max(bounds)]))
