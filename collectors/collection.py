@@ -169,20 +169,25 @@ def _model(
     """Write all tables, telling each one's file when it is; their numbers of rows."""
     from roslens.collectors.caret import with_caret  # noqa: PLC0415  (events need no model)
     from roslens.collectors.ros2 import make_tables  # noqa: PLC0415
+    from roslens.collectors.ros2.losses import counted  # noqa: PLC0415
     from roslens.collectors.ros2.one_pass import Rows  # noqa: PLC0415
 
     say("model")
     raw = with_caret(written.frames())
+    reported = {} if manifest is None else manifest.loss.model_dump()
+    # Where nothing was traced, nothing tells what was lost.
+    loss = counted(raw.losses, reported) if raw.events else None
     written_rows: dict[str, int] = {}
 
     def give(name: str, table: pl.DataFrame | Rows) -> None:
         if not written_rows:
             say("tables")
         path = made.tables / f"{name}.parquet"
+        about = TABLES[name].about(loss)
         if isinstance(table, Rows):
-            written_rows[name] = table.write(path)
+            written_rows[name] = table.write(path, about)
         else:
-            write_frame(table, path)
+            write_frame(table, path, about)
             written_rows[name] = table.height
         final(path)
 

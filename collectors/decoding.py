@@ -191,8 +191,8 @@ def _cpus_recorded(recording: Recording) -> int | None:
     return about.host.cpu_count if about.tracing.tracer.startswith("lttng") else None
 
 
-def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Write a table.
+def write_frame(frame: pl.DataFrame, path: Path, about: Mapping[str, str]) -> None:
+    """Write a table; `about` goes into the file's metadata.
 
     Raises
     ------
@@ -202,4 +202,4 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
     from roslens.collectors.table_file import write_table  # noqa: PLC0415  (events need no tables)
 
     with store.writing(path):
-        write_table(frame, path)
+        write_table(frame, path, about)

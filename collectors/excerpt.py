@@ -36,7 +36,7 @@ from roslens.collectors.views import View, matching
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path, write_atomically
 from roslens.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME
-from roslens.recording.schema import Table
+from roslens.recording.schema import ABOUT_KEYS, Table
 
 if TYPE_CHECKING:
     from roslens.collectors.reader import Trace, TraceInfo
@@ -227,7 +227,7 @@ def cut(
     source: Recording,
     excerpt: Excerpt,
     window: tuple[int | None, int | None],
-    write: Callable[[pl.DataFrame, Path], None],
+    write: Callable[[pl.DataFrame, Path, Mapping[str, str]], None],
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Leave of the tables just made what was asked for, and say so beside them.
 
@@ -279,7 +279,8 @@ def cut(
             frame = pl.concat([_finding(about), frame]).sort(
                 pl.col("severity") != "error", maintain_order=True
             )
-        write(frame, path)
+        said = pl.read_parquet_metadata(text_path(path))
+        write(frame, path, {key: said[key] for key in ABOUT_KEYS})
         rows[name] = frame.height
     take_along(made, source, about, lambda table: view.filters(table, "", None), write)
     return about, rows
@@ -290,7 +291,7 @@ def take_along(
     source: Recording,
     about: Mapping[str, Any],
     filters: Callable[[Table], Sequence[pl.Expr]],
-    write: Callable[[pl.DataFrame, Path], None],
+    write: Callable[[pl.DataFrame, Path, Mapping[str, str]], None],
 ) -> None:
     """Put what else is known of a recording beside tables that will lie without its traces.
 
@@ -311,7 +312,7 @@ def take_along(
     for table in SAMPLED:
         if file := source.samples.get(table.name):
             kept = scan_samples(table, file).filter(*filters(table)).collect()
-            write(kept, made.tables / f"{table.name}.parquet")
+            write(kept, made.tables / f"{table.name}.parquet", table.about())
     texts = {EXCERPT_NAME: json.dumps(about, indent=1) + "\n"}
     if (manifest := source.manifest) is not None:
         texts[EXCERPT_MANIFEST_NAME] = manifest.model_dump_json(indent=1)

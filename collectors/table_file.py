@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -9,8 +10,15 @@ import polars as pl
 from roslens.collectors import _native
 
 
-def write_table(table: pl.DataFrame, path: Path) -> None:
+def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None = None) -> None:
     """Write a table, on as many threads as polars has; text that is categories is text in the file.
+
+    Parameters
+    ----------
+    table, path
+        What to write, and where to.
+    about
+        Keys and texts for the file's metadata, as of `roslens.recording.schema.Table.about`.
 
     Raises
     ------
@@ -27,4 +35,5 @@ def write_table(table: pl.DataFrame, path: Path) -> None:
         known = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
         text = known.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("")
         texts = pl.select(text.alias("text"))
-    _native.write_table(table, path, names, texts, pl.thread_pool_size())
+    said = [] if about is None else list(about.items())
+    _native.write_table(table, path, names, texts, pl.thread_pool_size(), said)

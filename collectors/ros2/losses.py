@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 _FOREVER = 2**63 - 1
+_COUNTED = ("discarded_events", "lost_packets")
+
+
+def counted(losses: pl.DataFrame, reported: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Discarded events, lost packets, and how many stretches of streams are not there.
+
+    Parameters
+    ----------
+    losses
+        The table ``losses``.
+    reported
+        What the tracer itself counted at the end, by kind; the larger number counts.
+
+    Returns
+    -------
+    dict of str to int
+        None where something is missing, and nothing tells how much.
+    """
+    found: dict[str, int | None] = {}
+    for kind in _COUNTED:
+        counts = losses.filter(pl.col("kind") == kind)["count"]
+        found[kind] = (
+            None if counts.null_count() else max(int(counts.sum()), reported.get(kind) or 0)
+        )
+    return found | {"missing_stretches": losses.filter(~pl.col("kind").is_in(_COUNTED)).height}
 
 
 def of_kernel() -> pl.Expr:

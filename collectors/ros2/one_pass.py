@@ -39,8 +39,10 @@ class Rows:
         """These columns, or those of the table of this name, in memory."""
         return pl.DataFrame(self._found.select(list(columns or TABLES[self.name].schema)))
 
-    def write(self, path: Path) -> int:
+    def write(self, path: Path, about: Mapping[str, str]) -> int:
         """Write the columns of the table of this name; returns the number of rows.
+
+        `about` goes into the file's metadata.
 
         Raises
         ------
@@ -48,7 +50,7 @@ class Rows:
             The file cannot be written.
         """
         columns = list(TABLES[self.name].schema)
-        return self._found.select(columns).write(path, self._threads)
+        return self._found.select(columns).write(path, self._threads, list(about.items()))
 
 
 class Pass:

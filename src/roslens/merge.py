@@ -179,7 +179,8 @@ def _fill(
             if table.name in one.samples
         ]
         if rows:
-            write_table(pl.concat(rows).sort("time_ns"), made / f"{table.name}.parquet")
+            whole = pl.concat(rows).sort("time_ns")
+            write_table(whole, made / f"{table.name}.parquet", table.about())
     begin, end = trace.span
     return merged_manifest("", members, (begin or 0, end or 0))
 

@@ -144,7 +144,8 @@ class AllocationSites:
             except (ValueError, IndexError) as error:
                 troubles.append(f"call paths of allocations of process {raw.name}: {error}")
         with replaced_whole(path) as part:
-            pl.concat(frames).sort("time_ns").write_parquet(part)
+            whole = pl.concat(frames).sort("time_ns")
+            whole.write_parquet(part, metadata=ALLOCATION_SITES.about())
         self.close()
         return troubles
 

@@ -237,7 +237,7 @@ class Sampler(Periodic):
             They cannot be written.
         """
         with replaced_whole(path) as part:
-            self.frame().write_parquet(part)
+            self.frame().write_parquet(part, metadata=RESOURCES.about())
 
     def _add(self, pid: int) -> None:
         if pid not in self._known:

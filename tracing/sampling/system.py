@@ -45,7 +45,7 @@ class SystemSampler(Periodic):
         """
         frame = pl.DataFrame(self.rows, infer_schema_length=None)
         with replaced_whole(path) as part:
-            SYSTEM.conform(frame).write_parquet(part)
+            SYSTEM.conform(frame).write_parquet(part, metadata=SYSTEM.about())
 
 
 def system_sample() -> dict[str, object]:

@@ -55,7 +55,7 @@ class ThreadSampler(Periodic):
         """
         frame = pl.DataFrame(self.rows, schema=None if self.rows else THREADS.schema)
         with replaced_whole(path) as part:
-            THREADS.conform(frame).write_parquet(part)
+            THREADS.conform(frame).write_parquet(part, metadata=THREADS.about())
 
 
 def _threads(pid: int) -> list[dict[str, object]]:

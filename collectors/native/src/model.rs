@@ -26,6 +26,7 @@ use roslens_parquet::{Order, TableWriter};
 
 use crate::failure::raised;
 use crate::given::stream_of;
+use crate::output::pairs;
 
 /// Host, process and CPU where only these are concerned, begin and end.
 type Loss = (u32, Option<i32>, Option<i32>, i64, i64);
@@ -323,14 +324,21 @@ impl Selected {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Write them to a Parquet file, on so many threads; returns the number of rows.
+    /// Write them to a Parquet file, on so many threads, with the keys and texts of `about` in its
+    /// metadata; returns the number of rows.
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-    fn write(&self, py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<usize> {
+    fn write(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        threads: usize,
+        about: Vec<(String, String)>,
+    ) -> PyResult<usize> {
         py.detach(|| {
             let rows = self.rows().map_err(failed)?;
             let schema = rows.schema();
             let sink = BufWriter::with_capacity(1 << 16, File::create(&path)?);
-            let writer = TableWriter::new(sink, &schema, Order::Unknown, Vec::new());
+            let writer = TableWriter::new(sink, &schema, Order::Unknown, pairs(about));
             let mut writer = writer.map_err(unwritten)?;
             let mut count = 0;
             for batch in Interruptible(Ahead::of(rows, &Workers::new(threads.min(2)))) {

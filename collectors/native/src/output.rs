@@ -11,16 +11,16 @@ use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, RecordBatchReader, Str
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use roslens_parquet::{Order, TableWriter};
+use roslens_parquet::{KeyValue, Order, TableWriter};
 
 use crate::given::{Given, stream_of};
 
 /// Write a table to a Parquet file: anything that gives an Arrow stream, such as a polars frame.
 ///
 /// Columns are encoded on so many threads. Those called `names` hold, as u32, the row of `texts`
-/// whose text they are: its column `text`.
+/// whose text they are: its column `text`. The keys and texts of `about` go into its metadata.
 #[pyfunction]
-#[pyo3(signature = (table, path, names = Vec::new(), texts = None, threads = 1))]
+#[pyo3(signature = (table, path, names = Vec::new(), texts = None, threads = 1, about = Vec::new()))]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn write_table(
     py: Python<'_>,
@@ -29,6 +29,7 @@ pub fn write_table(
     names: Vec<String>,
     texts: Option<Bound<'_, PyAny>>,
     threads: usize,
+    about: Vec<(String, String)>,
 ) -> PyResult<()> {
     let rows = stream_of(&table)?;
     let texts = match texts {
@@ -39,7 +40,7 @@ pub fn write_table(
         let sink = BufWriter::with_capacity(1 << 16, File::create(&path).map_err(broken)?);
         let texts: ArrayRef = Arc::new(texts);
         let schema = with_texts(&rows.schema(), &names);
-        let writer = TableWriter::new(sink, &schema, Order::Unknown, Vec::new()).map_err(broken)?;
+        let writer = TableWriter::new(sink, &schema, Order::Unknown, pairs(about)).map_err(broken)?;
         let mut writer = writer.with_threads(threads);
         for batch in rows {
             let batch = batch.map_err(broken)?;
@@ -58,6 +59,12 @@ pub fn write_table(
         let mut file = writer.finish().map_err(broken)?;
         file.flush().map_err(broken)
     })
+}
+
+/// What goes into the metadata of a file.
+pub fn pairs(about: Vec<(String, String)>) -> Vec<KeyValue> {
+    let pairs = about.into_iter();
+    pairs.map(|(key, text)| KeyValue::new(key, text)).collect()
 }
 
 /// A schema whose columns of these names are text with a dictionary.

@@ -28,7 +28,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::arrow_writer::{
+    ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves,
+};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::Result;
 pub use parquet::file::metadata::KeyValue;
@@ -93,7 +95,11 @@ impl<W: Write + Send> TableWriter<W> {
             }))
             .set_key_value_metadata(Some(about))
             .build();
-        let writer = ArrowWriter::try_new(sink, plain(schema), Some(properties))?;
+        // Beside Arrow's own schema pyarrow and pandas do not see the file's metadata.
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties)
+            .with_skip_arrow_metadata(!by_time);
+        let writer = ArrowWriter::try_new_with_options(sink, plain(schema), options)?;
         let (file, factory) = writer.into_serialized_writer()?;
         let descriptor = file.schema_descr();
         let leaves_of = |root: usize| {

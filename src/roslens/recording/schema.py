@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import polars as pl
+
+TABLES_VERSION = "1.0"
+"""Of the definitions of all tables: the second number grows with each column or table that is
+added, the first one where anything is renamed, retyped or removed (docs/tables.md)."""
+
+ABOUT_KEYS = ("roslens", "PANDAS_ATTRS")
+"""Keys of a Parquet file's metadata; the second is what pandas makes a frame's ``attrs`` of."""
 
 
 @cache
@@ -119,6 +128,40 @@ class Table:
             if column.values and not {*column.values, None}.issuperset(series.unique()):
                 raise ValueError(f"table {self.name}: column {column.name} has an unknown value")
         return selected
+
+    def about(self, loss: Mapping[str, int | None] | None = None) -> dict[str, str]:
+        """What a file of this table says of itself: the metadata of its Parquet file, by key.
+
+        Both keys hold one JSON object: ``roslens`` and ``tables`` (the versions of the program and
+        of the definitions), ``table``, ``definition`` (what a row is), ``columns`` (of each its
+        ``meaning`` and, where it has one, ``unit`` and ``operation``) and ``loss``.
+
+        Parameters
+        ----------
+        loss
+            What the run's recording lacks, by kind; null where that is not known.
+        """
+        columns = {
+            c.name: {
+                key: text
+                for key, text in (
+                    ("unit", c.unit),
+                    ("meaning", c.meaning),
+                    ("operation", c.operation),
+                )
+                if text
+            }
+            for c in self.columns
+        }
+        said = {
+            "roslens": version("roslens"),
+            "tables": TABLES_VERSION,
+            "table": self.name,
+            "definition": self.row,
+            "columns": columns,
+            "loss": None if loss is None else dict(loss),
+        }
+        return dict.fromkeys(ABOUT_KEYS, json.dumps(said, ensure_ascii=False))
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, for ``roslens dev schema`` and the docs."""
