@@ -18,6 +18,24 @@ recording.
 An event is not the operation that it tells of: of each instant the meaning ends with whether the
 operation was *at*, *before* or *after* it, on all tracers and distributions but those that are
 named. [Where clocks start](clocks_start.md) says what that makes of latencies.
+
+## What a file says of itself
+
+The metadata of each file below `tables/` has the key `roslens`: one JSON object with `roslens` and
+`tables` (the versions of the program and of these definitions), `table`, `definition`, `columns`
+(of each the `meaning`, `unit` and `operation`) and `loss`. That counts `discarded_events`,
+`lost_packets` and `missing_stretches` of the run, and is null where it is not known. pandas has the
+same in `DataFrame.attrs`, pyarrow in `schema.metadata`, DuckDB in `parquet_kv_metadata(FILE)`.
+
+## Questions in SQL
+
+`roslens sql "SELECT ..." PATH...` asks all of these tables over all runs; `run` and the factors
+come first in each. It needs DuckDB (`pip install '.[sql]'`), reads nothing but the tables, and
+stops after `--rows` rows, `--timeout` seconds (exit code 4) or 2 GB of memory:
+
+```
+roslens sql "SELECT topic, outcome, count(*) FROM messages GROUP BY ALL" PATH --csv
+```
 """
 
 

@@ -88,6 +88,45 @@ def events(
     )
 
 
+@verb(LOOK, 'sql "SELECT ..." PATH... [OPTIONS]')
+def sql(
+    query: str,
+    /,
+    *paths: Paths,
+    rows: int = 1000,
+    timeout: float = 60.0,
+    as_json: JsonSwitch = False,
+    as_csv: Annotated[bool, Parameter(name="--csv")] = False,
+) -> None:
+    """Ask a query of SQL about all tables of recordings, each a view over all runs.
+
+    Needs DuckDB: pip install 'roslens[sql]'. 'roslens dev schema' lists tables and columns; run and
+    the factors come first in each. Nothing but the tables can be read, and nothing be changed.
+
+    Parameters
+    ----------
+    query
+        One SELECT, in quotes.
+    rows
+        Show at most this many rows.
+    timeout
+        Give up after this many seconds.
+    as_json
+        Print one JSON object per line instead of text.
+    as_csv
+        Print CSV instead of text.
+    """
+    if not paths:
+        raise UsageError("no recording given; give one or more folders after the query")
+    if as_json and as_csv:
+        raise UsageError("--json and --csv do not go together")
+    from roslens.recordings import open as open_recordings  # noqa: PLC0415
+    from roslens.sql import run_sql  # noqa: PLC0415
+
+    form: Literal["text", "json", "csv"] = "json" if as_json else "csv" if as_csv else "text"
+    run_sql(open_recordings(paths), query, rows=rows, seconds=timeout, form=form)
+
+
 @verb(LOOK, "lab [PATH...] [OPTIONS]")
 def lab(
     *paths: Paths,

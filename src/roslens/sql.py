@@ -1,0 +1,144 @@
+"""The verb ``sql``: one query over all tables of runs, by DuckDB.
+
+The tables are handed over as Arrow data, each one that the query names, so DuckDB itself opens no
+file: it is told to, and the settings are locked before the query is parsed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import polars as pl
+
+from roslens.collectors.schema import SAMPLED, TABLES
+from roslens.recording import RunFailedError, UsageError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from roslens.run_tables import RunTables
+
+Form: TypeAlias = Literal["text", "json", "csv"]
+MEMORY = "2GB"
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "memory_limit": MEMORY,
+    "max_temp_directory_size": "0B",
+}
+
+
+def query(
+    runs: RunTables, text: str, *, rows: int = 1000, seconds: float = 60.0
+) -> tuple[pl.DataFrame, bool]:
+    """Ask one SELECT of the tables of runs.
+
+    Parameters
+    ----------
+    runs
+        Each of their tables is a view, with the columns ``run`` and the factors first.
+    text
+        One statement of SQL, in the words of DuckDB.
+    rows
+        The most rows to give.
+    seconds
+        The query is ended after this time.
+
+    Returns
+    -------
+    frame, more
+        The rows, and whether there are more of them.
+
+    Raises
+    ------
+    UsageError
+        DuckDB is not installed, a limit is none, or the query is none that can be answered.
+    RunFailedError
+        It took longer, or more memory.
+    """
+    if rows < 1 or not seconds > 0:
+        raise UsageError("--rows and --timeout must be more than 0")
+    try:
+        import duckdb  # noqa: PLC0415  (optional)
+    except ImportError as error:
+        raise UsageError("DuckDB is missing: run \"pip install 'roslens[sql]'\"") from error
+    connection = duckdb.connect(":memory:", config=_CLOSED)
+    timer = threading.Timer(seconds, connection.interrupt)
+    timer.daemon = True
+    try:
+        _give_tables(connection, runs, text)
+        connection.execute("SET lock_configuration = true")
+        (statement,) = _one(connection.extract_statements(text))
+        if statement.type not in (
+            duckdb.StatementType.SELECT,
+            duckdb.StatementType.EXPLAIN,
+        ):
+            raise UsageError("only a SELECT can be asked: tables are not changed")
+        timer.start()
+        found = connection.sql(text).to_arrow_reader(rows + 1)
+        assert found is not None
+        batches, count = [], 0
+        for batch in found:
+            batches.append(batch)
+            count += batch.num_rows
+            if count > rows:
+                break
+        frame = pl.from_arrow(batches) if batches else _empty(found.schema)
+        assert isinstance(frame, pl.DataFrame)
+        return frame.head(rows), count > rows
+    except duckdb.InterruptException as error:
+        raise RunFailedError(f"the query took longer than {seconds:g} s and was ended") from error
+    except duckdb.OutOfMemoryException as error:
+        raise RunFailedError(f"the query needs more memory than {MEMORY}") from error
+    except duckdb.Error as error:
+        if "INTERRUPT" in str(error).upper():
+            raise RunFailedError(
+                f"the query took longer than {seconds:g} s and was ended"
+            ) from error
+        raise UsageError(f"SQL: {' '.join(str(error).split())}") from error
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+def _one(statements: list[Any]) -> list[Any]:
+    if len(statements) != 1:
+        raise UsageError(f"give one statement of SQL; these are {len(statements)}")
+    return statements
+
+
+def _empty(schema: Any) -> pl.DataFrame:
+    frame = pl.from_arrow(schema.empty_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _give_tables(connection: duckdb.DuckDBPyConnection, runs: RunTables, text: str) -> None:
+    """Hand over all tables; of those that the query does not name only what they are called."""
+    words = set(re.findall(r"\w+", text.lower()))
+    for name in (*TABLES, *(table.name for table in SAMPLED)):
+        # Some tables have the name of a noun.
+        frame: pl.LazyFrame = runs.table(name) if name in TABLES else getattr(runs, name)
+        whole = frame if name in words else frame.head(0)
+        connection.register(name, whole.collect().to_arrow())
+
+
+def run_sql(runs: RunTables, text: str, *, rows: int, seconds: float, form: Form = "text") -> None:
+    """Print the rows that answer a query, and on standard error whether there are more."""
+    frame, more = query(runs, text, rows=rows, seconds=seconds)
+    if form == "csv":
+        sys.stdout.write(frame.write_csv())
+    elif form == "json":
+        sys.stdout.write(frame.write_ndjson())
+    else:
+        with pl.Config(
+            tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_width_chars=-1,
+            tbl_hide_column_data_types=True, fmt_str_lengths=200, tbl_formatting="NOTHING",
+        ):  # fmt: skip
+            print(frame)
+    if more:
+        print(f"roslens: only the first {rows:,} rows; --rows shows more", file=sys.stderr)

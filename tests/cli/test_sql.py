@@ -1,0 +1,81 @@
+"""``roslens sql``: its figures are those that pyarrow counts in the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import roslens as rl
+from roslens.recording import RunFailedError, UsageError
+from roslens.sql import query, run_sql
+
+SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "two_process"
+pytestmark = pytest.mark.recording
+
+
+@pytest.fixture(scope="module")
+def runs() -> rl.Recordings:
+    return rl.open(SAMPLE)
+
+
+def test_counts_are_those_of_pyarrow(runs: rl.Recordings) -> None:
+    frame, more = query(runs, "SELECT run, outcome, count(*) AS n FROM messages GROUP BY ALL")
+    expected = {}
+    for recording, run in zip(runs.recordings, runs.runs, strict=True):
+        outcome = pq.read_table(recording.tables / "messages.parquet")["outcome"]
+        for pair in pc.value_counts(outcome.cast("string")).to_pylist():
+            expected[run.name, pair["values"]] = pair["counts"]
+    assert {(run, outcome): n for run, outcome, n in frame.iter_rows()} == expected
+    assert not more
+
+
+def test_factors_come_first_and_samples_are_there(runs: rl.Recordings) -> None:
+    for name in ("messages", "resources"):
+        frame, _ = query(runs, f"SELECT * FROM {name} LIMIT 0")
+        assert frame.columns == getattr(runs, name).collect_schema().names()
+
+
+def test_rows_are_limited_and_more_are_told_of(
+    runs: rl.Recordings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_sql(runs, "SELECT 1 AS a FROM range(5)", rows=3, seconds=60, form="json")
+    out, err = capsys.readouterr()
+    assert [json.loads(line) for line in out.splitlines()] == [{"a": 1}] * 3
+    assert "only the first 3 rows" in err
+    run_sql(runs, "SELECT 1 AS a FROM range(3)", rows=3, seconds=60, form="csv")
+    assert capsys.readouterr() == ("a\n1\n1\n1\n", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELEC 1",
+        "SELECT nothing FROM messages",
+        "SELECT 1; SELECT 2",
+        "",
+        "CREATE TABLE a AS SELECT 1",
+        "COPY messages TO 'out.csv'",
+        "ATTACH 'other.db'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM read_text('/etc/passwd')",
+    ],
+)
+def test_what_is_no_question_of_the_tables_is_refused_in_a_line(
+    runs: rl.Recordings, text: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        query(runs, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_query_that_does_not_end_is_ended(runs: rl.Recordings) -> None:
+    endless = "SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(10000000) b"
+    with pytest.raises(RunFailedError, match="longer than"):
+        query(runs, endless, seconds=0.2)
