@@ -28,7 +28,6 @@ from roslens.collectors.decoding import (
 )
 from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
-from roslens.recording.files import text_path
 
 # What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:
@@ -236,10 +235,13 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
         raise UsageError(
             f"{recording.path}: no table '{missing[0]}' yet; run 'roslens collect {recording.path}'"
         )
-    import polars as pl  # noqa: PLC0415
+    from roslens.collectors.table_file import check_version, scan_table  # noqa: PLC0415
 
-    files = {name: text_path(recording.tables / f"{name}.parquet") for name in TABLES}
-    return {name: pl.scan_parquet(file, glob=False) for name, file in files.items()}
+    check_version(recording)
+    return {
+        name: scan_table(table, recording.tables / f"{name}.parquet")
+        for name, table in TABLES.items()
+    }
 
 
 def main(text: str) -> int:

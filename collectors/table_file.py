@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
 
 from roslens.collectors import _native
+from roslens.recording import Recording, UsageError
+from roslens.recording.files import text_path
+from roslens.recording.schema import ABOUT_KEYS, TABLES_VERSION, Table
 
 
 def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None = None) -> None:
@@ -37,3 +41,39 @@ def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None
         texts = pl.select(text.alias("text"))
     said = [] if about is None else list(about.items())
     _native.write_table(table, path, names, texts, pl.thread_pool_size(), said)
+
+
+def scan_table(table: Table, path: Path) -> pl.LazyFrame:
+    """A table's file of this or an earlier version; columns that it lacks are null."""
+    return pl.scan_parquet(
+        text_path(path),
+        glob=False,
+        schema=table.schema,
+        missing_columns="insert",
+        extra_columns="ignore",
+    )
+
+
+def check_version(recording: Recording) -> None:
+    """Refuse tables that a later major version of the definitions wrote.
+
+    Raises
+    ------
+    UsageError
+        They are of such a version, or cannot be read.
+    """
+    path = next(iter(sorted(recording.tables.glob("*.parquet"))), None)
+    if path is None:
+        return
+    try:
+        said = pl.read_parquet_metadata(text_path(path)).get(ABOUT_KEYS[0])
+        # Files of before 1.0 say nothing.
+        found = "0" if said is None else str(json.loads(said)["tables"])
+        major = int(found.partition(".")[0])
+    except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path}: damaged; run 'roslens collect' again") from error
+    if major > int(TABLES_VERSION.partition(".")[0]):
+        raise UsageError(
+            f"{recording.path}: its tables are of version {found}, and this roslens reads those "
+            f"up to {TABLES_VERSION}: install a newer one, or run 'roslens collect' again"
+        )

@@ -27,6 +27,13 @@ The metadata of each file below `tables/` has the key `roslens`: one JSON object
 `lost_packets` and `missing_stretches` of the run, and is null where it is not known. pandas has the
 same in `DataFrame.attrs`, pyarrow in `schema.metadata`, DuckDB in `parquet_kv_metadata(FILE)`.
 
+## What stays as it is
+
+Within versions 1.x of these definitions tables and columns are only added; none is renamed,
+retyped or removed. Tables of the version before are read, too: `rl.open(PATH, collect=False)` opens
+them as they lie there, with null in columns that they lack (`missing_columns` names these).
+Tables of a later major version are refused.
+
 ## Questions in SQL
 
 `roslens sql "SELECT ..." PATH...` asks all of these tables over all runs; `run` and the factors

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from roslens.analysis.runs import runs_of
 from roslens.collectors.resolving import find_runs
+from roslens.collectors.table_file import check_version
 from roslens.copies import without_copies
 from roslens.factors import Factors
 from roslens.paths import PathLike, resolve
@@ -50,6 +51,9 @@ def open_as(
     runs = runs_of(recordings, None if told is None else told.of(recordings, places))
     if collect:
         _collect(recordings, progress)
+    else:
+        for recording in recordings:
+            check_version(recording)
     return kind(recordings, runs, copies=copies)
 
 

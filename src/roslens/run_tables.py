@@ -21,6 +21,7 @@ from roslens.collectors.schema import (
     THREADS,
     Table,
 )
+from roslens.collectors.table_file import scan_table
 from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
@@ -272,6 +273,19 @@ class RunTables:
         return self._sampled(ALLOCATION_SITES)
 
     @property
+    def missing_columns(self) -> list[tuple[str, str, str]]:
+        """Run, table and column of each that an earlier version did not write: null here."""
+        return [
+            (run.name, table.name, column.name)
+            for recording, run in zip(self.recordings, self.runs, strict=True)
+            for table in TABLES.values()
+            if (path := recording.tables / f"{table.name}.parquet").is_file()
+            for there in [pl.read_parquet_schema(text_path(path))]
+            for column in table.columns
+            if column.name not in there
+        ]
+
+    @property
     def without_resources(self) -> list[Run]:
         """Runs of which CPU and memory were not recorded."""
         pairs = zip(self.recordings, self.runs, strict=True)
@@ -292,7 +306,7 @@ class RunTables:
             self._cut(
                 scan_samples(table, file)
                 if table in SAMPLED  # small, and written by whoever recorded it
-                else pl.scan_parquet(text_path(file), glob=False),
+                else scan_table(table, file),
                 table,
                 run,
                 origins,

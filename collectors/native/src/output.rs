@@ -40,7 +40,8 @@ pub fn write_table(
         let sink = BufWriter::with_capacity(1 << 16, File::create(&path).map_err(broken)?);
         let texts: ArrayRef = Arc::new(texts);
         let schema = with_texts(&rows.schema(), &names);
-        let writer = TableWriter::new(sink, &schema, Order::Unknown, pairs(about)).map_err(broken)?;
+        let writer =
+            TableWriter::new(sink, &schema, Order::Unknown, pairs(about)).map_err(broken)?;
         let mut writer = writer.with_threads(threads);
         for batch in rows {
             let batch = batch.map_err(broken)?;

@@ -1,0 +1,61 @@
+"""Tables that earlier versions wrote are read; counts are those of pyarrow in the same files."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import roslens as rl
+from roslens.collectors.collection import tables
+from roslens.collectors.schema import TABLES
+from roslens.collectors.table_file import write_table
+from roslens.recording import Recording, RoslensError, UsageError
+
+HERE = Path(__file__).parent / "earlier_tables"
+
+
+@pytest.fixture(params=sorted(HERE.glob("*.tar.xz")), ids=lambda path: path.name[:7])
+def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    with tarfile.open(request.param) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def test_tables_of_two_earlier_versions_are_kept() -> None:
+    assert len(list(HERE.glob("*.tar.xz"))) == 2
+    assert all(path.stat().st_size < 300_000 for path in HERE.glob("*.tar.xz"))
+
+
+def test_they_open_and_what_was_added_is_null(earlier: Path) -> None:
+    runs = rl.open(earlier, collect=False)
+    missing = {(table, column) for _, table, column in runs.missing_columns}
+    lone = tables(Recording.at(earlier))
+    for name, table in TABLES.items():
+        there = pq.ParquetFile(earlier / "tables" / f"{name}.parquet")
+        added = set(table.schema) - set(there.schema_arrow.names)
+        assert {column for of, column in missing if of == name} == added
+        frame = runs.table(name).collect()
+        assert frame.height == lone[name].collect().height == there.metadata.num_rows
+        assert all(frame[column].null_count() == frame.height for column in added)
+        assert frame.select(table.schema.names()).schema == table.schema
+
+
+def test_nouns_answer_or_say_why_not(earlier: Path) -> None:
+    runs = rl.open(earlier, collect=False)
+    try:
+        assert runs.latency.estimates().height
+    except RoslensError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_a_later_major_version_is_refused_in_a_line(earlier: Path) -> None:
+    path = min((earlier / "tables").glob("*.parquet"))
+    said = {"roslens": json.dumps({"tables": "2.0"})}
+    write_table(pl.read_parquet(path), path, said)
+    with pytest.raises(UsageError, match=r"version 2\.0, and this roslens reads those up to"):
+        rl.open(earlier, collect=False)
