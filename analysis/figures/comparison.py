@@ -26,6 +26,7 @@ _LOOKS = {
     "improvement": (COLOURS[2], "D"),
     "no_difference": (COLOURS[0], "o"),
     "not_enough_evidence": (FAINT, "o"),
+    "not_comparable": (FAINT, "X"),
 }
 
 _MOST_ROWS = 60
