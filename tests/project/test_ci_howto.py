@@ -1,4 +1,4 @@
-"""The jobs of docs/howto/ci.md are YAML, and their shell does what the page says."""
+"""The steps of action.yml and the jobs of docs/howto/ci.md do what the page says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 
 from test_compare import metrics
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "ci.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "howto" / "ci.md"
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+JUDGE, COMMENT = ACTION["runs"]["steps"]
 
 
 def blocks() -> list[Any]:
@@ -52,36 +55,32 @@ def run(script: str, folder: Path, **variables: str) -> tuple[int, str]:
     [(1.0, 0, "1 no\\_difference"), (1.5, 1, "REGRESSION: cpu"), (None, 2, "")],
 )
 def test_the_action(tmp_path: Path, new: float | None, code: int, told: str) -> None:
-    (action, _, _) = blocks()
-    (step,) = action["runs"]["steps"]
     base = metrics(tmp_path / "base", 1.0)
     judged = tmp_path / "missing" if new is None else metrics(tmp_path / "new", new)
     ended, text = run(
-        step["run"], tmp_path, BASE=str(base), NEW=str(judged), THRESHOLD="5%", BUDGETS=""
+        JUDGE["run"], tmp_path, BASE=str(base), NEW=str(judged), THRESHOLD="5%", BUDGETS=""
     )
     assert ended == code, text
     assert told in text
 
 
 def test_budgets_and_too_little_evidence(tmp_path: Path) -> None:
-    (action, _, _) = blocks()
-    (step,) = action["runs"]["steps"]
     base = metrics(tmp_path / "base", 1.0)
     (tmp_path / "kept.yaml").write_text("budgets: ['cpu < 1.2 cores']")
     (tmp_path / "broken.yaml").write_text("budgets: ['cpu < 0.8 cores']")
     given = {"BASE": str(base), "NEW": str(base), "THRESHOLD": "5%"}
-    assert run(step["run"], tmp_path, **given, BUDGETS="kept.yaml")[0] == 0
-    ended, text = run(step["run"], tmp_path, **given, BUDGETS="broken.yaml")
+    assert run(JUDGE["run"], tmp_path, **given, BUDGETS="kept.yaml")[0] == 0
+    ended, text = run(JUDGE["run"], tmp_path, **given, BUDGETS="broken.yaml")
     assert (ended, "EXCEEDED: cpu" in text) == (1, True)
     # A change that is too small to be told from none: a warning, and no failure.
     close = metrics(tmp_path / "close", 1.0)
     (tmp_path / "near.yaml").write_text("budgets: ['cpu < 1.0 cores']")
-    ended, text = run(step["run"], tmp_path, **{**given, "NEW": str(close)}, BUDGETS="near.yaml")
+    ended, text = run(JUDGE["run"], tmp_path, **{**given, "NEW": str(close)}, BUDGETS="near.yaml")
     assert (ended, "::warning::" in text) == (0, True)
 
 
 def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None:
-    (_, _, template) = blocks()
+    (_, template) = blocks()
     judge = template["latency"]["script"][-1]
     metrics(tmp_path / "reference", 1.0)
     metrics(tmp_path / "recordings", 1.5)
@@ -93,3 +92,16 @@ def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None
         .startswith("**compare: 1 comparison in 1 cell: 1 regression")
     )
     assert template["latency"]["allow_failure"] == {"exit_codes": [3]}
+
+
+def test_the_comment_is_the_summary(tmp_path: Path) -> None:
+    """`gh` is GitHub's own program, which this machine lacks; its arguments are kept instead."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gh").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "bin" / "gh").chmod(0o755)
+    ended, text = run(COMMENT["run"], tmp_path, PULL_REQUEST="7")
+    assert (ended, text.strip()) == (
+        0,
+        "pr comment 7 --edit-last --create-if-none --body-file compare.md",
+    )
+    assert "github.event_name == 'pull_request'" in COMMENT["if"]
