@@ -219,7 +219,7 @@ def _relative_error(estimate: Estimate) -> float | None:
     if high < 1:
         h = (_seen(high, estimate.runs, estimate.level) / p - 1) / wider_above(estimate.runs)
         return p * max(0.0, h) / t
-    return p * math.log(p / low) / t if low > 0 else None
+    return p * math.log(p / low) / t if 0 < low <= p else None
 
 
 def p_of(estimate: Estimate, spread: Spread, limit: float) -> float:
