@@ -201,6 +201,10 @@ def spread_behind(estimate: Estimate) -> Spread | str:
         return Spread(estimate.value, 0.0, estimate.runs)
     if estimate.refused is not None or estimate.value is None:
         return estimate.refused or "it has no value"
+    if estimate.low is None or estimate.high is None:
+        return "it has no interval"
+    if not 0 < estimate.value < 1 or not estimate.low <= estimate.value <= estimate.high:
+        return "its value is not inside its interval, or not between 0 and 1"
     error = _relative_error(estimate)
     if error is None:
         return "its interval is all of 0..1: more runs are needed"
@@ -219,7 +223,7 @@ def _relative_error(estimate: Estimate) -> float | None:
     if high < 1:
         h = (_seen(high, estimate.runs, estimate.level) / p - 1) / wider_above(estimate.runs)
         return p * max(0.0, h) / t
-    return p * math.log(p / low) / t if 0 < low <= p else None
+    return p * math.log(p / low) / t if low > 0 else None
 
 
 def p_of(estimate: Estimate, spread: Spread, limit: float) -> float:

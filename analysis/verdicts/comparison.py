@@ -603,11 +603,16 @@ def spread_of(estimate: Estimate) -> Spread | str:
     where the other bound was cut off at 0 or 1; of fractions as `fractions`, of positive quantities
     as `positive` says.
     """
-    if estimate.refused is None and estimate.low is not None and estimate.runs < 2:
-        return (
-            f"its interval is that of one run, which says nothing about how much runs differ; "
-            f"{MINIMUM_RUNS} runs or more of the cell are needed"
-        )
+    critical = math.nan
+    if estimate.refused is None and estimate.low is not None:
+        if estimate.runs < 2:
+            return (
+                f"its interval is that of one run, which says nothing about how much runs differ; "
+                f"{MINIMUM_RUNS} runs or more of the cell are needed"
+            )
+        critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
+        if not 0 < critical < math.inf:
+            return f"its interval is of the level {estimate.level:g}, which tells no deviation"
     if fractions.METHOD in estimate.method:
         return fractions.spread_behind(estimate)
     if estimate.refused is not None:
@@ -616,9 +621,6 @@ def spread_of(estimate: Estimate) -> Spread | str:
         return "it has no interval"
     if not math.isfinite(estimate.value):
         return "its value is not finite"
-    critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
-    if not 0 < critical < math.inf:
-        return f"its interval is of the level {estimate.level:g}, which tells no deviation"
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
     if estimate.unit == "1" and estimate.low == 0 and estimate.high == 1:
         return "its interval is all of 0..1: more runs are needed"

@@ -94,14 +94,21 @@ def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None
     assert template["latency"]["allow_failure"] == {"exit_codes": [3]}
 
 
-def test_the_comment_is_the_summary(tmp_path: Path) -> None:
-    """`gh` is GitHub's own program, which this machine lacks; its arguments are kept instead."""
+@pytest.mark.parametrize(
+    ("found", "done"),
+    [
+        ("", "pr comment 7 --body-file comment.md"),
+        ("5", "api --method PATCH repos/o/r/issues/comments/5 -F body=@comment.md"),
+    ],
+)
+def test_one_comment_is_kept_up_to_date(tmp_path: Path, found: str, done: str) -> None:
+    """`gh` is GitHub's own program, which this machine lacks; a stand-in answers and tells."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "gh").write_text('#!/bin/sh\necho "$@"\n')
+    script = f'case "$*" in "api --paginate"*) echo "{found}" ;; *) echo "$@" ;; esac'
+    (tmp_path / "bin" / "gh").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "bin" / "gh").chmod(0o755)
-    ended, text = run(COMMENT["run"], tmp_path, PULL_REQUEST="7")
-    assert (ended, text.strip()) == (
-        0,
-        "pr comment 7 --edit-last --create-if-none --body-file compare.md",
-    )
+    (tmp_path / "compare.md").write_text("**compare**\n")
+    ended, text = run(COMMENT["run"], tmp_path, PULL_REQUEST="7", GH_REPO="o/r")
+    assert (ended, text.strip()) == (0, done)
+    assert (tmp_path / "comment.md").read_text() == "<!-- roslens compare -->\n**compare**\n"
     assert "github.event_name == 'pull_request'" in COMMENT["if"]
