@@ -19,6 +19,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -164,6 +165,29 @@ def need(*needs: Need, optional: bool = False) -> None:
         sys.exit(2)
 
 
+def check_cargo(oldest: str) -> None:
+    """Stop with one line where there is a cargo that cannot compile; without any, one is fetched.
+
+    `oldest` is the version of Rust that the crates need, such as ``1.88``.
+    """
+    if shutil.which("cargo") is None:
+        return
+    done = subprocess.run(["cargo", "--version"], text=True, capture_output=True, check=False)
+    words = done.stdout.split()
+    if done.returncode != 0 or len(words) < 2:
+        reason = (done.stderr.strip() or "it prints no version").splitlines()[0]
+        sys.exit(
+            f"roslens: cargo does not run: {reason}; run 'rustup default stable', or take cargo "
+            "off the PATH: then one is fetched"
+        )
+    found, needed = (tuple(map(int, x.split(".")[:2])) for x in (words[1], oldest))
+    if found < needed:
+        sys.exit(
+            f"roslens: cargo {words[1]} is older than {oldest}: run 'rustup update', or take it "
+            "off the PATH: then a newer one is fetched"
+        )
+
+
 # ---------------------------------------------------------------- nox itself
 
 
@@ -224,6 +248,8 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
     if native and stamp.is_file() and stamp.read_text() == digest.hexdigest():
         return
     need(COMPILER)
+    crates = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    check_cargo(crates["workspace"]["package"]["rust-version"])
     session.log("installing roslens; the first time this compiles the reader, 2 to 3 minutes")
     requirements = list(nox.project.dependency_groups(PYPROJECT, *groups)) if groups else []
     constraints = ("-c", str(CONSTRAINTS))
@@ -419,7 +445,7 @@ def calibrate(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Write docs/tables.md anew and build the site into build/site, every link checked."""
     install(session, "docs")
-    session.run("roslens", "schema", "--format", "markdown", "-o", "docs/tables.md")
+    session.run("roslens", "dev", "schema", "--format", "markdown", "-o", "docs/tables.md")
     session.run("mkdocs", "build", "--strict", "--quiet")
 
 

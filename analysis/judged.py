@@ -108,7 +108,7 @@ def told(pair: Pair) -> str:
     ratio, low, high = (significant(x, 3) for x in (pair.ratio, pair.low, pair.high))
     where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
     corrected = (
-        "; not after Holm's correction"
+        "; too unsure among so many pairs (Holm's correction)"
         if pair.by_itself in ("less", "more") and pair.verdict == "not_enough_evidence"
         else ""
     )

@@ -15,6 +15,8 @@ from roslens.recording.text import shown
 
 BARE = "recording"
 """The factor that keeps bare traces apart of which nothing else is known."""
+FOLDER = "folder"
+"""The factor of bare traces that lie in several folders, whose names tell no other."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Run:
     ros_distro: str | None = None
     tracer_buffer_bytes: int | None = None
     ready_ns: int | None = None
+    elapsed_ns: int | None = None
     work_s: float | None = None
     seed: int | None = None
     start_ns: int | None = None
@@ -137,15 +140,15 @@ def runs_of(
     """Describe recordings as runs, in the same order.
 
     Runs of different suites never share a cell: with several suites, ``suite`` becomes a
-    factor. Nor do bare traces, unless somebody said with `given` that they are replications:
-    beside other runs, ``recording`` becomes one.
+    factor. Nor do bare traces, unless `given` says that they are replications: beside other runs,
+    ``recording`` becomes one.
 
     Parameters
     ----------
     given
         One per recording.
     """
-    names = _unique_names(recordings)
+    names = unique_names(recordings)
     suites = {r.manifest.suite for r in recordings if r.manifest}
     told = [GivenFactors()] * len(recordings) if given is None else given
     runs = []
@@ -182,6 +185,7 @@ def runs_of(
                 ros_distro=manifest.environment.ros_distro,
                 tracer_buffer_bytes=_buffers(manifest),
                 ready_ns=manifest.timing.ready_ns if manifest.timing else None,
+                elapsed_ns=manifest.elapsed_ns,
                 work_s=_work_seconds(manifest.timing),
                 seed=manifest.seed,
                 start_ns=manifest.start_ns,
@@ -209,7 +213,7 @@ def _buffers(manifest: Manifest) -> int | None:
     return None if size is None or count is None or cpus is None else size * count * cpus
 
 
-def _unique_names(recordings: Sequence[Recording]) -> list[str]:
+def unique_names(recordings: Sequence[Recording]) -> list[str]:
     """Shortest tail of each path (run, campaign/run, ...) that makes all names distinct."""
     paths = [tuple(map(shown, r.path.resolve().parts)) for r in recordings]
     depth = 1

@@ -1,21 +1,37 @@
 """Races whose truth is known: false alarms under peeking, and when a race stops.
 
-Prints the tables of docs/racing.md. Seeds are fixed; about three minutes on one core.
+Prints the tables of docs/racing.md; --plot draws its picture. Seeds are fixed; about ten minutes
+on one core.
 """
 
 from __future__ import annotations
 
 import argparse
+import bisect
 import math
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from scipy import stats
 
+from roslens.analysis.figures.style import (
+    COLOURS,
+    FAINT,
+    Plot,
+    finish,
+    legend_above,
+    new_figure,
+    plain_numbers,
+    styled,
+)
 from roslens.analysis.statistics.sequential import (
+    OPENING,
     confidence_sequence,
     log_wealth,
     resolution_of,
@@ -81,32 +97,44 @@ SCENARIOS: dict[str, Make] = {
 }
 
 
-def differences(
+Sides = tuple[Floats, Floats]
+
+
+def raced(
     make: Make, races: int, pairs: int, ratio: float, seed: int, *, randomised: bool = True
-) -> Floats:
-    """log(B / A) of each pair, shape (races, pairs): runs in the order of time, a coin per pair."""
+) -> Sides:
+    """Logarithms of A and of B, shape (races, pairs): runs in the order of time, as a race has it.
+
+    Its first runs are in one random order, those of later pairs in that of a coin.
+    """
     rng = np.random.default_rng(seed)
     runs = make(rng, (races, 2 * pairs))
-    second_is_b = rng.random((races, pairs)) < 0.5 if randomised else np.True_
-    later = runs[:, 1::2] - runs[:, 0::2]
-    return np.where(second_is_b, later, -later) + math.log(ratio)
+    opening = np.arange(races * 2 * OPENING).reshape(races, -1) % 2 == 1
+    later = np.ones((races, pairs - OPENING), dtype=bool)
+    if randomised:
+        opening = rng.permuted(opening, axis=1)
+        later = rng.random(later.shape) < 0.5
+    coins = np.stack([~later, later], axis=-1).reshape(races, -1)
+    is_b = np.concatenate([opening, coins], axis=1)
+    a, b = (runs[which].reshape(races, pairs) for which in (~is_b, is_b))
+    return a, b + math.log(ratio)
 
 
-def left_out(d: Floats, ratio: float, resolution: float) -> tuple[Floats, Floats]:
+def left_out(sides: Sides, ratio: float, resolution: float) -> tuple[Floats, Floats]:
     """First pair at which the interval lies above, and below, a ratio; infinite if never."""
     theta = math.log(ratio)
     return tuple(  # type: ignore[return-value]
-        np.where((beyond := log_wealth(s * d, s * theta, resolution) >= NEEDED).any(-1),
+        np.where((beyond := log_wealth(*order, sign * theta, resolution) >= NEEDED).any(-1),
                  beyond.argmax(-1) + 1.0, np.inf)
-        for s in (1, -1)
+        for order, sign in ((sides, 1), (sides[::-1], -1))
     )  # fmt: skip
 
 
-def stopped(d: Floats, threshold: float, resolution: float) -> dict[str, Floats]:
+def stopped(sides: Sides, threshold: float, resolution: float) -> dict[str, Floats]:
     """First pair at which each verdict of `decided` is reached, as if the others were not."""
-    above, below = left_out(d, 1.0, resolution)
-    _, under = left_out(d, 1 + threshold, resolution)
-    over, _ = left_out(d, 1 - threshold, resolution)
+    above, below = left_out(sides, 1.0, resolution)
+    _, under = left_out(sides, 1 + threshold, resolution)
+    over, _ = left_out(sides, 1 - threshold, resolution)
     return {
         "regression": np.where(above < under, above, np.inf),
         "improvement": np.where(below < over, below, np.inf),
@@ -124,6 +152,23 @@ def fixed_pairs(sd: float, ratio: float, power: float) -> int:
         found = stats.nct.sf(critical, freedom, away) + stats.nct.cdf(-critical, freedom, away)
         needed.append(int(n[np.argmax(found >= power)]))
     return min(needed)
+
+
+def fixed_permutation(sd: float, ratio: float, power: float, about: int) -> int:
+    """The same of Mann and Whitney's test, which as a race relies on random order alone.
+
+    By simulation; `about`: what the t test needs. Fewer than `OPENING` runs never reject.
+    """
+
+    def suffices(n: int) -> bool:
+        rng = np.random.default_rng(seed_of("fixed", sd, n))
+        a, b = sd * rng.normal(size=(2, max(1000, min(10_000, 2_000_000 // n)), n))
+        how = "exact" if n <= 50 else "asymptotic"
+        p = stats.mannwhitneyu(a, b + math.log(ratio), axis=1, method=how).pvalue
+        return bool((p <= 0.05).mean() >= power)
+
+    sizes = range(OPENING, 2 * about + OPENING)
+    return sizes[bisect.bisect_left(sizes, True, key=suffices)]
 
 
 def seed_of(*what: object) -> int:
@@ -145,24 +190,25 @@ def false_alarms(races: int, pairs: int = 300) -> None:
          *(f"{q:.0%}" for q in QUANTILES))  # fmt: skip
     resolution = resolution_of(0.05)
     for name, make in SCENARIOS.items():
-        d = differences(make, races, pairs, 1.0, seed_of("null", name))
-        alarms = int(sum(np.isfinite(side).sum() for side in left_out(d, 1.0, resolution)))
+        sides = raced(make, races, pairs, 1.0, seed_of("null", name))
+        alarms = int(sum(np.isfinite(side).sum() for side in left_out(sides, 1.0, resolution)))
         most = stats.beta.ppf(0.99, alarms + 1, races - alarms)
-        times = np.minimum.reduce(list(stopped(d, 0.05, resolution).values()))
+        times = np.minimum.reduce(list(stopped(sides, 0.05, resolution).values()))
         row(name, f"{alarms / races:.2%}", f"{most:.2%}", *quantiles(times, pairs))
     head("no difference, otherwise", "excluded 1, of all races")
     for order in ("in random order", "A always first"):
-        d = differences(slower_with_each_run, races, pairs, 1.0, seed_of(order),
-                        randomised=order == "in random order")  # fmt: skip
-        alarms = sum(np.isfinite(side).sum() for side in left_out(d, 1.0, resolution))
+        sides = raced(slower_with_each_run, races, pairs, 1.0, seed_of(order),
+                      randomised=order == "in random order")  # fmt: skip
+        alarms = sum(np.isfinite(side).sum() for side in left_out(sides, 1.0, resolution))
         row(f"each run 2 % slower than the one before, {order}", f"{alarms / races:.2%}")
-    d = differences(normal(0.1), races, pairs, 1.0, seed_of("t"))
-    n = np.arange(6, pairs + 1)
-    mean = np.cumsum(d, axis=1)[:, 5:] / n
-    deviation = np.sqrt((np.cumsum(d**2, axis=1)[:, 5:] - n * mean**2) / (n - 1))
+    a, b = raced(normal(0.1), races, pairs, 1.0, seed_of("t"))
+    n = np.arange(OPENING, pairs + 1)
+    mean = np.cumsum(b - a, axis=1)[:, OPENING - 1 :] / n
+    squares = np.cumsum((b - a) ** 2, axis=1)[:, OPENING - 1 :]
+    deviation = np.sqrt((squares - n * mean**2) / (n - 1))
     rejected = np.abs(mean) * np.sqrt(n) > stats.t.ppf(0.975, n - 1) * deviation
     row(
-        "Student's paired t looked at after every pair from the sixth",
+        "Student's paired t looked at after every pair from the fourth",
         f"{rejected.any(1).mean():.2%}",
     )
 
@@ -192,8 +238,8 @@ def seeded(races: int) -> None:
     }  # fmt: skip
     for name, (make, pairs) in cases.items():
         some = races if pairs == 300 else races // 10
-        d = differences(make, some, pairs, 1.05, seed_of("5 %", name))
-        at = stopped(d, 0.05, resolution_of(0.05))
+        sides = raced(make, some, pairs, 1.05, seed_of("5 %", name))
+        at = stopped(sides, 0.05, resolution_of(0.05))
         times = np.minimum.reduce(list(at.values()))
         shares = [(np.isfinite(t) & (t == times)).mean() for t in at.values()]
         row(name, pairs, *(f"{s:.1%}" for s in [*shares, np.isinf(times).mean()]),
@@ -205,12 +251,12 @@ def precise(races: int) -> None:
     head("B is 7 % slower, log sd", "precision", "intervals that never left out the truth",
          *(f"{q:.0%}" for q in QUANTILES))  # fmt: skip
     for sd, precision in ((0.02, 0.05), (0.05, 0.1), (0.1, 0.2)):
-        d = differences(normal(sd), races, 300, 1.07, seed_of("precise", sd))
+        sides = raced(normal(sd), races, 300, 1.07, seed_of("precise", sd))
         resolution = resolution_of(precision=precision)
         held, times = [], []
-        for one in d:
-            for pairs in range(6, 301):
-                now = confidence_sequence(np.ones(pairs), np.exp(one[:pairs]), resolution)
+        for a, b in np.exp(sides).swapaxes(0, 1):
+            for pairs in range(OPENING, 301):
+                now = confidence_sequence(a[:pairs], b[:pairs], resolution)
                 if decided(now, None, precision) is not None:
                     break
             # Intervals only shrink: the last one holds what none before left out.
@@ -219,21 +265,32 @@ def precise(races: int) -> None:
         row(f"{sd:g}", f"{precision:.0%}", f"{np.mean(held):.1%}", *quantiles(np.array(times), 300))
 
 
-def against_fixed(races: int, threshold: float = 0.1) -> None:
-    head("log sd", "pairs at most", "power at +10 %", "fixed of that power", "+10 %", "+20 %",
-         "no difference", "+10 % cut at power 80 %", "fixed", "at power 90 %", "fixed",
-         "at power 95 %", "fixed")  # fmt: skip
+@dataclass(frozen=True)
+class Stops:
+    """Pairs at which races stopped, by B / A, and those of the fixed t and permutation test."""
+
+    times: dict[float, Floats]
+    fixed: int
+    permutation: int
+
+
+def against_fixed(races: int, threshold: float = 0.1) -> dict[float, Stops]:
+    """By log sd."""
+    head("log sd", "pairs at most", "power at +10 %", "t test of that power", "permutation test",
+         "+10 %", "+20 %", "no difference", "+10 % cut at power 80 %", "t test", "at power 90 %",
+         "t test", "at power 95 %", "t test")  # fmt: skip
     resolution = resolution_of(threshold)
+    found_stops = {}
     for sd in (0.02, 0.05, 0.1, 0.2, 0.3, 0.6):
         unit = 2 * (sd / math.log1p(threshold)) ** 2
         pairs = math.ceil(max(60, 40 * unit))
         some = max(1000, min(races, 2_000_000 // pairs))
-        means, power, cuts = {}, 0.0, []
+        stops, power, cuts = {}, 0.0, []
         for ratio in (1.1, 1.2, 1.0):
-            d = differences(normal(sd), some, pairs, ratio, seed_of(sd, ratio))
-            at = stopped(d, threshold, resolution)
+            sides = raced(normal(sd), some, pairs, ratio, seed_of(sd, ratio))
+            at = stopped(sides, threshold, resolution)
             times = np.minimum(np.minimum.reduce(list(at.values())), pairs)
-            means[ratio] = float(times.mean())
+            stops[ratio] = times
             if ratio == 1.1:
                 found = np.where(at["regression"] <= times, at["regression"], np.inf)
                 power = float(np.isfinite(found).mean())
@@ -242,17 +299,50 @@ def against_fixed(races: int, threshold: float = 0.1) -> None:
                     cuts += [f"{np.minimum(times, last).mean():.1f}",
                              fixed_pairs(sd, 1 + threshold, wanted)]  # fmt: skip
         fixed = fixed_pairs(sd, 1 + threshold, power)
-        shown = (f"{mean:.1f} ({mean / fixed:.2f})" for mean in means.values())
-        row(f"{sd:g}", pairs, f"{power:.3f}", fixed, *shown, *cuts)
+        permutation = fixed_permutation(sd, 1 + threshold, power, fixed)
+        means = [float(times.mean()) for times in stops.values()]
+        shown = (f"{mean:.1f} ({mean / fixed:.2f}, {mean / permutation:.2f})" for mean in means)
+        row(f"{sd:g}", pairs, f"{power:.3f}", fixed, permutation, *shown, *cuts)
+        found_stops[sd] = Stops(stops, fixed, permutation)
+    return found_stops
+
+
+@styled
+def stopping_plot(found: dict[float, Stops]) -> Plot:
+    """The share of races that have stopped, against the number of pairs; a panel per log sd."""
+    figure = new_figure(5.0)
+    panels = figure.subplots(2, math.ceil(len(found) / 2), sharey=True).flat
+    colours = {1.1: COLOURS[1], 1.2: COLOURS[3], 1.0: COLOURS[0]}
+    for axes, (sd, stops) in zip(panels, found.items(), strict=True):
+        for ratio, times in stops.times.items():
+            axes.ecdf(times, color=colours[ratio], lw=1.6)
+        axes.axvline(stops.fixed, color=FAINT, ls="--", lw=1.4)
+        axes.axvline(stops.permutation, color=FAINT, ls=":", lw=1.4)
+        axes.set_xscale("log")
+        axes.set_xlim(2.7, 1.1 * max(times.max() for times in stops.times.values()))
+        plain_numbers(axes)
+        axes.set_title(f"log sd {sd:g}")
+        axes.set_xlabel("pairs")
+        finish(axes)
+    figure.supylabel("share of races that have stopped", fontsize=9.5)
+    lines = [Line2D([], [], color=colours[r], label=f"B / A = {r:g}") for r in (1.0, 1.1, 1.2)]
+    lines += [Line2D([], [], color=FAINT, ls="--", label="fixed t test")]
+    lines += [Line2D([], [], color=FAINT, ls=":", label="fixed permutation test")]
+    legend_above(figure, lines)
+    return Plot(figure, "How soon races stop.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--races", type=int, default=10_000)
-    races = parser.parse_args().races
+    parser.add_argument("--plot", type=Path, help="PNG of the distributions of stopping times")
+    options = parser.parse_args()
+    races = options.races
     false_alarms(races)
     seeded(races)
-    against_fixed(races)
+    stops = against_fixed(races)
+    if options.plot is not None:
+        options.plot.write_bytes(stopping_plot(stops).png())
     precise(races // 20)
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import nbformat
 import numpy as np
+from _timeline import opened, write_tables
 from playwright.sync_api import Page, sync_playwright
-from timeline import opened, write_tables
 
 from roslens.recording import Recording
 from roslens.report_folder import find_notebook
@@ -102,7 +102,7 @@ def notebook_of(folder: Path, path: Path) -> None:
             cell.source = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
-from timeline import opened
+from _timeline import opened
 from roslens.widgets.start import StartPage
 page = StartPage([], opened(Path({str(folder)!r})))
 """

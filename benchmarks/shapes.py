@@ -191,7 +191,7 @@ def model(folder: Path) -> None:
 
         def give(name: str, table: pl.DataFrame | Rows) -> None:
             if isinstance(table, Rows):
-                table.write(Path(scratch, f"{name}.parquet"))
+                table.write(Path(scratch, f"{name}.parquet"), {})
 
         begin = time.process_time()
         make_tables(raw, give, files=files, path=Path(scratch, "rows"))

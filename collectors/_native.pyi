@@ -70,14 +70,12 @@ def write_table(
     about: Sequence[tuple[str, str]] = ...,
 ) -> None: ...
 
-class Selected:
+class Table:
+    def select(self, columns: Sequence[str]) -> Self: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
     def write(
         self, path: str | PathLike[str], threads: int, about: Sequence[tuple[str, str]]
     ) -> int: ...
-
-class Table:
-    def select(self, columns: Sequence[str]) -> Selected: ...
 
 class Pass:
     def __init__(

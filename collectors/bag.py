@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import polars as pl
 import yaml
 from mcap.reader import make_reader
 
-from roslens.collectors.foreign import SECONDS, open_database, read_foreign
+from roslens.collectors.database import open_database
 from roslens.recording import UsageError
 from roslens.recording.bags import bag_at
+from roslens.recording.foreign import SECONDS, read_foreign
 
 BAG_MESSAGES = pl.Schema(
     {
@@ -57,11 +58,10 @@ def read_bag(path: Path) -> pl.DataFrame:
     ------
     UsageError
         It is no bag of rosbag2, compressed in a way of rosbag2's own, cannot be read, or takes more
-        than the limits of `roslens.collectors.foreign`.
+        than the limits of `roslens.recording.foreign`.
     """
-    _files(path)
     remedy = "is it cut off? 'ros2 bag reindex' or 'mcap recover' may help"
-    found = read_foreign("roslens.collectors.bag:messages_of", path, "a bag", remedy)
+    found: pl.DataFrame = read_foreign("roslens.collectors.bag:messages_of", path, "a bag", remedy)
     return found.sort("recorded_ns")
 
 
@@ -81,7 +81,10 @@ def _files(path: Path) -> list[Path]:
         raise UsageError(f"{path}: {kind or 'no bag'}; give a bag of rosbag2 (.mcap, .db3)")
     if path.is_file():
         return [path]
-    mode = _told(path / "metadata.yaml").get("compression_mode") or ""
+    metadata, told = path / "metadata.yaml", {}
+    if metadata.is_file():
+        told = yaml.safe_load(metadata.read_bytes())["rosbag2_bagfile_information"]
+    mode = told.get("compression_mode") or ""
     files = sorted(x for x in path.iterdir() if x.suffix in {".mcap", ".db3"})
     if mode.upper() in {"MESSAGE", "FILE"} or not files:
         raise UsageError(
@@ -89,16 +92,6 @@ def _files(path: Path) -> list[Path]:
             "or single messages by rosbag2); convert it with 'ros2 bag convert' first"
         )
     return files
-
-
-def _told(metadata: Path) -> Mapping[str, Any]:
-    if not metadata.is_file():
-        return {}
-    try:
-        found = yaml.safe_load(metadata.read_text(encoding="utf-8"))
-        return dict(found["rosbag2_bagfile_information"])
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{metadata}: is not rosbag2's: {error!r}") from error
 
 
 def _mcap(file: Path) -> Iterator[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from roslens.collectors import store
 from roslens.collectors.fingerprint import collector_version, fingerprint
+from roslens.collectors.table_file import check_versions
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import write_atomically
 
@@ -63,6 +64,20 @@ class Collected:
     def events(self) -> int:
         """Number of events."""
         return sum(self.events_by_name.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """What `roslens collect --json` prints of it."""
+        return {
+            "recording": str(self.recording.path),
+            "output": str(self.recording.output),
+            "excerpt": self.excerpt,
+            "rebuilt": self.rebuilt,
+            "events": self.events,
+            "discarded_events": self.discarded_events,
+            "rows": self.rows,
+            "clock_offsets": list(self.clock_offsets),
+            "warnings": self.warnings,
+        }
 
     @property
     def lacks_events(self) -> bool:
@@ -240,6 +255,25 @@ def read_note(recording: Recording) -> dict[str, Any] | None:
         return None
     known = isinstance(note, dict) and note.get("note_version") == _NOTE_VERSION
     return note if known and note.keys() >= _FIELDS | {"files"} else None
+
+
+def check_tables(recording: Recording) -> None:
+    """Refuse tables that are to be read as they are, but are damaged or of a later version.
+
+    Raises
+    ------
+    UsageError
+        They are of such a version, cannot be read, or are not those that were written.
+    """
+    note = read_note(recording)
+    files = sorted(recording.tables.glob("*.parquet"))
+    # Where digests were noted, they tell of damage, and one file tells the version of all.
+    check_versions(recording, files if note is None else files[:1])
+    changed = None if note is None else store.changed_table(recording, note["files"])
+    if changed is not None:
+        raise UsageError(
+            f"{changed}: damaged, or changed since it was written; run 'roslens collect' again"
+        )
 
 
 def write_note(note: Mapping[str, Any], path: Path) -> None:

@@ -235,9 +235,10 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
         raise UsageError(
             f"{recording.path}: no table '{missing[0]}' yet; run 'roslens collect {recording.path}'"
         )
-    from roslens.collectors.table_file import check_version, scan_table  # noqa: PLC0415
+    from roslens.collectors.collected import check_tables  # noqa: PLC0415
+    from roslens.collectors.table_file import scan_table  # noqa: PLC0415
 
-    check_version(recording)
+    check_tables(recording)
     return {
         name: scan_table(table, recording.tables / f"{name}.parquet")
         for name, table in TABLES.items()

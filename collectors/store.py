@@ -193,17 +193,36 @@ def examine(recording: Recording, files: Files, *, read_all: bool) -> tuple[bool
         if not recording.events.is_dir() or there - files.keys():
             return False, touched
         for name, noted in files.items():
-            path = recording.output / name
-            stamp = _stamp(path)
-            same = all(noted.get(key) == value for key, value in stamp.items())
+            whole, same = _compared(recording.output / name, noted, read_all=read_all)
             touched |= not same
-            if stamp["bytes"] != noted["bytes"] or (
-                (read_all or not same) and sha256(path) != noted["sha256"]
-            ):
+            if not whole:
                 return False, touched
     except (OSError, KeyError, TypeError, AttributeError):
         return False, touched
     return True, touched
+
+
+def changed_table(recording: Recording, files: Files) -> Path | None:
+    """The first table that is not as it was noted; None where all are."""
+    for name, noted in files.items():
+        path = recording.output / name
+        if path.parent == recording.tables:
+            try:
+                if not _compared(path, noted)[0]:
+                    return path
+            except (OSError, KeyError, TypeError, AttributeError):
+                return path
+    return None
+
+
+def _compared(path: Path, noted: Mapping[str, Any], *, read_all: bool = False) -> tuple[bool, bool]:
+    """Whether a file's content is the noted one, and whether its size and times are."""
+    stamp = _stamp(path)
+    same = all(noted.get(key) == value for key, value in stamp.items())
+    whole = stamp["bytes"] == noted["bytes"] and (
+        (same and not read_all) or sha256(path) == noted["sha256"]
+    )
+    return whole, same
 
 
 def stamped(recording: Recording, files: Mapping[str, Mapping[str, Any]]) -> Files:

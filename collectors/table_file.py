@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -54,26 +54,29 @@ def scan_table(table: Table, path: Path) -> pl.LazyFrame:
     )
 
 
-def check_version(recording: Recording) -> None:
+def check_versions(recording: Recording, files: Iterable[Path]) -> None:
     """Refuse tables that a later major version of the definitions wrote.
+
+    Parameters
+    ----------
+    files
+        Those of the recording's tables that are looked into.
 
     Raises
     ------
     UsageError
-        They are of such a version, or cannot be read.
+        They are of such a version, or one cannot be read.
     """
-    path = next(iter(sorted(recording.tables.glob("*.parquet"))), None)
-    if path is None:
-        return
-    try:
-        said = pl.read_parquet_metadata(text_path(path)).get(ABOUT_KEYS[0])
-        # Files of before 1.0 say nothing.
-        found = "0" if said is None else str(json.loads(said)["tables"])
-        major = int(found.partition(".")[0])
-    except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path}: damaged; run 'roslens collect' again") from error
-    if major > int(TABLES_VERSION.partition(".")[0]):
-        raise UsageError(
-            f"{recording.path}: its tables are of version {found}, and this roslens reads those "
-            f"up to {TABLES_VERSION}: install a newer one, or run 'roslens collect' again"
-        )
+    for path in files:
+        try:
+            said = pl.read_parquet_metadata(text_path(path)).get(ABOUT_KEYS[0])
+            # Files of before 1.0 say nothing.
+            found = "0" if said is None else str(json.loads(said)["tables"])
+            major = int(found.partition(".")[0])
+        except Exception as error:
+            raise UsageError(f"{path}: damaged; run 'roslens collect' again") from error
+        if major > int(TABLES_VERSION.partition(".")[0]):
+            raise UsageError(
+                f"{recording.path}: its tables are of version {found}, and this roslens reads "
+                f"those up to {TABLES_VERSION}: install a newer one, or run 'roslens collect' again"
+            )

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+import roslens as rl
 from roslens.cli import app
 from roslens.tracing.suite import suite_schema
 
 DOCS = Path(__file__).resolve().parent
-GOLDEN = DOCS.parent / "tests" / "notebooks" / "golden"
+SAMPLES = DOCS.parent / "data" / "samples"
+NOUNS = {name: name for name in ("chains", "communication", "executors", "latency")}
+NOUNS["leaks"] = "memory"
+"""Notebooks, and what holds their estimates."""
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)\)")
 
 
@@ -114,9 +120,14 @@ def metrics_page() -> str:
 
 def _metrics() -> dict[str, dict[str, tuple[str, str | None, str]]]:
     found: dict[str, dict[str, tuple[str, str | None, str]]] = {}
-    for path in sorted(GOLDEN.glob("*.json")):
-        golden = json.loads(path.read_text(encoding="utf-8"))
-        of_notebook = found.setdefault(golden["notebook"], {})
-        for name, told in golden.get("metrics", {}).items():
-            of_notebook.setdefault(name, (told["unit"], told["better"], told["definition"]))
+    with TemporaryDirectory() as folder:
+        for sample in ("demo", "communication"):
+            opened = rl.open(shutil.copytree(SAMPLES / sample, Path(folder, sample)))
+            for notebook, noun in NOUNS.items():
+                output = Path(folder, sample, notebook)
+                getattr(opened, noun).with_parameters(output_dir=str(output)).write()
+                written = json.loads((output / "metrics.json").read_text(encoding="utf-8"))
+                for e in written["estimates"]:
+                    told = (e["unit"], e["better"], e["definition"])
+                    found.setdefault(notebook, {}).setdefault(e["metric"], told)
     return found

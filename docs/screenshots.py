@@ -12,6 +12,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
+import roslens as rl
+
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 SAMPLE = ROOT / "data" / "samples" / "two_process"
@@ -32,6 +34,7 @@ def main() -> None:
         browser = chromium(playwright)
         report(browser, Path(place))
         lab(browser, Path(place))
+        why()
         browser.close()
 
 
@@ -42,6 +45,12 @@ def report(browser: Browser, place: Path) -> None:
     subprocess.run([*map(str, command), "-o", str(place / "report")], cwd=place, check=True)
     page.goto((place / "report" / "latency.html").as_uri())
     page.screenshot(path=IMAGES / "report.png")
+
+
+def why() -> None:
+    """What made messages of the chain late."""
+    made = rl.open(SAMPLE.parent / "chain.tar.zst").why.plot()
+    made.savefig(IMAGES / "why.png")
 
 
 def lab(browser: Browser, place: Path) -> None:

@@ -23,11 +23,10 @@ import pyarrow as pa
 
 from roslens.recording import RunFailedError, UsageError, find_recordings
 from roslens.recording.files import replaced_whole
+from roslens.tracing.archive_names import FORMAT, HEAD, SUMS
 from roslens.tracing.plan import PLAN_NAME
 from roslens.tracing.scrub import text_scrubber
 
-HEAD, SUMS = "roslens-pack.json", "checksums.sha256"
-FORMAT = 1
 _REBUILT = ("events", "tables")
 _BLOCK = 1 << 20
 _LARGEST_TEXT = 64 << 20

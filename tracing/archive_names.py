@@ -6,6 +6,9 @@ from pathlib import Path
 
 SUFFIX = ".tar.zst"
 """Of archives that `roslens.tracing.archive` makes."""
+HEAD, SUMS = "roslens-pack.json", "checksums.sha256"
+"""Its first file, which tells the format, and its last."""
+FORMAT = 1
 SUFFIXES = (SUFFIX, ".tzst", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".zip")
 
 

@@ -5,28 +5,50 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from roslens.recording import Manifest, UsageError, write_manifest
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.manifest import Environment, Loss, TracingSettings
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
-from roslens.tracing.ftrace.recorder import Instance, ftrace_recording
-from roslens.tracing.ftrace.tracefs import remove_leftovers, why_no_ftrace
+from roslens.tracing.ftrace.ctf import blocks_of
+from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
+from roslens.tracing.ftrace.names import (
+    GraphEndpoint,
+    Key,
+    is_whole,
+    manifest_graph,
+    read_handle,
+    sightings,
+)
+from roslens.tracing.ftrace.raw import RawTrace, pages_of
+from roslens.tracing.ftrace.recorder import RAW_NAME, Instance, ftrace_recording
+from roslens.tracing.ftrace.tracefs import PROBES, remove_leftovers, why_no_ftrace, write
 from roslens.tracing.ftrace.uprobes import Target, find_targets, place_probes, threads_of
 from roslens.tracing.host import HostWatch
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
+from roslens.tracing.ros.graph import look_at_graph
 
 ATTACH_SUITE = "attach"
 _NO_NAMES = (
-    "what names nodes, topics and callbacks happened before: restart a program while it is "
-    "recorded to have names"
+    "what names timers and the functions of callbacks happened before: restart a program while it "
+    "is recorded to have these"
 )
+_NO_GRAPH = "the graph could not be looked at, so the nodes of endpoints made before are not known"
 _PERIOD_SECONDS = 0.1
+_ROUNDS_OF_LOOK = 5
+_LOOK_AGAIN_SECONDS = 2.0
+_DONE = {
+    "publisher": "published",
+    "subscription": "taken",
+    "service": "served",
+    "client": "called",
+}
 
 
 def record_attached(
@@ -38,7 +60,7 @@ def record_attached(
     root: Path = RECORDINGS,
     on_event: OnEvent = lambda _: None,
 ) -> tuple[Path, Manifest]:
-    """Record programs that run already, and the kernel, until interrupted or the time is over.
+    """Record programs that run already, until interrupted or the time is over.
 
     Parameters
     ----------
@@ -47,7 +69,7 @@ def record_attached(
     output
         The new folder of the recording; default: ``<root>/attach/<UTC time>/000_r0``.
     options
-        Its kernel events and buffer count.
+        What it says of the kernel counts.
     time_limit
         Seconds; default: until interrupted, or until none of the programs runs any more.
     root
@@ -68,6 +90,9 @@ def record_attached(
         The kernel refuses, or the folder cannot be written.
     """
     options = options or TracingOptions()
+    kernel = options.kernel != "off"
+    if options.kernel in {"lttng", "perf"}:
+        raise UsageError(f"--attach records the kernel by ftrace, not by '{options.kernel}'")
     reason = why_no_ftrace()
     if reason is not None:
         raise UsageError(f"--attach: {reason}")
@@ -80,26 +105,28 @@ def record_attached(
         on_event(Event("note", text=f"attached to {target.name} ({target.pid})"))
     watch, begun = HostWatch(), time.time_ns()
     notes: list[str] = []
-    with ExitStack() as stack:
-        interruption = stack.enter_context(Interruption())
+    followers: list[_Follower] = []
+    with Interruption() as interruption:
 
         def prepare(instance: Instance) -> None:
-            instance.threads = {}
-            stack.enter_context(_followed(targets, instance.threads))
             notes.extend(place_probes(instance, targets))
+            followers.append(_Follower(targets, instance, folder / RAW_NAME, on_event))
 
         try:
-            with ftrace_recording(
-                folder / "trace",
-                options.kernel_events,
-                buffer_bytes=options.kernel_buffer,
-                prepare=prepare,
-            ) as recording:
+            with (
+                ftrace_recording(
+                    folder / "trace",
+                    options.kernel_events if kernel else (),
+                    buffer_bytes=options.kernel_buffer,
+                    prepare=prepare,
+                ) as recording,
+                followers[0].following(),
+            ):
                 _wait(targets, time_limit, interruption)
         except UsageError:
             shutil.rmtree(made, ignore_errors=True)
             raise
-    host = watch.facts()
+    host, graph = watch.facts(), followers[0].graph
     manifest = Manifest(
         suite=ATTACH_SUITE,
         campaign=folder.parent.name,
@@ -110,8 +137,8 @@ def record_attached(
         disturbances=watch.disturbances(host),
         tracing=TracingSettings(
             tracer="ftrace",
-            kernel="ftrace",
-            domains=["ust", "kernel"],
+            kernel="ftrace" if kernel else None,
+            domains=["ust", "kernel"] if kernel else ["ust"],
             events=["ros2:*", *(f"kernel:{x}" for x in recording.events)],
             contexts=list(NEEDED_CONTEXTS),
             notes=[*recording.notes, *notes],
@@ -121,7 +148,8 @@ def record_attached(
         status="failed" if recording.troubles else "complete",
         failure="; ".join(recording.troubles) or None,
         loss=Loss(discarded_events=recording.lost, lost_packets=0),
-        warnings=[_NO_NAMES],
+        graph=manifest_graph(graph),
+        warnings=[_NO_NAMES, *([] if graph else [_NO_GRAPH])],
     )
     write_manifest(manifest, folder / MANIFEST_NAME)
     return folder, manifest
@@ -135,21 +163,95 @@ def _wait(targets: Sequence[Target], time_limit: float | None, interruption: Int
         time.sleep(min(_PERIOD_SECONDS, max(0.0, until - time.monotonic())))
 
 
-@contextmanager
-def _followed(targets: list[Target], threads: dict[int, tuple[int, int, str]]) -> Iterator[None]:
-    """Note the threads of the programs, also those that begin meanwhile."""
-    stop = threading.Event()
+class _Follower:
+    """What is learned of the programs while they are recorded.
 
-    def run() -> None:
-        while not stop.is_set():
-            threads.update(threads_of(targets))
-            stop.wait(_PERIOD_SECONDS)
+    Their threads, also those that begin meanwhile; the graph, once more if it lacked endpoints that
+    have events; and what lies in their memory where events say that their endpoints are.
+    """
 
-    threads.update(threads_of(targets))
-    thread = threading.Thread(target=run, name="roslens-attach", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+    def __init__(
+        self, targets: Sequence[Target], instance: Instance, raw: Path, on_event: OnEvent
+    ) -> None:
+        self._targets, self._instance, self._raw = targets, instance, raw
+        self._on_event = on_event
+        self._threads = instance.threads = threads_of(targets)
+        self._begun = time.monotonic()
+        self._read: dict[Path, int] = {}
+        self._known: set[Key] = set()
+        self._told = False
+        header = (instance.path / "events" / "header_page").read_text()
+        self._header = parse_header_page(header, "header_page")
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        stop = threading.Event()
+
+        def follow() -> None:
+            rounds = 0
+            while not stop.wait(_PERIOD_SECONDS):
+                self._threads.update(threads_of(self._targets))
+                rounds += 1
+                if rounds % _ROUNDS_OF_LOOK == 0:
+                    self._look()
+
+        def see() -> None:
+            pids = [x.pid for x in self._targets]
+            self._instance.graph = look_at_graph(pids)
+            # On a busy machine, a participant may be discovered seconds after the others.
+            stop.wait(_LOOK_AGAIN_SECONDS)
+            if not is_whole(self._instance.graph, self._instance.handles):
+                again = {x.gid: x for x in look_at_graph(pids)}
+                before = {x.gid: x for x in self._instance.graph}
+                self._instance.graph = list((before | again).values())
+
+        threads = [
+            threading.Thread(target=run, name="roslens-attach", daemon=True)
+            for run in (follow, see)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            # The look at the graph may last longer than the recording.
+            with suppress(OSError):
+                write(self._instance.path / "tracing_on", "0")
+            stop.set()
+            for thread in threads:
+                thread.join()
+            self._look()
+
+    @property
+    def graph(self) -> list[GraphEndpoint]:
+        """What the graph showed."""
+        return self._instance.graph
+
+    def _look(self) -> None:
+        """Read the pages that came since the last time."""
+        trace = RawTrace(
+            header=self._header,
+            formats=parse_formats(
+                [x for x in self._instance.formats.items() if x[0].startswith(PROBES)]
+            ),
+        )
+        counts: dict[tuple[str, str], int] = defaultdict(int)
+        for path in sorted(self._raw.glob("cpu*")):
+            begin = self._read.get(path, 0)
+            size = (path.stat().st_size - begin) // self._header.page_size * self._header.page_size
+            self._read[path] = begin + size
+            seen = sightings(
+                trace, blocks_of(pages_of(path, begin, size), self._header), self._threads
+            )
+            for key, sighting in seen.items():
+                counts[sighting.name, key[1]] += sighting.count
+                if key not in self._known:
+                    self._known.add(key)
+                    found = read_handle(key, sighting.tid)
+                    if found is not None:
+                        self._instance.handles.append(found)
+        if counts and not self._told:
+            self._told = True
+            after = time.monotonic() - self._begun
+            text = ", ".join(f"{name} {_DONE[kind]} {n}" for (name, kind), n in counts.items())
+            self._on_event(Event("note", text=f"the first {after:.1f} s: {text}"))

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -220,13 +220,7 @@ def run_campaign(
     def note(text: str) -> None:
         on_event(Event("note", text=text))
 
-    ros, unprepared = _ros_for(suite, chosen, note)
-    variables, unready = optional_variables(suite, chosen, note)
-    chosen, left_out = lacking(suite, chosen, ros, unprepared | unready)
-    for line in left_out:
-        note(line)
-    preloads = _preloads(suite, ros)
-    variables |= prepared_variables(suite.workload, note)
+    given, chosen = prepare_suite(suite, chosen, note)
     folder = new_campaign(root / suite.name, name)
     plan = Plan(
         campaign=folder.name,
@@ -243,7 +237,7 @@ def run_campaign(
         reason = (error.strerror or str(error)).lower()
         raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
     try:
-        return _execute(folder, ros, preloads, variables, on_event)
+        return _execute(folder, given, on_event)
     except RoslensError:
         if not any(x.is_dir() for x in folder.iterdir()):
             # Nothing was recorded, so there is nothing to resume either.
@@ -275,7 +269,45 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
     if missing := missing | unready:
         raise RunFailedError("; ".join(missing.values()))
     variables |= prepared_variables(suite.workload, note)
-    return _execute(folder, ros, _preloads(suite, ros), variables, on_event)
+    return _execute(folder, Given(ros, _preloads(suite, ros), variables), on_event)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What all runs of a suite are given beside their plan.
+
+    Attributes
+    ----------
+    ros
+        The ROS 2 that they run in.
+    preloads
+        By tracer what their programs preload.
+    variables
+        What was made ready for them.
+    """
+
+    ros: RosEnvironment | None
+    preloads: Mapping[str, tuple[Path, ...]]
+    variables: Mapping[str, str]
+
+
+def prepare_suite(
+    suite: Suite, chosen: Mapping[str, tuple[Level, ...]], note: Callable[[str], None]
+) -> tuple[Given, dict[str, tuple[Level, ...]]]:
+    """Make ready what a suite needs; the levels that are left where something cannot be had.
+
+    Raises
+    ------
+    UsageError
+        LTTng or ROS 2 is missing.
+    """
+    ros, unprepared = _ros_for(suite, chosen, note)
+    variables, unready = optional_variables(suite, chosen, note)
+    left, left_out = lacking(suite, chosen, ros, unprepared | unready)
+    for line in left_out:
+        note(line)
+    preloads = _preloads(suite, ros)
+    return Given(ros, preloads, variables | prepared_variables(suite.workload, note)), left
 
 
 def _ros_for(
@@ -298,13 +330,7 @@ def _preloads(suite: Suite, ros: RosEnvironment | None) -> dict[str, tuple[Path,
     return found
 
 
-def _execute(
-    folder: Path,
-    ros: RosEnvironment | None,
-    preloads: Mapping[str, tuple[Path, ...]],
-    variables: Mapping[str, str],
-    on_event: OnEvent,
-) -> CampaignResult:
+def _execute(folder: Path, given: Given, on_event: OnEvent) -> CampaignResult:
     def note(text: str) -> None:
         on_event(Event("note", text=text))
 
@@ -313,21 +339,19 @@ def _execute(
         hold = stack.enter_context(claimed(folder, note))
         state = campaign_state(folder)
         clear_torn(state, note)
-        daemons = stack.enter_context(_Daemons(note, hold))
+        daemons = stack.enter_context(Daemons(note, (hold,)))
         if not state.finished:
             first = next(run.planned for run in state.runs if run.wanted)
             options = state.plan.suite.tracing_of(first.factors).resolved()
             for text in daemons.current(options).notes:
                 note(text)
-        return _Execution(
-            state, ros, preloads, variables, daemons, interruption, on_event
-        ).execute()
+        return _Execution(state, given, daemons, interruption, on_event).execute()
 
 
-class _Daemons:
+class Daemons:
     """The tracer of a campaign; a new one when it has died or the next run has another."""
 
-    def __init__(self, note: Callable[[str], None], hold: int) -> None:
+    def __init__(self, note: Callable[[str], None], hold: Sequence[int] = ()) -> None:
         self._note, self._hold = note, hold
         self._stack = ExitStack()
         self._daemon: Tracer | None = None
@@ -343,9 +367,7 @@ class _Daemons:
         usable = self._daemon is not None and self._daemon.is_alive()
         if self._daemon is None or not usable or not fits(self._daemon, options):
             self._stack.close()
-            self._daemon = self._stack.enter_context(
-                start_tracer(options, self._note, (self._hold,))
-            )
+            self._daemon = self._stack.enter_context(start_tracer(options, self._note, self._hold))
         return self._daemon
 
     def __enter__(self) -> Self:
@@ -360,10 +382,8 @@ class _Execution:
     """A campaign under way."""
 
     state: CampaignState
-    ros: RosEnvironment | None
-    preloads: Mapping[str, tuple[Path, ...]]
-    variables: Mapping[str, str]
-    daemons: _Daemons
+    given: Given
+    daemons: Daemons
     interruption: Interruption
     on_event: OnEvent
     git: tuple[str | None, bool | None] = (None, None)
@@ -451,67 +471,84 @@ class _Execution:
         )
 
     def _spec(self, run: RunState, execution: int) -> RunSpec:
-        suite, planned, attempt = self.plan.suite, run.planned, len(run.attempts)
-        folder = self.state.folder / planned.folder(attempt)
-        native = (folder / "native").resolve()
-        values: dict[str, Level] = {
-            "native": str(native),
-            "ready": str(native / READY_NAME),
-            "seconds": suite.seconds,
-            "messages": suite.messages or 0,
-            "repetition": planned.repetition,
-            "order": planned.order,
-        }
-        options = suite.tracing_of(planned.factors).resolved()
-        command = suite_command(suite, planned.factors, values)
-        if self.ros is not None:
-            command = with_python(command, self.ros)
-        elif suite.workload.builtin is not None:
-            command = [sys.executable, *command]
-        variables = {**self.variables, **suite_variables(suite, planned.factors, values)}
-        ros = self.ros and self.ros.with_middleware(variables.get(RMW_VARIABLE))
-        return RunSpec(
-            folder=folder,
-            suite=suite.name,
-            campaign=self.plan.campaign,
-            command=command,
-            options=options,
-            preload=self.preloads[options.tracer],
-            variables=variables,
-            factors=planned.factors,
-            parameters=suite.parameters_of(planned.factors),
-            repetition=planned.repetition,
-            order=planned.order,
-            seed=self.plan.seed,
-            design=Design(
-                combination=planned.combination,
-                combinations=len({x.combination for x in self.plan.runs}),
-                blocks=suite.repetitions,
-                attempt=attempt,
-                retry_of=planned.folder(attempt - 1) if attempt else None,
-                execution=execution,
-            ),
-            git=self.git,
-            ros=ros,
-            isolated=True,
-            trace_rclpy=suite.workload.trace_rclpy,
-            time_limit=suite.limit_seconds,
-            sampler_hz=suite.sampler_hz,
-            samplers=suite.samplers,
-            host_limits=suite.host_limits,
-            timing=Timing(
-                warm_up_s=suite.warm_up,
-                duration_s=suite.duration,
-                cool_down_s=suite.cool_down,
-                messages=suite.messages,
-            ),
-            says_ready=suite.workload.says_ready,
-            work_topic=suite.work_topic,
-            expect_events="yes" if suite.expect.ros2_events else "no",
-            expect_files=suite.expect.files,
-            expect_status=suite.expect.exit_status,
-            max_discarded=suite.expect.max_discarded_events,
+        spec = run_spec(
+            *(self.plan, run.planned, self.state.folder, self.given),
+            attempt=len(run.attempts),
+            execution=execution,
         )
+        return replace(spec, git=self.git)
+
+
+def run_spec(
+    plan: Plan,
+    planned: PlannedRun,
+    campaign: Path,
+    given: Given,
+    *,
+    attempt: int = 0,
+    execution: int = 0,
+) -> RunSpec:
+    """What one run of a plan needs, in the folder of its campaign."""
+    suite = plan.suite
+    folder = campaign / planned.folder(attempt)
+    native = (folder / "native").resolve()
+    values: dict[str, Level] = {
+        "native": str(native),
+        "ready": str(native / READY_NAME),
+        "seconds": suite.seconds,
+        "messages": suite.messages or 0,
+        "repetition": planned.repetition,
+        "order": planned.order,
+    }
+    options = suite.tracing_of(planned.factors).resolved()
+    command = suite_command(suite, planned.factors, values)
+    if given.ros is not None:
+        command = with_python(command, given.ros)
+    elif suite.workload.builtin is not None:
+        command = [sys.executable, *command]
+    variables = {**given.variables, **suite_variables(suite, planned.factors, values)}
+    ros = given.ros and given.ros.with_middleware(variables.get(RMW_VARIABLE))
+    return RunSpec(
+        folder=folder,
+        suite=suite.name,
+        campaign=plan.campaign,
+        command=command,
+        options=options,
+        preload=given.preloads[options.tracer],
+        variables=variables,
+        factors=planned.factors,
+        parameters=suite.parameters_of(planned.factors),
+        repetition=planned.repetition,
+        order=planned.order,
+        seed=plan.seed,
+        design=Design(
+            combination=planned.combination,
+            combinations=len({x.combination for x in plan.runs}),
+            blocks=suite.repetitions,
+            attempt=attempt,
+            retry_of=planned.folder(attempt - 1) if attempt else None,
+            execution=execution,
+        ),
+        ros=ros,
+        isolated=True,
+        trace_rclpy=suite.workload.trace_rclpy,
+        time_limit=suite.limit_seconds,
+        sampler_hz=suite.sampler_hz,
+        samplers=suite.samplers,
+        host_limits=suite.host_limits,
+        timing=Timing(
+            warm_up_s=suite.warm_up,
+            duration_s=suite.duration,
+            cool_down_s=suite.cool_down,
+            messages=suite.messages,
+        ),
+        says_ready=suite.workload.says_ready,
+        work_topic=suite.work_topic,
+        expect_events="yes" if suite.expect.ros2_events else "no",
+        expect_files=suite.expect.files,
+        expect_status=suite.expect.exit_status,
+        max_discarded=suite.expect.max_discarded_events,
+    )
 
 
 def refuse_used(output: Path | None) -> None:

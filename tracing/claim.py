@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from roslens.recording import RunFailedError, UsageError
+from roslens.recording import RunFailedError
+from roslens.recording.scratch import held
 from roslens.tracing.plan import PLAN_NAME
 
 CLEARING_SECONDS = 60.0
@@ -39,24 +40,6 @@ def claimed(folder: Path, note: Callable[[str], None] = lambda _: None) -> Itera
             yield guards
         finally:
             os.close(guards)
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a campaign's folder.
-
-    Raises
-    ------
-    UsageError
-        Another roslens records it.
-    """
-    recorder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if not _locked(recorder):
-            raise UsageError(f"{folder}: another roslens is recording this campaign")
-        yield
-    finally:
-        os.close(recorder)
 
 
 def is_claimed(folder: Path) -> bool:

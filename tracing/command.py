@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from roslens.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
@@ -18,7 +19,6 @@ from roslens.tracing.ros_choice import (
     is_python,
     is_sourced,
     with_python,
-    with_rclpy_traced,
 )
 from roslens.tracing.run import Beside, FolderTakenError, RunSpec, git_state, record_run
 from roslens.tracing.sampling.rates import SamplerRates
@@ -36,7 +36,7 @@ def record_command(
     *,
     options: TracingOptions | None = None,
     ros: RosChoice = "auto",
-    trace_rclpy: bool = False,
+    trace_rclpy: bool = True,
     allocations: bool = False,
     time_limit: float | None = None,
     sampler_hz: float = 10.0,
@@ -61,7 +61,7 @@ def record_command(
         Python, else none. ``sourced`` or ``embedded``: that one, and no ROS 2 event at all is then
         an error. ``none``: the environment as it is.
     trace_rclpy
-        Whether a Python node emits callback and publish events.
+        Whether Python nodes emit callback and publish events.
     allocations
         Whether heaptrack records which call paths hold memory.
     time_limit
@@ -95,20 +95,11 @@ def record_command(
     def note(text: str) -> None:
         on_event(Event("note", text=text))
 
-    resolve_command(command)
     refuse_used(output)
-    options = (options or TracingOptions()).resolved()
-    chosen = _ros_for(command, ros, note)
-    preload = needed_preload(options, chosen)
-    if trace_rclpy:
-        if chosen is None:
-            raise UsageError("to trace rclpy, give 'python SCRIPT.py' or 'python -m MODULE'")
-        command = with_rclpy_traced(command, chosen)
-    elif chosen is not None and chosen.kind == "embedded":
-        command = with_python(command, chosen)
+    spec = command_spec(command, options, ros=ros, trace_rclpy=trace_rclpy, note=note)
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption())
-        daemon = stack.enter_context(start_tracer(options, note))
+        daemon = stack.enter_context(start_tracer(spec.options, note))
         for text in daemon.notes:
             note(text)
         # What to take away again if nothing can be run.
@@ -116,24 +107,17 @@ def record_command(
         if output is None:
             made = new_campaign(root / COMMAND_SUITE, None)
             output = made / _RUN
-        spec = RunSpec(
+        spec = replace(
+            spec,
             folder=output,
-            suite=COMMAND_SUITE,
             campaign=output.parent.name if output.name == _RUN else output.name,
-            command=command,
-            options=options,
-            ros=chosen,
-            preload=preload,
-            trace_rclpy=trace_rclpy,
             samplers=SamplerRates(allocations=allocations),
             time_limit=time_limit,
             sampler_hz=sampler_hz,
             work_topic=work_topic,
-            expect_events="loaded" if ros == "auto" else "no" if ros == "none" else "yes",
             quiet=lifeline is not None,
             lifeline=lifeline,
             beside=beside,
-            git=git_state(),
         )
         try:
             manifest = record_run(spec, daemon, interruption)
@@ -144,6 +128,45 @@ def record_command(
                 shutil.rmtree(made, ignore_errors=True)
             raise
     return output, manifest
+
+
+def command_spec(
+    command: Sequence[str],
+    options: TracingOptions | None,
+    *,
+    ros: RosChoice,
+    trace_rclpy: bool,
+    note: Callable[[str], None],
+    cwd: Path | None = None,
+) -> RunSpec:
+    """How a command is run and recorded, but for the folder; parameters of `record_command`.
+
+    It runs in `cwd`; None: where we do.
+
+    Raises
+    ------
+    UsageError
+        The command does not exist, LTTng or ROS 2 is missing.
+    """
+    resolve_command(command, cwd=cwd)
+    options = (options or TracingOptions()).resolved()
+    chosen = _ros_for(command, ros, note)
+    preload = needed_preload(options, chosen)
+    if chosen is not None and chosen.kind == "embedded":
+        command = with_python(command, chosen)
+    return RunSpec(
+        folder=Path(),
+        suite=COMMAND_SUITE,
+        campaign="",
+        command=command,
+        options=options,
+        ros=chosen,
+        preload=preload,
+        trace_rclpy=trace_rclpy,
+        expect_events="loaded" if ros == "auto" else "no" if ros == "none" else "yes",
+        git=git_state(cwd),
+        cwd=cwd,
+    )
 
 
 def exit_code(manifest: Manifest) -> int:

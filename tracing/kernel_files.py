@@ -15,7 +15,8 @@ def reader_of(path: Path) -> Callable[..., Converted] | None:
     """What makes a CTF trace of a file of trace-cmd, perf or Perfetto; None of any other.
 
     It takes the file, the new trace's folder, ``beside`` (where traces of programs may lie, whose
-    clock is then taken) and ``max_bytes``, and raises UsageError where it cannot.
+    clock is then taken) and ``max_bytes``. A damaged file may raise anything: read it by
+    `roslens.recording.foreign.read_foreign`.
     """
     if is_kernel_trace(path):
         return convert_trace_dat

@@ -14,12 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.manifest import Level
-from roslens.tracing.suite import Suite
+from roslens.tracing.suite import MOST_RUNS, Suite
 
 PLAN_NAME = "plan.json"
 _LONGEST_NAME = 120
-MOST_RUNS = 100_000
-"""Of a campaign: more is a mistake, and would take weeks."""
 
 
 class PlannedRun(BaseModel):

@@ -15,15 +15,9 @@ from roslens.tracing.plan import PlannedRun
 
 
 @contextmanager
-def show_progress(console: Console | None = None) -> Iterator[OnEvent]:
-    """Yield what `run_campaign` and `record_command` want as `on_event`.
-
-    Parameters
-    ----------
-    console
-        Where to show it; default: standard error.
-    """
-    console = console or Console(stderr=True)
+def show_progress() -> Iterator[OnEvent]:
+    """Yield what `run_campaign` and `record_command` want as `on_event`: on standard error."""
+    console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda event: _say(console, event)
         return

@@ -123,19 +123,3 @@ def with_python(command: Sequence[str], ros: RosEnvironment) -> list[str]:
     if is_python(command[0]):
         return [python, *command[1:]]
     return list(command)
-
-
-def with_rclpy_traced(command: Sequence[str], ros: RosEnvironment) -> list[str]:
-    """The command of a Python program, so that its nodes emit callback and publish events.
-
-    Raises
-    ------
-    UsageError
-        It is not ``python SCRIPT``, ``python -m MODULE`` or ``SCRIPT.py``.
-    """
-    rest = list(command[1:]) if is_python(command[0]) else list(command)
-    if rest[:1] == ["-m"] and len(rest) > 1:
-        return ros.command(rest[1], *rest[2:], trace_rclpy=True)
-    if not rest or not rest[0].endswith(".py"):
-        raise UsageError("to trace rclpy, give 'python SCRIPT.py' or 'python -m MODULE'")
-    return ros.command(rest[0], *rest[1:], trace_rclpy=True)

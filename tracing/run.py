@@ -48,6 +48,7 @@ from roslens.tracing.lttng.tool import LttngError
 from roslens.tracing.native_tracer.session import diagnose_no_native_events
 from roslens.tracing.processes import marked
 from roslens.tracing.ros import RosEnvironment, diagnose_no_events
+from roslens.tracing.ros.environment import python_path
 from roslens.tracing.sampling import (
     AllocationSites,
     HeapProbe,
@@ -123,6 +124,8 @@ class RunSpec:
         Ends the workload as if it had ended by itself; is told when the recording has begun.
     beside
         Runs as long as the workload; is given the run's folder, and whom to tell what went wrong.
+    git, cwd
+        The commit under test and whether it is changed; the working directory, ours by default.
     """
 
     folder: Path
@@ -156,6 +159,7 @@ class RunSpec:
     lifeline: Lifeline | None = None
     beside: Beside | None = None
     git: tuple[str | None, bool | None] = (None, None)
+    cwd: Path | None = None
 
     @property
     def native(self) -> Path:
@@ -205,7 +209,7 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
     """
     # Before anything is made: a wrong command leaves no folder behind.
     environment = _environment(spec, daemon)
-    command = resolve_command(spec.command, environment.get("PATH"))
+    command = resolve_command(spec.command, environment.get("PATH"), spec.cwd)
     check_options(daemon, spec.options)
     if spec.samplers.heap > 0:
         build_probe()
@@ -238,6 +242,7 @@ class _Run:
     stopped: bool = False
     full: bool = False
     exit_status: int | None = None
+    elapsed_ns: int | None = None
     failures: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     session: TracingSession | None = None
@@ -384,6 +389,7 @@ class _Run:
                 self.command,
                 self.environment,
                 f"{self.daemon.token}.{spec.order}",
+                cwd=spec.cwd,
                 stdout=stdout,
                 stderr=stderr,
                 stdin=_input(spec, stack),
@@ -394,6 +400,8 @@ class _Run:
                     spec.lifeline.tell(spec.folder)
                 self.ended, why = workload.wait(spec.time_limit, self.interruption, trouble)
                 self.stopped, self.full = why == STOPPED, why == NO_SPACE
+                if self.ended == "ended":
+                    self.elapsed_ns = time.monotonic_ns() - workload.begun_ns
             finally:
                 self._last_snapshot(session, workload)
                 left = workload.end(self.interruption)
@@ -562,6 +570,7 @@ class _Run:
                 "end_ns": time.time_ns(),
                 "status": status,
                 "exit_status": self.exit_status,
+                "elapsed_ns": self.elapsed_ns,
                 "failure": shared_text("; ".join(failures), spec.folder) if failures else None,
                 "loss": self._loss(),
                 "sampler": self.sampler.facts if self.sampler else None,
@@ -608,7 +617,7 @@ def _environment(spec: RunSpec, daemon: Tracer) -> dict[str, str]:
     base[READY_VARIABLE] = str(spec.ready.resolve())
     base[SNAPSHOT_VARIABLE] = str((spec.native / SNAPSHOT_NAME).resolve())
     if spec.trace_rclpy:
-        base["ROSLENS_TRACE_RCLPY"] = "1"
+        base["PYTHONPATH"] = python_path(base)
     if spec.preload:
         already = [x for x in base.get("LD_PRELOAD", "").split(":") if x]
         base["LD_PRELOAD"] = ":".join([*map(str, spec.preload), *already])

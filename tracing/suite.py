@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import string
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from roslens.recording import UsageError
 from roslens.recording.files import shipped
 from roslens.recording.manifest import Level
-from roslens.recording.yaml_file import read_yaml
+from roslens.recording.yaml_file import read_yaml, text_of_yaml
 from roslens.tracing.host import HostLimits
 from roslens.tracing.lttng.settings import TracingOptions
 from roslens.tracing.sampling.rates import SamplerRates
@@ -28,6 +29,8 @@ Factors = dict[str, Level]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NEEDS = ("package", "header", "python", "workload")
+MOST_RUNS = 100_000
+"""Of a campaign: more is a mistake, and would take weeks."""
 RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
 """Placeholders that every template knows beside factors and parameters."""
 
@@ -203,6 +206,8 @@ class Suite(_Part):
     def _consistent(self) -> Suite:
         for name, levels in self.factors.items():
             _check_factor(name, levels)
+        if math.prod(map(len, self.factors.values())) > MOST_RUNS:
+            raise ValueError(f"factors: they have more than {MOST_RUNS:,} combinations of levels")
         both = sorted(set(self.factors) & set(self.workload.parameters))
         if both:
             raise ValueError(f"{', '.join(both)}: both a factor and a parameter")
@@ -422,7 +427,7 @@ def load_suite(name_or_path: str | Path) -> tuple[Suite, str]:
     """
     path = suite_path(name_or_path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = text_of_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     return parse_suite(text, str(path)), text

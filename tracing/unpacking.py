@@ -1,9 +1,8 @@
 """Archives of recordings taken apart with distrust: ours, and how public traces come.
 
 Ours is a tar archive compressed by Zstandard with checksums; ``tar.zst`` of others, ``tar.gz``,
-``tar.xz`` and ``zip`` are taken by the same rules. What an archive may ask for is bounded before
-it is read: its entries, how deep and how long their names are, the size of their headers, and what
-all of it takes.
+``tar.xz`` and ``zip`` are taken by the same rules, and files of other recorders of the kernel. They
+are read in a process whose memory and time are limited; what it may write is bounded here.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ import lzma
 import os
 import shutil
 import stat
-import struct
 import sys
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -28,12 +25,13 @@ from typing import IO, Literal, cast
 
 import pyarrow as pa
 
-from roslens.recording import RunFailedError, UsageError
+from roslens.recording import UsageError
+from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import text_path
+from roslens.recording.foreign import SECONDS, read_foreign
 from roslens.recording.layout import find_traces
 from roslens.recording.scratch import scratch_folder
-from roslens.tracing.archive import FORMAT, HEAD, SUMS
-from roslens.tracing.archive_names import bare_name
+from roslens.tracing.archive_names import FORMAT, HEAD, SUMS, bare_name
 from roslens.tracing.ftrace.recorder import ABOUT_NAME, KERNEL_NAME, convert
 from roslens.tracing.kernel_files import reader_of
 
@@ -46,24 +44,10 @@ _BYTES_OF_ENTRY = 32
 """Each file's checksum alone takes so much in an archive of ours."""
 _DEEPEST, _LONGEST_NAME = 32, 1024
 _LARGEST_HEADER = 64 << 10
-_LARGEST_DIRECTORY = 16 << 20
-_LARGEST_DICTIONARY = 256 << 20
-"""Memory that an xz file may ask for; ``xz -9`` takes 65 MiB."""
-_IN_64_BITS = 0xFFFFFFFF
 _BLOCK = 1 << 20
 _SCRATCH = ".unpack-"
 _FILES, _FOLDERS = (b"0", b"\0"), (b"5",)
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_OF_ALL = b"L", b"K", b"x", b"g"
-_DAMAGE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    ValueError,
-    pa.ArrowException,
-)
-
 Read = Callable[[int], bytes]
 
 
@@ -110,32 +94,51 @@ def unpack(
     UsageError
         It is no such archive, is damaged or hostile, or its content is there already.
     RunFailedError
-        The folder cannot be written.
+        The disk is full.
     """
-    raw = (archive / ABOUT_NAME).is_file()
-    if not archive.is_file() and not raw:
+    if not archive.is_file() and not (archive / ABOUT_NAME).is_file():
         raise UsageError(f"{archive}: no such file")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(folder, _SCRATCH) as scratch:
-            if raw:
-                convert(archive, scratch / KERNEL_NAME, beside=folder)
-                return _move(scratch, folder)
-            limit = _limit(archive, folder, max_bytes)
-            if (convert_file := reader_of(archive)) is not None:
-                made = scratch / bare_name(archive) / KERNEL_NAME
-                done = convert_file(archive, made, beside=folder, max_bytes=limit)
-                for line in filter(None, [*done.notes, done.complaint]):
-                    note(line)
-                return _move(scratch, folder)
-            fitting = max(_FEW_ENTRIES, archive.stat().st_size // _BYTES_OF_ENTRY)
-            most = _MOST_ENTRIES if max_bytes is not None else min(fitting, _MOST_ENTRIES)
-            return _move(_Unpacked(archive, scratch, limit, most).all(), folder)
+            notes = read_foreign(
+                "roslens.tracing.unpacking:take_apart",
+                archive,
+                "an archive or a kernel trace",
+                options={"scratch": str(scratch), "folder": str(folder), "max_bytes": max_bytes},
+                seconds=SECONDS + (archive.stat().st_size >> 20),
+            )
+            for line in notes:
+                note(line)
+            return _move(scratch, folder)
     except OSError as error:
-        if isinstance(error, pa.ArrowException) or error.errno is None:
-            raise UsageError(f"{archive}: damaged: {_first_line(error)}") from error
-        reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
+        raise cannot_be_written(folder, error) from error
+
+
+def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | None) -> list[str]:
+    """Write what an archive or kernel trace holds to a scratch folder, as `unpack` wants it.
+
+    Returns what the user should know.
+    """
+    made, beside = Path(scratch), Path(folder)
+    try:
+        if archive.is_dir():
+            convert(archive, made / KERNEL_NAME, beside=beside)
+            return []
+        limit = _limit(archive, beside, max_bytes)
+        if (convert_file := reader_of(archive)) is not None:
+            kernel = made / bare_name(archive) / KERNEL_NAME
+            done = convert_file(archive, kernel, beside=beside, max_bytes=limit)
+            return [*done.notes, *filter(None, [done.complaint])]
+        fitting = max(_FEW_ENTRIES, archive.stat().st_size // _BYTES_OF_ENTRY)
+        most = _MOST_ENTRIES if max_bytes is not None else min(fitting, _MOST_ENTRIES)
+        _Unpacked(archive, made, limit, most).all()
+    except OSError as error:
+        # Decompression that fails is one of no number.
+        if error.errno is None or error.filename == str(archive):
+            raise
+        raise cannot_be_written(beside, error) from error
+    return []
 
 
 def unpack_stream(read: Read, folder: Path, name: str) -> None:
@@ -179,68 +182,56 @@ class _Unpacked:
         self._folders: set[Path] = set()
         self._digests: dict[str, str] = {}
 
-    def all(self) -> Path:
-        """Write everything; return the folder whose entries are what was packed."""
+    def all(self) -> None:
+        """Write everything."""
         with self._archive.open("rb") as stream:
             magic = stream.read(6)
-        try:
-            if magic[:4] == b"\x28\xb5\x2f\xfd":
-                with pa.CompressedInputStream(text_path(self._archive), "zstd") as opened:
-                    entries = self._tar(cast("IO[bytes]", opened).read)
-                    first = list(itertools.islice(entries, 1))
-                    entries = itertools.chain(first, entries)
-                    if not first or first[0].name != HEAD:
-                        return self._foreign(entries)
-                    self._ours(entries)
-                return self._scratch
-            if magic == b"\xfd7zXZ\0":
-                with self._archive.open("rb") as packed:
-                    return self._foreign(self._tar(_Xz(packed).read))
-            if magic[:2] == b"\x1f\x8b":
-                with gzip.open(self._archive) as unzipped:
-                    return self._foreign(self._tar(unzipped.read))
-            if magic[:4] == b"PK\x03\x04":
-                return self._foreign(self._zip())
-        except _DAMAGE as error:
-            text = _first_line(error)
-            raise UsageError(f"{self._archive}: damaged or no archive: {text}") from error
-        known = "neither tar.zst, tar.gz, tar.xz, zip nor a kernel trace"
-        raise UsageError(f"{self._archive}: damaged or no archive: {known}")
+        if magic[:4] == b"\x28\xb5\x2f\xfd":
+            with pa.CompressedInputStream(text_path(self._archive), "zstd") as opened:
+                entries = self._tar(cast("IO[bytes]", opened).read)
+                first = next(entries, None)
+                if first is not None and first.name == HEAD:
+                    self._ours(first, entries)
+                else:
+                    self._foreign(itertools.chain(filter(None, [first]), entries))
+        elif magic == b"\xfd7zXZ\0":
+            with lzma.open(self._archive) as unzipped:
+                self._foreign(self._tar(unzipped.read))
+        elif magic[:2] == b"\x1f\x8b":
+            with gzip.open(self._archive) as unzipped:
+                self._foreign(self._tar(unzipped.read))
+        elif magic[:4] == b"PK\x03\x04":
+            self._foreign(self._zip())
+        else:
+            raise UsageError(
+                f"{self._archive}: neither tar.zst, tar.gz, tar.xz, zip nor a kernel trace"
+            )
 
     def regular(self, read: Read) -> None:
         """Write the regular files of a tar as it comes, and nothing else of it."""
         try:
             for entry in self._tar(read, others="left out"):
                 self._save(entry, self._scratch)
-        except _DAMAGE as error:
-            raise UsageError(f"{self._archive}: no whole archive: {_first_line(error)}") from error
+        except (tarfile.TarError, EOFError, ValueError) as error:
+            raise UsageError(f"{self._archive}: no whole archive: {error}") from error
 
-    def _ours(self, entries: Iterator[_Entry]) -> None:
+    def _ours(self, head: _Entry, entries: Iterator[_Entry]) -> None:
+        if (found := json.loads(head.read(_LARGEST_HEADER))["format"]) != FORMAT:
+            raise UsageError(f"{self._archive}: format {found!r}, this roslens reads {FORMAT}")
         named: dict[str, str] = {}
-        first = True
         for entry in entries:
-            if first != (entry.name == HEAD):
-                break
-            if first:
-                _check_head(self._archive, entry.read(_LARGEST_HEADER))
-                first = False
-            elif entry.name == SUMS:
+            if entry.name == SUMS:
                 named = dict(_sums(self._archive, entry))
             else:
                 self._save(entry, self._scratch)
-        else:
-            if not first:
-                self._check(named)
-                return
-        raise UsageError(f"{self._archive}: not packed by 'roslens pack'")
+        self._check(named)
 
-    def _foreign(self, entries: Iterator[_Entry]) -> Path:
+    def _foreign(self, entries: Iterator[_Entry]) -> None:
         folder = self._scratch / (bare_name(self._archive) or "unpacked")
         for entry in entries:
             self._save(entry, folder)
         if not folder.is_dir() or not find_traces(folder):
             raise UsageError(f"{self._archive}: holds no CTF trace (no file named 'metadata')")
-        return self._scratch
 
     def _save(self, entry: _Entry, folder: Path) -> None:
         if entry.name in self._digests:
@@ -333,8 +324,6 @@ class _Unpacked:
     # ---------------------------------------------------------------- zip
 
     def _zip(self) -> Iterator[_Entry]:
-        if (size := _directory_size(self._archive)) > _LARGEST_DIRECTORY:
-            raise UsageError(f"{self._archive}: a directory of {size:,} B; refused")
         with zipfile.ZipFile(self._archive) as found:
             for info in found.infolist():
                 self._count(info.file_size)
@@ -343,42 +332,9 @@ class _Unpacked:
                 kind = stat.S_IFMT(info.external_attr >> 16)
                 if kind not in {0, stat.S_IFREG}:
                     raise self._refused(info.filename, "is no regular file; refused")
-                if info.flag_bits & 1:
-                    raise self._refused(info.filename, "is encrypted; refused")
-                if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-                    raise self._refused(info.filename, "is compressed by a rare method; refused")
                 with found.open(info) as stream:
                     limited = _Limited(stream.read, info.file_size + 1)
                     yield _Entry(self._safe(info.filename), info.file_size, limited.read)
-
-
-class _Xz:
-    """What an xz file holds, one stream after the other; not by lzma.open: it bounds no memory."""
-
-    def __init__(self, packed: IO[bytes]) -> None:
-        self._packed, self._ahead = packed, b""
-        self._stream: lzma.LZMADecompressor | None = None
-
-    def read(self, size: int) -> bytes:
-        """At most so many bytes; nothing at the end."""
-        while True:
-            if self._stream is None:
-                # Streams may be padded with zeros.
-                while not (ahead := self._ahead.lstrip(b"\0")):
-                    if not (ahead := self._packed.read(_BLOCK)):
-                        return b""
-                    self._ahead = ahead
-                self._ahead = ahead
-                self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, _LARGEST_DICTIONARY)
-            elif self._stream.needs_input and not self._ahead:
-                self._ahead = self._packed.read(_BLOCK)
-                if not self._ahead:
-                    raise EOFError("ends early")
-            block, self._ahead = self._stream.decompress(self._ahead, size), b""
-            if self._stream.eof:
-                self._ahead, self._stream = self._stream.unused_data, None
-            if block:
-                return block
 
 
 class _Limited:
@@ -439,36 +395,6 @@ def _from_pax(content: bytes, name: str | None) -> tuple[str | None, int | None]
     return name, size
 
 
-def _directory_size(archive: Path) -> int:
-    """Bytes of a zip file's directory, as its end tells (APPNOTE.TXT 4.3.14 to 4.3.16)."""
-    with archive.open("rb") as stream:
-        end = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, end - (1 << 16) - 22 - 76))
-        tail = stream.read()
-        at = tail.rfind(b"PK\x05\x06")
-        if at < 0 or len(tail) < at + 22:
-            raise zipfile.BadZipFile("no directory at its end")
-        (size,) = struct.unpack_from("<I", tail, at + 12)
-        locator = tail.rfind(b"PK\x06\x07", 0, at)
-        if locator < 0:
-            return int(size)
-        # Directly before its locator, where zipfile looks for it.
-        record = locator - 56
-        if record < 0 or tail[record : record + 4] != b"PK\x06\x06":
-            raise zipfile.BadZipFile("no 64-bit directory where it should be")
-        (large,) = struct.unpack_from("<Q", tail, record + 40)
-        return max(int(size) if size != _IN_64_BITS else 0, int(large))
-
-
-def _check_head(archive: Path, text: bytes) -> None:
-    try:
-        found = json.loads(text)["format"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UsageError(f"{archive}: not packed by 'roslens pack'") from error
-    if found != FORMAT:
-        raise UsageError(f"{archive}: format {found!r}, this roslens reads {FORMAT}")
-
-
 def _sums(archive: Path, entry: _Entry) -> Iterator[tuple[str, str]]:
     text = _up_to(entry.read, _SMALL)
     for line in os.fsdecode(text).split("\n"):
@@ -498,7 +424,3 @@ def _move(scratch: Path, folder: Path) -> list[Path]:
         source.rename(target)
         made.append(target)
     return sorted(made)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]

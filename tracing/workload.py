@@ -34,7 +34,9 @@ KILLED_SECONDS = 10.0
 Ended = Literal["ended", "timeout", "interrupted", "trouble"]
 
 
-def resolve_command(command: Sequence[str], path: str | None = None) -> list[str]:
+def resolve_command(
+    command: Sequence[str], path: str | None = None, cwd: Path | None = None
+) -> list[str]:
     """The command with its program found as a shell would.
 
     Raises
@@ -45,6 +47,8 @@ def resolve_command(command: Sequence[str], path: str | None = None) -> list[str
     if not command:
         raise UsageError("no command to record; give one after '--'")
     program = command[0]
+    if cwd is not None and "/" in program:
+        program = str(cwd / program)
     found = shutil.which(program, path=path)
     if found is None:
         where = Path(program)
@@ -88,6 +92,7 @@ class Workload:
         stdin: int | None = subprocess.DEVNULL,
     ) -> None:
         self.mark = f"{RUN_MARK}={mark}"
+        self.begun_ns = time.monotonic_ns()
         try:
             self.process = subprocess.Popen(
                 list(command),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from roslens.analysis.calibration import designs, injected, intervals, losses, verdicts, zoo
+from roslens.analysis.calibration import designs, intervals, losses, verdicts, zoo
 from roslens.analysis.calibration.results import Section
 
 SECTIONS: Mapping[str, Callable[[int], Section]] = {
@@ -21,7 +21,7 @@ SECTIONS: Mapping[str, Callable[[int], Section]] = {
     "comparisons": verdicts.comparisons,
     "unequal": verdicts.unequal,
     "leaks": verdicts.leaks,
-    "injected_leaks": injected.injected_leaks,
+    "injected_leaks": designs.injected_leaks,
     "shapes": zoo.shapes,
 }
 """Each takes the number of simulations per cell."""

@@ -13,6 +13,7 @@ from roslens.analysis.chains.requirements import DEADLINE, NamedChain
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.analysis.measures.latency import within_clocks
+from roslens.analysis.measures.services import as_lower_bound
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import (
@@ -22,7 +23,7 @@ from roslens.analysis.statistics.over_runs import (
     value_over_runs,
 )
 from roslens.analysis.statistics.quantiles import percentile_name
-from roslens.analysis.verdicts.budgets import Budget, Check, Checks, check_budgets
+from roslens.analysis.verdicts.budgets import Budget, Check, Checks, check, check_budgets
 from roslens.analysis.verdicts.comparison import Side
 
 PERCENTILES = (0.5, 0.9, 0.99)
@@ -52,6 +53,18 @@ class FollowedChain:
     def cell(self, run: Run) -> dict[str, str | int | float | bool]:
         """The cell of a run, with the chain as one more level."""
         return {**run.cell, "chain": self.named.name}
+
+    def of_runs(self, runs: Sequence[Run]) -> FollowedChain:
+        """The same chain, with what went along it in these runs alone."""
+        ours, found = pl.col("run").is_in([run.name for run in runs]), self.found
+        return replace(
+            self,
+            found=replace(
+                found,
+                instances=found.instances.filter(ours),
+                made_hops=lambda: found.hops.filter(ours),
+            ),
+        )
 
     def of_run(self, run: Run) -> pl.DataFrame:
         """Its instances in one run, in order of their begin."""
@@ -103,7 +116,8 @@ def chain_estimates(
         if any(w.size for w in worst):
             metric = Metric("response_time_worst", _WORST, "ns")
             found.append(maximum_over_runs(metric, cell, worst, level))
-        estimates += [within_clocks(estimate, clocks) for estimate in found]
+        found = [within_clocks(estimate, clocks) for estimate in found]
+        estimates += map(as_lower_bound, found) if chain.found.at_least else found
         rates = [rate for d in done if (rate := _rate(d)) is not None]
         if rates:
             metric = Metric("chain_rate", _RATE, "Hz", "higher")
@@ -157,28 +171,14 @@ def _deadline(
             note = "no instance reached the chain's end"
             checks.append(Check(budget=budget, estimate=None, notes=(note,)))
             continue
-        limit = budget.limit_for(largest)
-        done = [
-            chain.of_run(run).filter(pl.col("outcome") == "complete")["latency_ns"]
-            for run in members
-        ]
-        late, all_of_them = sum(int((d > limit).sum()) for d in done), sum(map(len, done))
-        stopped = sum(chain.of_run(run).height for run in members) - all_of_them
-        note = f"{late:,} of {all_of_them:,} instances"
-        if not late:
-            # Clopper and Pearson (1934) with none of n, one-sided; assumes independent instances.
-            most = 1 - (1 - largest.level) ** (1 / all_of_them)
-            note = f"none of {all_of_them:,} instances; at most {100 * most:.2g} % would"
-        if stopped:
-            note += f"; {stopped:,} more did not reach the end"
-        checks.append(
-            Check(
-                budget=budget,
-                estimate=largest,
-                limit=limit,
-                verdict="exceeded" if late else "within",
-                confirmed=True if late else None,
-                notes=(note,),
-            )
-        )
+        judged = check(budget, largest)
+        each = [chain.of_run(run) for run in members]
+        done = [x.filter(pl.col("outcome") == "complete")["latency_ns"] for x in each]
+        notes = list(judged.notes)
+        if judged.verdict == "exceeded":
+            late = sum(int((d > judged.limit).sum()) for d in done)
+            notes = [f"{late:,} of {largest.samples:,} instances"]
+        if stopped := sum(x.height for x in each) - sum(map(len, done)):
+            notes.append(f"{stopped:,} more did not reach the end")
+        checks.append(replace(judged, notes=tuple(notes)))
     return checks

@@ -22,7 +22,7 @@ from roslens.analysis.figures.style import (
 )
 from roslens.analysis.figures.waterfall import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
-from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.statistics.quantiles import told_over_runs
 from roslens.recording.text import shown
 
 MOST_DRAWN = 8
@@ -63,8 +63,9 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
                 edgecolor="white", linewidth=0.6,
             )  # fmt: skip
             at += part["duration_ms"]
-        p99 = quantile(chain.found.complete["latency_ns"].to_numpy(), 0.99) / 1e6
-        axes.plot([p99, p99], [row - 0.36, row + 0.36], color="black", lw=2)
+        p99 = told_over_runs(chain.found.times_of_runs(), 0.99)
+        if p99 is not None:
+            axes.plot([p99 / 1e6] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
     axes.set_yticks(range(len(drawn)), [_short(chain.named.name) for chain in drawn])
     axes.invert_yaxis()
     axes.set_xlim(left=0)
@@ -77,7 +78,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
         for kind, (label, index) in _KINDS.items()
         if kind in used
     ]
-    handles.append(Line2D([], [], color="black", lw=2, label="P99 of all instances"))
+    handles.append(Line2D([], [], color="black", lw=2, label="P99 of all instances (299 or more)"))
     figure.legend(handles=handles, loc="outside upper left", ncols=min(3, len(handles)))
     more = len(chains) - len(drawn)
     return Plot(

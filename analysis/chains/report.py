@@ -18,6 +18,7 @@ from roslens.analysis.chains.estimates import (
 from roslens.analysis.chains.parameters import ChainsParameters
 from roslens.analysis.chains.requirements import NamedChain, Requirements, read_requirements
 from roslens.analysis.chains.tables import (
+    AT_LEAST,
     chains_table,
     parts_table,
     requirements_table,
@@ -26,17 +27,20 @@ from roslens.analysis.chains.tables import (
     slowest_table,
     stopped_table,
 )
-from roslens.analysis.estimate import Estimate
+from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chain import Chain, HeldFlow
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.taking_turns import as_yaml, links_found
+from roslens.analysis.measures.loss import that_may_bias
 from roslens.analysis.reports.base import Part, Report, Section
-from roslens.analysis.reports.numbers import milliseconds
+from roslens.analysis.reports.front import with_interval
+from roslens.analysis.reports.numbers import counted, milliseconds
 from roslens.analysis.reports.table import Sentence, Verbatim
 from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.budgets import Checks
 from roslens.analysis.verdicts.comparison import Side
@@ -97,8 +101,12 @@ class ChainsReport(Report[ChainsParameters]):
             return found
         first = pl.col("begin_ns").min().over("run")
         kept = found.instances.filter(pl.col("begin_ns") >= first + warm_up_ns)
-        hops = found.hops.join(kept, on=["run", "instance"], how="semi", maintain_order="left")
-        return replace(found, instances=kept, hops=hops)
+
+        def hops() -> pl.DataFrame:
+            on = ["run", "instance"]
+            return found.hops.join(kept, on=on, how="semi", maintain_order="left")
+
+        return replace(found, instances=kept, made_hops=hops)
 
     @cached_property
     def _complete(self) -> list[FollowedChain]:
@@ -127,7 +135,7 @@ class ChainsReport(Report[ChainsParameters]):
             [run.cell for run in self.counting],
             len(self.tables.runs),
             len(self.left_out),
-            sum(loss.discarded_events for loss in self.tables.tracer_loss),
+            that_may_bias(self.tables.tracer_loss),
         )
         return check_requirements(self.chains, self.estimates, self.counting, side)
 
@@ -156,26 +164,50 @@ class ChainsReport(Report[ChainsParameters]):
             text += f", {len(broken)} exceeded ({names})" if broken else ""
             said.append(text + (f", {unsure} cannot be told." if unsure else "."))
         if self._complete:
-            slowest = max(self._complete, key=lambda c: _median(c) or 0)
-            times = slowest.found.complete["latency_ns"].to_numpy()
-            part, of_it = slowest_part(slowest)
-            one = len(self.chains) == 1
-            said.append(
-                f"{'The chain' if one else f'The slowest of {len(self.chains)} chains,'} "
-                f"{slowest.named.name}{' ' if one else ', '}takes "
-                f"{milliseconds(quantile(times, 0.5), 3)} ms at the median and "
-                f"{milliseconds(quantile(times, 0.99), 3)} ms at P99; {100 * of_it:.0f} % of it is "
-                f"{part}."
-            )
+            said.append(self._slowest())
         reached = sum(c.found.complete.height for c in self.chains)
         stopped = sum(c.found.instances.height for c in self.chains) - reached
         said.append(
-            f"{stopped:,} instances did not reach the end of their chain "
+            f"{counted(stopped, 'instance')} did not reach the end of their chain "
             f"({share(reached, reached + stopped)} did)."
             if stopped
             else f"All {reached:,} instances reached the end of their chain."
         )
         return said
+
+    def _slowest(self) -> str:
+        """How long the slowest chain takes in its slowest cell; lower bounds tell of none."""
+        p50, p99 = (
+            {str(e.cell): e for e in self.estimates if e.metric == name and e.value is not None}
+            for name in ("response_time_p50", "response_time_p99")
+        )
+        cells = list(cells_of(self.counting).values())
+        known = [
+            (p50[cell], chain, members)
+            for chain in self._complete
+            for members in cells
+            if (cell := str(chain.cell(members[0]))) in p50
+        ]
+        if not known:
+            longest = max(self._complete, key=_longest)
+            took = f"{AT_LEAST * longest.found.at_least}{milliseconds(_longest(longest), 3)} ms"
+            return f"The longest instance took {took}, on {longest.named.name}."
+        median, slowest, members = max(known, key=lambda found: not_none(found[0].value))
+        tail = p99.get(str(median.cell))
+        times = f"{with_interval(median)} at the median"
+        times += f" and {with_interval(tail)} at P99" if tail else ""
+        labels = short_labels([members[0].cell for members in cells])
+        times += f" with {labels[cells.index(members)]}" if len(cells) > 1 else ""
+        part, of_it = slowest_part(slowest.of_runs(members))
+        count = len({chain.named.name for _, chain, _ in known})
+        begun = "" if count == len(self._complete) else " whose begin was recorded"
+        count = count if begun else len(self.chains)
+        lead, comma = ("The chain ", "") if count == 1 else (
+            f"Of {count} chains{begun} the slowest at the median, ", ","
+        )  # fmt: skip
+        return (
+            f"{lead}{slowest.named.name}{comma} takes {times}; {100 * of_it:.0f} % of it is {part}."
+        )
 
     def loss(self) -> Section:
         """What the tracer dropped, and the runs that count."""
@@ -262,6 +294,12 @@ class ChainsReport(Report[ChainsParameters]):
         }
 
 
+def _longest(chain: FollowedChain) -> int:
+    """The longest of its complete instances (ns)."""
+    return int(chain.found.complete.select(pl.col("latency_ns").max()).item())
+
+
 def _median(chain: FollowedChain) -> float | None:
-    times = chain.found.complete["latency_ns"].to_numpy()
-    return quantile(times, 0.5) if times.size else None
+    """Mean over runs, as in the tables, of however few."""
+    medians = [quantile(x, 0.5) for x in chain.found.times_of_runs() if x.len()]
+    return sum(medians) / len(medians) if medians else None

@@ -8,6 +8,7 @@ import polars as pl
 
 from roslens.analysis.chains.estimates import UNTOLD, FollowedChain
 from roslens.analysis.figures.waterfall import mean_parts
+from roslens.analysis.flow.chain import run_by_run
 from roslens.analysis.reports.numbers import (
     milliseconds,
     shown_unit,
@@ -15,10 +16,18 @@ from roslens.analysis.reports.numbers import (
     value_and_interval,
 )
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.statistics.quantiles import told_over_runs
 from roslens.analysis.verdicts.budgets import Checks
 
+AT_LEAST = "at least "
 MOST_ROWS = 200
+BOUNDS = "At least: the recording does not tell when the service or action was called."
+TOO_FEW = "-: too few instances; P50 needs 6 in each run, P99 299."
+
+
+def _too_few(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A note where a P50 or P99, the fifth and sixth column, is not told."""
+    return [TOO_FEW] if any("-" in row[4:6] for row in rows) else []
 
 
 def slowest_part(chain: FollowedChain) -> tuple[str, float]:
@@ -26,7 +35,12 @@ def slowest_part(chain: FollowedChain) -> tuple[str, float]:
     parts = mean_parts(chain.found)
     row = parts.sort("duration_ms", descending=True).row(0, named=True)
     whole = float(parts["duration_ms"].sum())
-    return f"{row['topic']} {row['part']}", row["duration_ms"] / whole if whole else 0.0
+    return f"{row['topic']} {told_part(row['part'])}", row["duration_ms"] / whole if whole else 0.0
+
+
+def told_part(part: str) -> str:
+    """A part in words: no event tells when a message arrived and began to wait."""
+    return part.replace("transport", "transport or waiting")
 
 
 def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
@@ -41,13 +55,14 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
         if done.is_empty():
             rows[-1] += ["-"] * 6
             continue
-        times = done["latency_ns"].to_numpy()
+        times = chain.found.times_of_runs()
+        bound = AT_LEAST * chain.found.at_least
         part, of_it = slowest_part(chain)
         guessed = done.filter(pl.col("match") != "exact").height
         rows[-1] += [
-            milliseconds(int(times.min()), 3),
-            *(milliseconds(quantile(times, q), 3) for q in (0.5, 0.99)),
-            milliseconds(done["worst_ns"].max(), 3),  # type: ignore[arg-type]
+            bound + milliseconds(done["latency_ns"].min(), 3),  # type: ignore[arg-type]
+            *(_told(bound, told_over_runs(times, q)) for q in (0.5, 0.99)),
+            _told(bound, done["worst_ns"].max()),  # type: ignore[arg-type]
             f"{part} ({100 * of_it:.0f} %)",
             f"{guessed:,}" if guessed else "",
         ]
@@ -58,15 +73,21 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
             *("worst case [ms]", "most of the time", "approximate"),
         ],
         rows,
-        "Chains and their response times, all runs together; intervals are below",
+        "Chains and their response times, all cells together; percentiles are means over runs",
         notes=[
-            "Worst case: from the begin of the complete instance before, which was just missed.",
+            "Worst case: from the begin of one instance, just missed, to the end of the next.",
+            *_too_few(rows),
+            *([BOUNDS] if any(chain.found.at_least for chain in chains) else []),
             "Approximate: instances for which a node had several messages that it may have used.",
             *([f"{hidden:,} more chains are not shown."] if hidden > 0 else []),
         ],
         marked=frozenset(marked),
         left=frozenset({"chain", "most of the time"}),
     )
+
+
+def _told(bound: str, value: float | None) -> str:
+    return milliseconds(None, 3) if value is None else bound + milliseconds(value, 3)
 
 
 def share(part: int, whole: int) -> str:
@@ -115,15 +136,16 @@ def parts_table(chain: FollowedChain) -> ReportTable:
     rows = []
     for row in parts.iter_rows(named=True):
         same = [pl.col(n).eq_missing(pl.lit(row[n])) for n in ("hop", "topic", "node", "part")]
-        values = hops.filter(*same)["duration_ns"].to_numpy()
+        here = hops.filter(*same)
+        values = [of_run["duration_ns"] for of_run in run_by_run(here)]
         rows.append(
             [
                 row["topic"],
                 row["node"] or "-",
-                row["part"],
+                told_part(row["part"]),
                 significant(row["duration_ms"], 3),
-                milliseconds(quantile(values, 0.5), 3),
-                milliseconds(quantile(values, 0.99), 3),
+                milliseconds(told_over_runs(values, 0.5), 3),
+                milliseconds(told_over_runs(values, 0.99), 3),
                 f"{100 * row['duration_ms'] / whole:.1f} %" if whole else "-",
             ]
         )
@@ -131,7 +153,10 @@ def parts_table(chain: FollowedChain) -> ReportTable:
         ["topic", "node", "part", "mean [ms]", "P50 [ms]", "P99 [ms]", "share"],
         rows,
         f"{chain.named.name}: where the time goes",
-        notes=["The means add up to the mean response time; percentiles do not add up."],
+        notes=[
+            "The means add up to the mean response time; percentiles do not add up.",
+            *_too_few(rows),
+        ],
         left=frozenset({"topic", "node", "part"}),
     )
 

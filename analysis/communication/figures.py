@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from roslens.analysis.communication.hops import HOPS
 from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures.style import (
     FAINT,
@@ -267,3 +269,56 @@ def _duration(ns: int) -> str:
     if ns >= 1_000_000:
         return f"{ns / 1e6:,.2f} ms"
     return f"{ns / 1e3:,.1f} µs"
+
+
+def median_flows(copied: pl.DataFrame, runs: Sequence[Run]) -> list[MessageFlow]:
+    """The message of median latency in the first run of each cell that has any.
+
+    Parameters
+    ----------
+    copied
+        Messages with hops, ``behind``, ``logged_callback_ns`` and ``copy_ns``.
+    """
+    flows = []
+    hidden = constant_factors(runs)
+    for members in cells_of(runs).values():
+        for run in members:
+            rows = copied.filter((pl.col("run") == run.name) & (pl.col("outcome") == "delivered"))
+            if rows.height:
+                row = rows.sort("latency_ns", "message_id").row(rows.height // 2, named=True)
+                own = {k: v for k, v in run.cell.items() if k not in hidden}
+                flows.append(_flow_of(row, copied, cell_label(own)))
+                break
+    return flows
+
+
+def _flow_of(row: Mapping[str, Any], everything: pl.DataFrame, cell: str) -> MessageFlow:
+    start = int(row["publish_ns"])
+    hops, at = [], 0
+    for hop in HOPS:
+        duration = row[f"hop_{hop}_ns"]
+        if duration is not None:
+            hops.append(Hop(hop.replace("_", " "), at, at + duration))
+            at += duration
+    callback = row["callback_end_ns"]
+    if row["copy_ns"] is not None:
+        hops.append(Hop("copy", at, at + int(row["copy_ns"])))
+        at += int(row["copy_ns"])
+    if callback is not None and callback - start >= at:
+        hops.append(Hop("callback", at, callback - start))
+    behind: list[int] = []
+    if row["take_ns"] is not None:
+        behind = (
+            everything.filter(
+                (pl.col("run") == row["run"])
+                & (pl.col("publisher_id") == row["publisher_id"])
+                & (pl.col("publish_ns") > start)
+                & (pl.col("publish_ns") <= row["take_ns"])
+            )
+            .select((pl.col("publish_ns") - start).unique().sort())
+            .to_series()
+            .to_list()
+        )
+    title = f"{wrapped(cell, 44)}\n{row['topic']}, message {row['message_id']}"
+    latency = int(row["latency_ns"])
+    return MessageFlow(title, hops, behind, latency)

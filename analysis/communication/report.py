@@ -28,10 +28,9 @@ from roslens.analysis.communication.estimates import (
     period_estimates,
 )
 from roslens.analysis.communication.evidence import Evidence, evidence
-from roslens.analysis.communication.figures import entity_plot, flow_plot
+from roslens.analysis.communication.figures import entity_plot, flow_plot, median_flows
 from roslens.analysis.communication.hops import HOPS, merged_hops
-from roslens.analysis.communication.logged import compare_with_log, link_log
-from roslens.analysis.communication.median_flow import median_flows
+from roslens.analysis.communication.logged import compare_with_log, link_log, study_table
 from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.periods import (
     PUBLISHER_PERIOD,
@@ -42,7 +41,6 @@ from roslens.analysis.communication.periods import (
 )
 from roslens.analysis.communication.published import read_published
 from roslens.analysis.communication.statements import statements
-from roslens.analysis.communication.study_results import study_table
 from roslens.analysis.communication.tables import (
     backlog_table,
     cells_table,

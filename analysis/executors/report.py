@@ -10,9 +10,13 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
-from roslens.analysis.executors.agreement import EXPLANATION, agreement
-from roslens.analysis.executors.busy import busy_estimates, busy_per_run, callbacks_per_run
-from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
+from roslens.analysis.executors.busy import (
+    EXPLANATION,
+    agreement,
+    busy_estimates,
+    busy_per_run,
+    callbacks_per_run,
+)
 from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
 from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.statements import (
@@ -22,7 +26,14 @@ from roslens.analysis.executors.statements import (
     saving_statement,
     study_table,
 )
-from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
+from roslens.analysis.executors.work import (
+    COUNT,
+    ENTITY,
+    Work,
+    entity_estimates,
+    work_estimates,
+    work_of_runs,
+)
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
@@ -196,9 +207,8 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             refused = [p.refused for members in self.pairs.values() for p in members if p.refused]
             if refused:
                 return [f"No two levels of the factor {factor!r} can be compared: {refused[0]}."]
-            return [
-                f"There are no two levels of the factor {factor!r} to compare in {cells} cells."
-            ]
+            where = "in the one cell" if cells == 1 else f"in any of the {cells} cells"
+            return [f"There are no two levels of the factor {factor!r} to compare {where}."]
         said = []
         for metric in dict.fromkeys(p.metric for p in found):
             pair = next(p for p in found if p.metric == metric)

@@ -104,6 +104,6 @@ def _caption(comparisons: Comparisons) -> str:
     return (
         f"Change {which} with its 95 % interval; shaded: within the threshold of "
         f"{comparisons.threshold:.3g}; "
-        f"hollow: not after Holm's correction; an arrow: beyond the axis. "
+        f"hollow: too unsure among so many (Holm's correction); an arrow: beyond the axis. "
         f"{sentence(METHOD)}"
     )

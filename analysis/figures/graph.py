@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
 from roslens.analysis.figures.drawing import Drawing
-from roslens.analysis.figures.layers import layered
 from roslens.analysis.reports.numbers import significant
 from roslens.collectors.topics import INFRASTRUCTURE
 
@@ -149,3 +150,85 @@ def _label(row: dict[str, Any], start: Box, end: Box) -> str:
         f'fill="{_LOSS if "lost" in line else _TEXT}" {halo}>{escape(line)}</text>'
         for i, line in enumerate(lines)
     )
+
+
+AnyVertex = TypeVar("AnyVertex", bound=Hashable)
+_SWEEPS = 8
+
+
+def layered(
+    vertices: Sequence[AnyVertex], edges: Sequence[tuple[AnyVertex, AnyVertex]]
+) -> list[list[AnyVertex]]:
+    """The vertices by layer, each layer from top to bottom.
+
+    Every edge leads to a later layer but those that close a cycle.
+    """
+    forward = _without_cycles(vertices, edges)
+    before: dict[AnyVertex, set[AnyVertex]] = defaultdict(set)
+    after: dict[AnyVertex, set[AnyVertex]] = defaultdict(set)
+    for a, b in forward:
+        before[b].add(a)
+        after[a].add(b)
+    layer: dict[AnyVertex, int] = {}
+    waiting = {v: len(before[v]) for v in vertices}
+    ready = [v for v in vertices if not waiting[v]]
+    while ready:
+        vertex = ready.pop()
+        layer[vertex] = 1 + max((layer[u] for u in before[vertex]), default=-1)
+        for following in after[vertex]:
+            waiting[following] -= 1
+            if not waiting[following]:
+                ready.append(following)
+    layers: list[list[AnyVertex]] = [[] for _ in range(1 + max(layer.values(), default=-1))]
+    for vertex in vertices:
+        layers[layer[vertex]].append(vertex)
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 0
+        _order(layers if down else layers[::-1], before if down else after)
+    return layers
+
+
+def _without_cycles(
+    vertices: Sequence[AnyVertex], edges: Sequence[tuple[AnyVertex, AnyVertex]]
+) -> set[tuple[AnyVertex, AnyVertex]]:
+    """The edges, those that close a cycle turned; loops left out."""
+    after: dict[AnyVertex, list[AnyVertex]] = defaultdict(list)
+    for a, b in edges:
+        after[a].append(b)
+    found: set[tuple[AnyVertex, AnyVertex]] = set()
+    state: dict[AnyVertex, int] = {}
+    targets = {b for _, b in edges}
+    # From where nothing arrives first, so that a cycle is cut where it was entered.
+    for start in sorted(vertices, key=lambda v: v in targets):
+        if start in state:
+            continue
+        state[start] = 1
+        stack = [(start, iter(after[start]))]
+        while stack:
+            vertex, following = stack[-1]
+            for target in following:
+                if target == vertex:
+                    continue
+                if state.get(target) == 1:
+                    found.add((target, vertex))
+                    continue
+                found.add((vertex, target))
+                if target not in state:
+                    state[target] = 1
+                    stack.append((target, iter(after[target])))
+                    break
+            else:
+                state[vertex] = 2
+                stack.pop()
+    return found
+
+
+def _order(layers: list[list[AnyVertex]], neighbours: dict[AnyVertex, set[AnyVertex]]) -> None:
+    place: dict[AnyVertex, float] = {}
+    for layer in layers:
+        mean = {}
+        for index, vertex in enumerate(layer):
+            known = [place[u] for u in neighbours[vertex] if u in place]
+            mean[vertex] = sum(known) / len(known) if known else (index + 0.5) / len(layer)
+        layer.sort(key=mean.__getitem__)
+        place |= {v: (i + 0.5) / len(layer) for i, v in enumerate(layer)}

@@ -5,7 +5,7 @@ A call of ``/add`` is a message on ``/add.request`` from the client to the serve
 What the client does with an answer is in no recording: its node receives it at the moment at which
 it took it. A server works on a goal from taking it to sending the result.
 Where the call that sent something is not in the trace, it counts as sent at the latest time at
-which it was (`begin_of`).
+which it was (`begin_of`), and `at_least` is true: what it took is a lower bound.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def with_calls(
     their requests.
     """
     keys = ["run"] if "run" in messages.columns else []
+    messages = messages.with_columns(at_least=pl.lit(value=False))
     served = pl.col("kind") == "service"
     instances = instances.with_columns(
         pl.when(served).then(pl.col("name") + REQUEST).otherwise("name").alias("name"),
@@ -85,6 +86,7 @@ def _of_calls(calls: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
             "message_id": -4 * pl.col("call"),
             "topic": pl.col("service") + REQUEST,
             "publish_ns": begin_of("request_called_ns", "request_sent_ns", "request_taken_ns"),
+            "at_least": pl.col("request_called_ns").is_null(),
             "take_ns": pl.col("request_taken_ns"),
             "callback_start_ns": pl.col("callback_start_ns"),
             "callback_end_ns": pl.col("callback_end_ns"),
@@ -101,6 +103,7 @@ def _of_calls(calls: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
             "message_id": -4 * pl.col("row") - 1,
             "topic": pl.col("service") + RESPONSE,
             "publish_ns": begin_of("response_called_ns", "response_sent_ns", "response_taken_ns"),
+            "at_least": pl.col("response_called_ns").is_null(),
             "take_ns": taken,
             "callback_start_ns": taken,
             "callback_end_ns": taken,
@@ -122,6 +125,7 @@ def _of_goals(goals: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
             "message_id": -4 * pl.col("row") - 2,
             "topic": pl.col("action") + GOAL,
             "publish_ns": begin_of("goal_called_ns", "goal_sent_ns", "goal_taken_ns"),
+            "at_least": pl.col("goal_called_ns").is_null(),
             "take_ns": pl.col("goal_taken_ns"),
             "callback_start_ns": pl.col("goal_taken_ns"),
             "callback_end_ns": pl.col("result_sent_ns"),
@@ -138,6 +142,7 @@ def _of_goals(goals: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
             "message_id": -4 * pl.col("row") - 3,
             "topic": pl.col("action") + RESULT,
             "publish_ns": pl.col("result_sent_ns"),
+            "at_least": pl.lit(value=True),
             "take_ns": taken,
             "callback_start_ns": taken,
             "callback_end_ns": taken,

@@ -109,6 +109,12 @@ def flow_tables(tables: Tables, *, calls: bool = True) -> Flow:
     )
 
 
+def run_by_run(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    """The rows of each run; of one run, all."""
+    keys = run_keys(frame)
+    return frame.partition_by(keys, maintain_order=True) if keys else [frame]
+
+
 def run_keys(frame: pl.DataFrame) -> list[str]:
     """Numbers count within a run."""
     return ["run"] if "run" in frame.columns else []

@@ -8,13 +8,14 @@ events, so the parts of an instance add up to its latency exactly.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import polars as pl
 
-from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
+from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_by_run, run_keys
 from roslens.analysis.flow.chain_parts import hops_of
 from roslens.analysis.flow.links import Link, LinkKind, link_between
 from roslens.recording import UsageError
@@ -36,25 +37,40 @@ class ChainInstances:
         ``worst_ns`` (end - begin of the complete instance before: the longest that something
         that just missed that one waited), ``clock_bound_ns`` (by how much these may be wrong, as
         the clocks of the hosts at both ends may differ; 0 on one host, infinite where nothing
-        tells), ``outcome`` (complete; or why it went no further: an
+        tells), ``at_least`` (whether the begin is not in the trace, and all of these are lower
+        bounds), ``outcome`` (complete; or why it went no further: an
         outcome of messages, no_output, unfinished) and ``stopped_at`` (topic or node).
     hops
         One row per part of a complete instance: run, ``instance``, ``hop`` (0, 1, ...), ``topic``,
         ``node`` (that received it), ``part`` (of `roslens.analysis.flow.chain_parts.PARTS`),
-        ``begin_ns``, ``end_ns``, ``duration_ns``, ``message_id``, ``subscription_id``.
+        ``begin_ns``, ``end_ns``, ``duration_ns``, ``message_id``, ``subscription_id``. Made when
+        they are asked for: there are many more of them than instances.
     links
         How each node between goes over: None for publishing in the callback.
     """
 
     chain: Chain
     instances: pl.DataFrame
-    hops: pl.DataFrame
+    made_hops: Callable[[], pl.DataFrame]
     links: tuple[LinkKind | None, ...]
+
+    @cached_property
+    def hops(self) -> pl.DataFrame:  # noqa: D102
+        return self.made_hops()
 
     @property
     def complete(self) -> pl.DataFrame:
         """The instances that reached the end."""
         return self.instances.filter(pl.col("outcome") == "complete")
+
+    @property
+    def at_least(self) -> bool:
+        """Whether the times of complete instances are, or hold, lower bounds."""
+        return bool(self.complete["at_least"].any())
+
+    def times_of_runs(self) -> list[pl.Series]:
+        """``latency_ns`` of the complete instances of each run that has any of the chain."""
+        return [by_run["latency_ns"].drop_nulls() for by_run in run_by_run(self.instances)]
 
     def response_times(self) -> pl.DataFrame:
         """Per run: ``instances``, ``best_ns``, ``slowest_ns`` and ``worst_ns``.
@@ -146,21 +162,23 @@ def chain_instances(
         pl.when(pl.col("publisher_host_0") == pl.col(f"subscription_host_{last}"))
         .then(0.0)
         .otherwise(pl.sum_horizontal(f"clock_bound_ns_{n}" for n in range(last + 1)))
-        .alias("clock_bound_ns")
+        .alias("clock_bound_ns"),
+        pl.lit(begin == "publish").and_("at_least_0").alias("at_least"),
     )
     sure = pl.all_horizontal(pl.lit(value=True), *(f"sure_{n + 1}" for n in range(len(kinds))))
     flow = flow.with_columns(
         pl.when(sure.fill_null(value=True)).then(pl.lit("exact")).otherwise(pl.lit("approximate"))
         .alias("match")
     )  # fmt: skip
-    columns = ["begin_ns", "end_ns", "latency_ns", "worst_ns", "clock_bound_ns"]
+    columns = ["begin_ns", "end_ns", "latency_ns", "worst_ns", "clock_bound_ns", "at_least"]
     columns += ["outcome", "stopped_at", "match"]
     return ChainInstances(
         chain=chain,
         instances=flow.select(*keys, "instance", *columns),
-        hops=hops_of(flow.filter(done), chain, keys, kinds, with_source=begin == "callback"),
+        made_hops=partial(hops_of, flow.filter(done), chain, keys, kinds,
+                          with_source=begin == "callback"),
         links=kinds,
-    )
+    )  # fmt: skip
 
 
 _TIMES = (
@@ -180,6 +198,7 @@ _OF_MESSAGE = (
     "publisher_host",
     "subscription_host",
     "clock_bound_ns",
+    "at_least",
     *_TIMES,
 )
 

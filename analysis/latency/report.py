@@ -56,6 +56,8 @@ from roslens.analysis.statistics.omission import CorrectedRun, corrected_runs
 # ruff: noqa: PLC0415
 
 _MOST_FURTHER_TOPICS = 20
+_PICTURED = 10
+"""So many pictures are enough; the table has all messages."""
 _MOST_FOLLOWED = 1_000_000
 """Messages whose chains are followed unasked."""
 _CORRECTED = ("latency_p50", "latency_p90", "latency_p99")
@@ -179,6 +181,13 @@ class LatencyReport(Report[LatencyParameters]):
                 f"At the median messages{on} take from {with_interval(of_all[fast])} ({fast}) to "
                 f"{with_interval(of_all[slow])} ({slow})."
             )
+            at_p99 = {str(e.cell): e for e in by_metric["latency_p99"]}
+            a, b = (at_p99.get(str(of_all[name].cell)) for name in (fast, slow))
+            if a and b and not_none(a.value) > not_none(b.value):
+                said.append(
+                    f"At P99 it is the other way round: {with_interval(a)} ({fast}) and "
+                    f"{with_interval(b)} ({slow})."
+                )
         if of_all_topics:
             said.append(of_all_topics)
         losses = [e for e in self.main_estimates if e.metric == "loss"]
@@ -432,41 +441,30 @@ class LatencyReport(Report[LatencyParameters]):
             orient="row",
         ).lazy()
         found = worst_messages(
-            self.messages.join(topics, on=["run", "topic"]),
-            self.callback_instances,
-            self.counting,
-            self.parameters.worst,
+            self.messages.join(topics, on=["run", "topic"]), self.counting, self.parameters.worst
         )
         if not found.height:
             return self._nothing()
         from roslens.analysis.figures.timeline import LEGEND
-        from roslens.analysis.latency.worst import (
-            PICTURED,
-            around_runs,
-            blamed_and_drawn,
-            culprits_of,
-        )
+        from roslens.analysis.latency.worst import drawn
+        from roslens.analysis.path.late import explained
+        from roslens.analysis.path.path import Paths
 
-        names = found["run"].unique().to_list()
-        runs = [run.name for run in self.counting if run.name in names]
-        blames, drawings = blamed_and_drawn(
-            found, around_runs(self.tables, runs), culprits_of(found, self.tables)
-        )
-        counts = Counter(blame.cause for blame in blames)
-        told = ", ".join(f"{count} {cause}" for cause, count in counts.most_common())
-        more = f" The first {PICTURED} are drawn." if found.height > PICTURED else ""
+        found = explained(found, lambda run: Paths.of_run(self.tables, run))
+        counts = Counter(cause or "not known" for cause in found["cause"]).most_common()
+        told = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in counts)
+        more = f" The first {_PICTURED} are drawn." if found.height > _PICTURED else ""
         return Section(
-            Sentence(f"What they are blamed on: {told}.{more}"),
-            worst_table(found, [blame.words for blame in blames]),
-            *drawings,
+            Sentence(f"What made them late: {told}.{more}"),
+            worst_table(found),
+            *(
+                drawn(number, row, self.tables)
+                for number, row in enumerate(found.head(_PICTURED).iter_rows(named=True), 1)
+            ),
             Sentence(
-                "Queue: the thread ran the same callback for earlier messages. Transport: it "
-                "waited for work although the message was published. A cause is named if it fills "
-                'half of the time from publish to callback_start; "perhaps" is said of what was '
-                "only sampled. Who had its CPU is told where the kernel was recorded and if it "
-                "took at least 5 % of the latency. Meanwhile: callbacks that ran between publish "
-                "and callback_start on the thread that then ran the message's own callback, with "
-                "the time they took within it. "
+                "From publish to callback_start. Late is what takes longer than the P99 of the "
+                "subscription in its run. The cause is what took longest beyond what is usual for "
+                "it, share its part of all that did. "
                 f"Pictures: {LEGEND[:1].lower()}{LEGEND[1:]}, dark grey: on a CPU; "
                 "time since a quarter of the latency before the publication."
             ),

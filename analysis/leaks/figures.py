@@ -188,17 +188,10 @@ def _slope_texts(leak: Leak) -> tuple[str, ...]:
 
 
 @styled
-def peak_plot(seed: int = 1, phi: float = 0.9, runs: int = 2000) -> Plot:
-    """Why a peak is refused: stationary memory, and its peak, which never falls.
-
-    Parameters
-    ----------
-    phi
-        Autocorrelation of the simulated series, AR(1), sampled at 1 Hz for 10 min, sd 300 kB.
-    runs
-        How many are simulated.
-    """
-    rng = np.random.default_rng(seed)
+def peak_plot() -> Plot:
+    """Why a peak is refused: stationary memory (simulated), and its peak, which never falls."""
+    runs, phi = 2000, 0.9
+    rng = np.random.default_rng(1)
     seconds = np.arange(600.0)
     innovations = rng.normal(0, 300e3 * math.sqrt(1 - phi**2), (runs, 1100))
     current = signal.lfilter([1], [1, -phi], innovations, axis=1)[:, 500:] + 50e6

@@ -16,6 +16,7 @@ import numpy as np
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.leaks.segments import Terms, no_better_than_pages, segment_of, verdict_of
 from roslens.analysis.leaks.series import PUBLICATION, Series
+from roslens.analysis.measures.measured_part import start_up_s
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
 from roslens.analysis.statistics.student import t_quantile
@@ -125,7 +126,7 @@ def leak(
     if not known or not all(np.isfinite(run.values).all() for run in known):
         return refused(metric, name, cell, level, "no run has 10 finite samples")
     shortest = min(float(run.seconds[-1]) for run in known)
-    begin = min(5.0, shortest / 10) if warm_up_s is None else warm_up_s
+    begin = start_up_s(shortest) if warm_up_s is None else warm_up_s
     parts = [run.part(begin, shortest) for run in known]
     if min(part.seconds.size for part in parts) < 10:
         return refused(

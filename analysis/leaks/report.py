@@ -18,13 +18,18 @@ from roslens.analysis.estimate import (
 )
 from roslens.analysis.executors.statements import study_table
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.leaks.allocations import KEPT, kept_by_callback, with_traced_heap
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
 from roslens.analysis.leaks.leak import SLOPE, Leak, refused
 from roslens.analysis.leaks.parameters import LeaksParameters
 from roslens.analysis.leaks.series import Series
-from roslens.analysis.leaks.sites import GROWTH, growth_of_sites
+from roslens.analysis.leaks.sites import (
+    GROWTH,
+    KEPT,
+    growth_of_sites,
+    kept_by_callback,
+    with_traced_heap,
+)
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
@@ -184,7 +189,7 @@ class LeaksReport(Report[LeaksParameters]):
             first = self.growing[0]
             said.append(f"Most is held by {_site(first)}: {with_interval(first)}.")
         if unsure:
-            said.append(f"There is not enough evidence in {unsure} of {cells}.")
+            said.append(f"Whether memory climbs cannot be told in {unsure} of {cells}.")
         return said
 
     def picture(self) -> Plot | None:

@@ -1,4 +1,4 @@
-"""How long callbacks took, and what a thread did while a message waited."""
+"""How long callbacks took, and which messages were the latest."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from roslens.analysis.statistics.quantiles import percentile_name, quantile_of
 CALLBACK = ("kind", "name", "node")
 
 _OF_MESSAGE = (
-    *("topic", "outcome", "publish_ns", "take_ns", "callback_start_ns", "latency_ns"),
-    *("callback_instance_id", "subscription_node", "subscription_host", "subscription_vpid"),
+    *("topic", "subscription_node", "outcome", "latency_ns", "publish_ns", "callback_start_ns"),
+    *("callback_instance_id", "subscription_host", "subscription_vpid"),
 )
 # Columns are always selected first: a factor may be called "cell" too.
 
@@ -118,115 +118,29 @@ def callback_duration_estimates(
     return estimates
 
 
-def worst_messages(
-    messages: pl.LazyFrame, instances: pl.LazyFrame, runs: Sequence[Run], count: int = 10
-) -> pl.DataFrame:
-    """The messages with the largest latency, and what the receiving thread did meanwhile.
-
-    Between publish and callback_start, the callbacks that ran on the thread that later took the
-    message (in its process, where the thread is not known) are added up.
+def worst_messages(messages: pl.LazyFrame, runs: Sequence[Run], count: int = 10) -> pl.DataFrame:
+    """The delivered messages with the largest latency, the largest first.
 
     Returns
     -------
     ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns`` (from the first
-    publication of the run), ``latency_ns``, ``to_take_ns`` (publish -> take),
-    ``take_to_callback_ns``, ``busy_ns`` (time in callbacks; threads added up where the thread is
-    not known), ``meanwhile`` (those callbacks, longest first), and of the message itself
-    ``publish_ns``, ``callback_start_ns``, ``callback_instance_id``, ``subscription_host``,
-    ``subscription_vpid``.
+    publication of the run), ``latency_ns`` (publish to callback_start), ``publish_ns``,
+    ``callback_start_ns``, ``callback_instance_id``, ``subscription_host``, ``subscription_vpid``.
     """
-    labels = _labels(runs)
-    worst = (
+    first = pl.col("publish_ns").min().over("run")
+    return (
         messages.select("run", *_OF_MESSAGE)
-        .join(labels, on="run")
-        .with_columns(first=pl.col("publish_ns").min().over("run"))
+        .join(_labels(runs), on="run")
+        .with_columns((pl.col("publish_ns") - first).alias("since_start_ns"))
         .filter((pl.col("outcome") == "delivered") & pl.col("latency_ns").is_not_null())
         .top_k(count, by="latency_ns")
         .sort("latency_ns", "publish_ns", descending=[True, False])
-        .collect()
-    )
-    names = worst["run"].unique().to_list()
-    lives = (
-        instances.filter(pl.col("run").is_in(names))
         .select(
-            "run", "callback_instance_id", *CALLBACK, "host", "vpid", "vtid", "start_ns", "end_ns"
+            *("run", "cell", "topic", "subscription_node", "since_start_ns"),
+            *_OF_MESSAGE[3:],
         )
-        .with_columns(name=readable(pl.col("name")))
         .collect()
     )
-    rows = [_explained(message, lives) for message in worst.iter_rows(named=True)]
-    schema = {
-        "run": pl.String,
-        "cell": pl.String,
-        "topic": pl.String,
-        "subscription_node": pl.String,
-        "since_start_ns": pl.Int64,
-        "latency_ns": pl.Int64,
-        "to_take_ns": pl.Int64,
-        "take_to_callback_ns": pl.Int64,
-        "busy_ns": pl.Int64,
-        "meanwhile": pl.String,
-        "publish_ns": pl.Int64,
-        "callback_start_ns": pl.Int64,
-        "callback_instance_id": pl.Int64,
-        "subscription_host": pl.String,
-        "subscription_vpid": pl.Int64,
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _explained(message: dict[str, object], lives: pl.DataFrame) -> dict[str, object]:
-    begin, end = message["publish_ns"], message["callback_start_ns"]
-    own = message["callback_instance_id"]
-    of_process = lives.filter(
-        (pl.col("run") == message["run"])
-        & (pl.col("host") == message["subscription_host"])
-        & (pl.col("vpid") == message["subscription_vpid"])
-    )
-    thread = of_process.filter(pl.col("callback_instance_id") == own)["vtid"].to_list()
-    known = bool(thread) and thread[0] is not None
-    if known:
-        of_process = of_process.filter(pl.col("vtid") == thread[0])
-    overlap = pl.min_horizontal(pl.col("end_ns").fill_null(end), pl.lit(end)) - pl.max_horizontal(
-        pl.col("start_ns"), pl.lit(begin)
-    )
-    ran = (
-        of_process.filter(pl.col("callback_instance_id").ne_missing(own))
-        .with_columns(overlap=overlap)
-        .filter(pl.col("overlap") > 0)
-        .group_by(*CALLBACK)
-        .agg(times=pl.len(), overlap=pl.col("overlap").sum())
-        .sort("overlap", descending=True)
-    )
-    parts = [
-        f"{kind or 'callback'} {name or '?'}{f' x{times}' if times > 1 else ''} "
-        f"({overlapped / 1e6:.3g} ms)"
-        for kind, name, _node, times, overlapped in ran.iter_rows()
-    ]
-    shown = ", ".join(parts[:4]) + (f" and {len(parts) - 4} more" if len(parts) > 4 else "")
-    if not parts:
-        shown = "no callback ran: it waited, or was busy outside callbacks"
-    if not known:
-        shown += " (thread not known: whole process)"
-    return {
-        **{key: message[key] for key in _KEPT},
-        "since_start_ns": _minus(begin, message["first"]),
-        "latency_ns": message["latency_ns"],
-        "to_take_ns": _minus(message["take_ns"], begin),
-        "take_to_callback_ns": _minus(end, message["take_ns"]),
-        "busy_ns": int(ran["overlap"].sum()),
-        "meanwhile": shown,
-    }
-
-
-_KEPT = (
-    *("run", "cell", "topic", "subscription_node", "publish_ns", "callback_start_ns"),
-    *("callback_instance_id", "subscription_host", "subscription_vpid"),
-)
-
-
-def _minus(later: object, earlier: object) -> int | None:
-    return later - earlier if isinstance(later, int) and isinstance(earlier, int) else None
 
 
 def _labels(runs: Sequence[Run]) -> pl.LazyFrame:

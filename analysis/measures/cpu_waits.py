@@ -7,12 +7,25 @@ outside of containers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import polars as pl
 
 _STATE_BITS = 0xFF
 """``prev_state`` without the flag of a preemption, as in `roslens.collectors.ros2.scheduling`."""
 _PLACE = ["host", "cpu_id"]
 _THREAD = ["host", "tid"]
+_SOFT = ("HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
+         "RCU")  # fmt: skip
+"""Soft interrupts by number (``include/linux/interrupt.h``)."""
+_INTERRUPTS = (
+    ("interrupt", "irq_handler", "irq", pl.format("irq {} {}", "irq", "name")),
+    # What a timer of the CPU itself is on x86; elsewhere it has a handler like all others.
+    ("interrupt", "x86_irq_vectors_local_timer", "vector", pl.lit("local timer")),
+    ("soft interrupt", "irq_softirq", "vec", pl.format("softirq {}", pl.col("vec").replace_strict(
+        dict(enumerate(_SOFT)), default=pl.col("vec").cast(pl.String), return_dtype=pl.String))),
+)  # fmt: skip
+"""Kind, begin of the two events' names, their number, what people call it."""
 
 
 def find_waits(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl.DataFrame:
@@ -103,6 +116,35 @@ def find_turns(switches: pl.LazyFrame) -> pl.DataFrame:
         )
         .collect()
     )  # fmt: skip
+
+
+def find_interrupts(events: Mapping[str, pl.LazyFrame]) -> Iterator[pl.DataFrame]:
+    """Where interrupts ran, one frame for each sort: from an entry to the next exit.
+
+    Parameters
+    ----------
+    events
+        The kernel's events by name.
+
+    Yields
+    ------
+    host, cpu_id, from_ns, until_ns, by_name, kind (``interrupt``, ``soft interrupt``).
+    """
+    for kind, event, number, name in _INTERRUPTS:
+        entry, exit_ = (events.get(f"{event}_{x}") for x in ("entry", "exit"))
+        if entry is None or exit_ is None:
+            continue
+        entries = entry.select(*_PLACE, "time_ns", number, by_name=name)
+        exits = exit_.select(*_PLACE, "time_ns", number, by_name=pl.lit(None, dtype=pl.String))
+        line = pl.concat([entries, exits]).sort(*_PLACE, number, "time_ns", maintain_order=True)
+        until = pl.col("time_ns").shift(-1).over(*_PLACE, number)
+        ended = pl.col("by_name").shift(-1).over(*_PLACE, number).is_null() & until.is_not_null()
+        yield (
+            line.with_columns(until_ns=until, ended=ended)
+            .filter(pl.col("by_name").is_not_null() & pl.col("ended"))
+            .select(*_PLACE, "until_ns", "by_name", from_ns="time_ns", kind=pl.lit(kind))
+            .collect()
+        )
 
 
 def overlaps(pieces: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -11,7 +11,9 @@ import polars as pl
 from roslens.analysis.measures.samples import ARRIVED, LOST, RunSamples
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.fractions import least_told
+from roslens.collectors.ros2.losses import of_kernel
 
+MAY_BIAS = "missing events may bias any figure"
 _SEVERITIES = ("error", "warning", "info")
 
 
@@ -25,12 +27,15 @@ class TracerLoss:
         The larger of what the tracer reported at the end and what the trace itself says.
     truncated
         Stretches of streams that were cut off, or that are not there.
+    of_kernel
+        Whether all of it is known to be of the kernel's trace.
     """
 
     run: Run
     discarded_events: int
     lost_packets: int
     truncated: int
+    of_kernel: bool = False
 
     @property
     def any(self) -> bool:
@@ -48,6 +53,21 @@ class TracerLoss:
         return ", ".join(f"{count:,} {what}" for count, what in counts if count)
 
 
+def what_is_bent(losses: Iterable[TracerLoss]) -> str:
+    """What these losses can have done to figures: a sentence; empty where nothing was lost."""
+    some = [loss for loss in losses if loss.any]
+    if not some:
+        return ""
+    if all(loss.of_kernel for loss in some):
+        return "Only events of the kernel are missing: nothing but scheduling lacks that time."
+    return f"M{MAY_BIAS[1:]}."
+
+
+def that_may_bias(losses: Iterable[TracerLoss]) -> int:
+    """How many events were lost that any figure may depend on: those not of the kernel alone."""
+    return sum(loss.discarded_events for loss in losses if not loss.of_kernel)
+
+
 def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
     """Tracer loss of each run, in the order of `runs`.
 
@@ -56,6 +76,8 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
     losses
         The ``losses`` table with ``run``. A loss of unknown count counts as one.
     """
+    # The rows of one run agree or not; what only its manifest counts may be of either side.
+    kernel = dict(losses.group_by("run").agg(of_kernel().all()).collect().iter_rows())
     stretches = pl.col("kind").cast(pl.String).str.starts_with("missing_")
     counted = {
         (run, kind): int(count)
@@ -68,15 +90,21 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
         .collect()
         .iter_rows()
     }
-    return [
-        TracerLoss(
-            run,
-            max(run.discarded_events or 0, counted.get((run.name, "discarded_events"), 0)),
-            max(run.lost_packets or 0, counted.get((run.name, "lost_packets"), 0)),
-            counted.get((run.name, "truncated"), 0),
+    found = []
+    for run in runs:
+        kinds = ("discarded_events", "lost_packets", "truncated")
+        discarded, packets, truncated = (counted.get((run.name, kind), 0) for kind in kinds)
+        whole = (run.discarded_events or 0) <= discarded and (run.lost_packets or 0) <= packets
+        found.append(
+            TracerLoss(
+                run,
+                max(run.discarded_events or 0, discarded),
+                max(run.lost_packets or 0, packets),
+                truncated,
+                of_kernel=whole and kernel.get(run.name, False),
+            )
         )
-        for run in runs
-    ]
+    return found
 
 
 def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:

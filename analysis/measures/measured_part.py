@@ -16,6 +16,11 @@ MEASURED = (
 _SCHEMA = {"run": pl.String, "begin_ns": pl.Int64, "end_ns": pl.Int64, "ready": pl.Boolean}
 
 
+def start_up_s(duration_s: float) -> float:
+    """What is left out at the begin of a run where nobody says how much: loading, discovery."""
+    return min(5.0, duration_s / 10)
+
+
 def measured_parts(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """One row per run: ``run``, ``begin_ns``, ``end_ns``, ``ready`` (whether the workload said so).
 

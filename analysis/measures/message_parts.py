@@ -28,12 +28,15 @@ _IN_INTERRUPT = 0x18
 """ftrace's ``common_flags`` in a hard or soft interrupt: the thread then woke nobody itself."""
 REASONS = {
     "busy": "the executor's thread did not sleep between rmw_publish, or the end of its callback "
-    "before this one, and the take: woken_ns and on_cpu_ns are null, and arrived_ns is when the "
-    "thread that wakes it otherwise was woken first",
+    "before this one, and the take: woken_ns and on_cpu_ns are null",
     "interrupt": "an interrupt woke the executor's thread, such as a timer",
     "publisher": "the publisher's own thread woke the executor's",
     "receiver": "the thread that woke the executor's was not woken after rmw_publish",
+    "other": "another thread than the one that mostly does woke the executor's",
 }
+"""Why a message was not seen to arrive, be handed over and be taken one after the other. But for
+``publisher`` its arrival is then when the thread that mostly wakes the executor's was first woken
+after rmw_publish, if that was before the take."""
 
 
 def message_moments(
@@ -48,7 +51,8 @@ def message_moments(
     Parameters
     ----------
     messages
-        Rows of ``messages``; those between processes of one host, with a callback, are looked at.
+        Rows of ``messages``; those of one host that went through the middleware, with a callback,
+        are looked at.
     executions
         ``callback_instances``, which tell the executor's thread.
     switches, wakes
@@ -60,19 +64,27 @@ def message_moments(
     -------
     DataFrame
         message_id, subscription_id, latency_ns, the moments (publish_ns, rmw_publish_ns,
-        arrived_ns, woken_ns, on_cpu_ns, take_ns, callback_start_ns), and reason: why one is null,
-        as of `REASONS`.
+        arrived_ns, woken_ns, on_cpu_ns, take_ns, callback_start_ns), reason (of `REASONS`),
+        receiver (the thread that mostly wakes the executor's), and itself: whether the publisher's
+        thread woke that one.
     """
-    rows = _between_processes(messages, executions)
+    rows = _through_middleware(messages, executions)
     if publications is not None:
         threads = publications.select("message_id", pl.col("vtid").cast(pl.Int64).alias("sender"))
         rows = rows.join(threads, on="message_id", how="left", maintain_order="left")
     else:
         rows = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias("sender"))
-    waits = find_waits(switches, wakes).filter(pl.col("kind") == "woken")
     columns = set(wakes.collect_schema())
     flags = pl.col("ctx_flags").cast(pl.Int64) if "ctx_flags" in columns else pl.lit(0)
     by = pl.col("ctx_tid").cast(pl.Int64) if "ctx_tid" in columns else pl.lit(None, dtype=pl.Int64)
+    # Only executors' threads and those that wake them are asked for.
+    executors = rows["tid"].drop_nulls().unique()
+    of_executors = wakes.filter(pl.col("tid").is_in(executors.implode()))
+    wakers = of_executors.select(by.unique()).collect().to_series()
+    tids = pl.concat([executors, wakers.drop_nulls()]).unique().implode()
+    wakes = wakes.filter(pl.col("tid").is_in(tids))
+    switches = switches.filter(pl.col("prev_tid").is_in(tids) | pl.col("next_tid").is_in(tids))
+    waits = find_waits(switches, wakes).filter(pl.col("kind") == "woken", pl.col("tid").is_in(tids))
     woken = (
         wakes.select(
             "host", pl.col("tid").cast(pl.Int64), pl.col("time_ns").alias("begin_ns"),
@@ -105,15 +117,31 @@ def message_moments(
         .then(pl.lit("receiver"))
     )
     rows = _with_usual_receiver(rows.with_columns(reason.alias("reason")))
+    other = (pl.col("receiver") != pl.col("usual")) & pl.col("reason").is_null()
+    rows = rows.with_columns(
+        pl.when(other).then(pl.lit("other")).otherwise("reason").alias("reason")
+    )
     rows = _near_wake(
-        rows.drop("ran_ns", "waker", "in_interrupt"), woken, "usual", "rmw_publish_ns", "first_ns",
-        forward=True,
+        rows.rename({"waker": "by"}).drop("ran_ns", "in_interrupt"), woken, "usual",
+        "rmw_publish_ns", "first_ns", forward=True,
     )  # fmt: skip
     in_time = pl.when(pl.col("first_ns") <= pl.col("take_ns")).then("first_ns")
     exact = pl.when(pl.col("reason").is_null()).then("arrived_ns")
+    guessed = pl.when(pl.col("reason") != "publisher").then(in_time)
+    by = pl.when(pl.col("reason").is_null()).then("by").otherwise("waker")
+    itself = (by == pl.col("sender")).fill_null(value=False) | (pl.col("reason") == "publisher")
+    rows = rows.with_columns(
+        pl.coalesce(exact, guessed).alias("arrived_ns"),
+        itself.fill_null(value=False).alias("itself"),
+    )
+    # It was woken for something else where that came before the message.
+    since = (pl.col("woken_ns") >= pl.col("arrived_ns")).fill_null(value=True)
     return rows.with_columns(
-        pl.when(pl.col("reason") == "busy").then(in_time).otherwise(exact).alias("arrived_ns")
-    ).select("message_id", "subscription_id", "latency_ns", "publish_ns", *_MOMENTS, "reason")
+        pl.when(since).then(pl.col(name)).alias(name) for name in ("woken_ns", "on_cpu_ns")
+    ).select(
+        "message_id", "subscription_id", "latency_ns", "publish_ns", *_MOMENTS, "reason",
+        pl.col("usual").alias("receiver"), "itself",
+    )  # fmt: skip
 
 
 def _with_end_before(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
@@ -176,15 +204,12 @@ def message_parts(moments: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _between_processes(messages: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+def _through_middleware(messages: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
     threads = executions.select(
         "callback_instance_id", pl.col("vtid").cast(pl.Int64).alias("tid")
     ).drop_nulls()
     return (
-        messages.filter(
-            (pl.col("publisher_host") == pl.col("subscription_host"))
-            & (pl.col("publisher_vpid") != pl.col("subscription_vpid"))
-        )
+        messages.filter(pl.col("publisher_host") == pl.col("subscription_host"))
         .drop_nulls(["message_id", "publish_ns", "rmw_publish_ns", "take_ns", "callback_start_ns"])
         .filter(pl.col("take_ns") >= pl.col("rmw_publish_ns"))
         .join(threads, on="callback_instance_id", maintain_order="left")

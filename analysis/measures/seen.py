@@ -14,10 +14,8 @@ OF: tuple[Of, ...] = get_args(Of)
 STEPS = 240
 
 
-def seen_in_steps(
-    events: Mapping[str, pl.LazyFrame], processes: pl.DataFrame, steps: int = STEPS
-) -> pl.DataFrame:
-    """How many events each CPU, process and kind has in equal steps of a run.
+def seen_in_steps(events: Mapping[str, pl.LazyFrame], processes: pl.DataFrame) -> pl.DataFrame:
+    """How many events each CPU, process and kind has in `STEPS` equal steps of a run.
 
     Parameters
     ----------
@@ -25,8 +23,6 @@ def seen_in_steps(
         Raw events by name, ``time_ns``, ``host``, ``trace``, ``cpu_id`` and ``vpid``.
     processes
         ``host``, ``vpid``, ``procname``.
-    steps
-        From the first to the last event.
 
     Returns
     -------
@@ -44,7 +40,7 @@ def seen_in_steps(
     first, last = every["begin"].min(), every["end"].max()
     if not isinstance(first, int) or not isinstance(last, int):
         first = last = 0
-    width = (last - first) // steps + 1
+    width = (last - first) // STEPS + 1
     key = ["host", "trace", "cpu_id", "vpid"]
     counted = [
         frame.group_by(pl.col(column).cast(kind) for column, kind in _WHERE.items())

@@ -215,7 +215,7 @@ def history_table(rows: Sequence[tuple[str, int, Slope]]) -> ReportTable:
     )
 
 
-def static_table(static: pl.DataFrame, most: int = 4) -> ReportTable:
+def static_table(static: pl.DataFrame) -> ReportTable:
     """What static memory beyond the baseline is made of, at the largest number of entities.
 
     Parameters
@@ -229,7 +229,7 @@ def static_table(static: pl.DataFrame, most: int = 4) -> ReportTable:
     rows = (
         one.sort("entity", pl.col("difference_bytes").abs(), descending=[False, True])
         .group_by("entity", maintain_order=True)
-        .head(most)
+        .head(4)
     )
     return ReportTable(
         ["entity", "number", "section", "object", "symbol", "baseline [B]", "difference [B]"],

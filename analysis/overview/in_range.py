@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from roslens.analysis.flow.chains import ChainInstances
-from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.statistics.quantiles import told_over_runs
 from roslens.collectors.topics import INFRASTRUCTURE
 
 MOST_WORST = 100
@@ -57,26 +58,25 @@ def chains_overview(
     -------
     polars.DataFrame
         ``chain``, ``instances``, ``complete`` (reached the end), ``p50_ms``, ``p99_ms`` and
-        ``worst_ms`` (of the complete ones, from the first publication to the last callback's end).
+        ``worst_ms`` (of the complete ones, from the first publication to the last callback's end; a
+        percentile is null where a run has fewer than its interval needs, 6 or 299; a mean over
+        runs, but for the worst), ``at_least`` (whether these are lower bounds).
     """
-    latency = pl.col("latency_ns") / 1e6
     rows = []
     for each in found:
         own = each.instances
         if begin_ns is not None and end_ns is not None:
             own = own.filter(pl.col("begin_ns").is_between(begin_ns, end_ns))
+        here = replace(each, instances=own)
+        times = [of_run / 1e6 for of_run in here.times_of_runs()]
+        done = here.complete["latency_ns"] / 1e6
         rows.append(
-            own.select(
-                chain=pl.lit(str(each.chain)),
-                instances=pl.len(),
-                complete=(pl.col("outcome") == "complete").sum(),
-                p50_ms=quantile_of(latency, 0.5),
-                p99_ms=quantile_of(latency, 0.99),
-                worst_ms=latency.max(),
-            )
-        )
+            (str(each.chain), own.height, done.len(), told_over_runs(times, 0.5),
+             told_over_runs(times, 0.99), done.max(), here.at_least)
+        )  # fmt: skip
     schema = {"chain": pl.String, "instances": pl.UInt32, "complete": pl.UInt32,
-              "p50_ms": pl.Float64, "p99_ms": pl.Float64, "worst_ms": pl.Float64}  # fmt: skip
-    return pl.concat([pl.DataFrame(schema=schema), *rows]).sort(
+              "p50_ms": pl.Float64, "p99_ms": pl.Float64, "worst_ms": pl.Float64,
+              "at_least": pl.Boolean}  # fmt: skip
+    return pl.DataFrame(rows, schema=schema, orient="row").sort(
         "worst_ms", descending=True, nulls_last=True
     )

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.measures.loss import TracerLoss, loss_of
-from roslens.analysis.measures.samples import LOST, rate_hz
-from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.measures.samples import ARRIVED, LOST, rate_hz
+from roslens.analysis.statistics.quantiles import least_samples, quantile_of
+from roslens.collectors.topics import of_application
 
 RUN_SCHEMA = pl.Schema(
     {
@@ -78,16 +79,28 @@ def runs_overview(
 
 
 def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
-    """One row per topic and pair of nodes of all runs, the slowest first.
+    """One row per topic and pair of nodes of all runs: the application's first, the slowest first.
 
     Returns
     -------
     ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (messages per second from the first to
     the last publication; null for few), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback,
-    delivered ones), ``lost`` (part of those sent that did not arrive; null where unknown ones
-    forbid it).
+    delivered ones; a mean over runs, but for the worst), ``lost`` (part of those of all runs that
+    did not arrive; null where unknown ones forbid it in a run), ``not_arrived`` and ``unknown``
+    (how many; of unknown ones nobody can say), ``delivered`` (how many have a latency). A
+    percentile is null where a run has fewer latencies than its interval needs (6 for P50, 299 for
+    P99). The slowest is that with the highest P99, or of those without one with the longest
+    latency.
     """
     latency = pl.col("latency_ns") / 1e6
+
+    def percentile(q: float) -> pl.Expr:
+        enough = latency.count() >= least_samples(q)
+        return pl.when(enough).then(quantile_of(latency, q, ordered=True))
+
+    def over_runs(name: str) -> pl.Expr:
+        return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean())
+
     return (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .sort("latency_ns")
@@ -95,24 +108,39 @@ def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
         .agg(
             messages=pl.len(),
             rate=rate_hz("publish_ns"),
-            p50_ms=quantile_of(latency, 0.5, ordered=True),
-            p99_ms=quantile_of(latency, 0.99, ordered=True),
+            p50_ms=percentile(0.5),
+            p99_ms=percentile(0.99),
             worst_ms=latency.max(),
-            lost=loss_of("outcome"),
+            told=loss_of("outcome").is_not_null(),
+            known=pl.col("outcome").is_in((*LOST, *ARRIVED)).sum(),
+            not_arrived=pl.col("outcome").is_in(LOST).sum(),
+            unknown=(pl.col("outcome") == "unknown").sum(),
+            delivered=latency.count(),
         )
         .group_by(
-            "topic",
+            pl.col("topic").cast(pl.String),
             pl.col("publisher_node").alias("from"),
             pl.col("subscription_node").alias("to"),
         )
         .agg(
             pl.col("messages").sum(),
             rate_hz=pl.col("rate").mean(),
-            p50_ms=pl.col("p50_ms").mean(),
-            p99_ms=pl.col("p99_ms").mean(),
+            p50_ms=over_runs("p50_ms"),
+            p99_ms=over_runs("p99_ms"),
             worst_ms=pl.col("worst_ms").max(),
-            lost=pl.col("lost").mean(),
+            lost=pl.when(pl.col("told").all()).then(
+                pl.col("not_arrived").sum() / pl.col("known").sum()
+            ),
+            not_arrived=pl.col("not_arrived").sum(),
+            unknown=pl.col("unknown").sum(),
+            delivered=pl.col("delivered").sum(),
         )
-        .sort("p99_ms", descending=True, nulls_last=True)
+        .sort(
+            of_application(),
+            pl.coalesce("p99_ms", "worst_ms"),
+            "topic",
+            descending=[True, True, False],
+            nulls_last=True,
+        )
         .collect()
     )

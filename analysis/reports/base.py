@@ -15,7 +15,7 @@ from roslens.analysis.design import check_designs
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.loss import health_findings, undeclared_gaps
+from roslens.analysis.measures.loss import health_findings, undeclared_gaps, what_is_bent
 from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
 from roslens.analysis.reports.front import Front, facts_of, told
@@ -132,8 +132,8 @@ class Report(ABC, Generic[P]):
         if lossy:
             parts.append(
                 Sentence(
-                    f"The tracer lost events in {len(lossy)} of {len(self.tables.runs)} runs: "
-                    "missing events may bias every figure below.",
+                    f"The tracer lost events in {len(lossy)} of {len(self.tables.runs)} runs. "
+                    f"{what_is_bent(lossy)}",
                     loud=True,
                 )
             )

@@ -40,6 +40,7 @@ class Tables(Protocol):
     def logged_messages(self) -> pl.DataFrame: ...  # noqa: D102
     @property
     def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
+    def whole(self) -> Tables: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
     def raw_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
@@ -56,6 +57,10 @@ class NoRecordings:
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})
+
+    def whole(self) -> NoRecordings:
+        """Itself."""
+        return self
 
     def table(self, name: str) -> pl.LazyFrame:
         """No rows."""

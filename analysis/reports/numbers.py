@@ -69,6 +69,14 @@ def milliseconds(ns: float | None, digits: int = 4) -> str:
     return significant(None if ns is None else ns * 1e-6, digits)
 
 
+def duration(ns: float | None, digits: int = 3) -> str:
+    """``604 ns``, ``38.2 us``, ``1.05 ms``, ``2.30 s``; nothing as a dash."""
+    if ns is None:
+        return "-"
+    factor, unit = unit_of_all([ns], "ns") if ns else (1.0, "ns")
+    return f"{significant(ns * factor, digits)} {unit}"
+
+
 def significant(value: float | None, digits: int = 4) -> str:
     """`digits` significant digits without exponent; an infinity as such, nothing as a dash."""
     if value is None or math.isnan(value):

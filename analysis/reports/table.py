@@ -49,6 +49,8 @@ class ReportTable:
         Rows (from 0) that must not be overlooked.
     left
         Headings of columns of text; all others are aligned to the right.
+    minor
+        Headings of columns that a narrow terminal can do without, the most important first.
     """
 
     columns: Sequence[str]
@@ -57,6 +59,7 @@ class ReportTable:
     notes: Sequence[str] = ()
     marked: frozenset[int] = frozenset()
     left: frozenset[str] = field(default_factory=frozenset)
+    minor: Sequence[str] = ()
 
     def _repr_html_(self) -> str:
         return self._by_factor()._html()

@@ -228,40 +228,29 @@ def _without_repeats(rows: Sequence[list[str]]) -> list[list[str]]:
     return [["", *row[1:]] if i and rows[i - 1][0] == row[0] else row for i, row in enumerate(rows)]
 
 
-def worst_table(worst: pl.DataFrame, blamed_on: Sequence[str]) -> ReportTable:
-    """From `callbacks.worst_messages`, with what each is blamed on."""
+NO_PATH = "not known: the end of its callback was not recorded"
+"""Why a message has no path."""
+
+
+def worst_table(worst: pl.DataFrame) -> ReportTable:
+    """From `callbacks.worst_messages`, explained (`roslens.analysis.path.late.explained`)."""
     return ReportTable(
-        [
-            *(
-                "",
-                "blamed on",
-                "run",
-                "topic",
-                "into the run [s]",
-                "latency [ms]",
-                "publish to take [ms]",
-            ),
-            *("take to callback [ms]", "in callbacks [ms]", "the receiving thread meanwhile"),
-        ],
+        ["", "cause", "share", "run", "topic", "into the run [s]", "latency [ms]", "why"],
         [
             [
                 str(number),
-                cause,
+                (r["cause"] or "-").replace("_", " "),
+                "-" if r["share"] is None else f"{100 * r['share']:.0f} %",
                 r["run"],
                 r["topic"] or "-",
                 "-" if r["since_start_ns"] is None else f"{r['since_start_ns'] / 1e9:.3f}",
                 milliseconds(r["latency_ns"]),
-                milliseconds(r["to_take_ns"]),
-                milliseconds(r["take_to_callback_ns"], 3),
-                milliseconds(r["busy_ns"], 3),
-                r["meanwhile"],
+                r["sentence"] or NO_PATH,
             ]
-            for number, (r, cause) in enumerate(
-                zip(worst.iter_rows(named=True), blamed_on, strict=True), 1
-            )
+            for number, r in enumerate(worst.iter_rows(named=True), 1)
         ],
         f"The {worst.height} delivered messages with the largest latency",
-        left=frozenset({"blamed on", "run", "topic", "the receiving thread meanwhile"}),
+        left=frozenset({"cause", "run", "topic", "why"}),
     )
 
 

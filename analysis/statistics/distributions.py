@@ -79,11 +79,11 @@ def thin(steps: Distribution, most: int = MOST_POINTS) -> Distribution:
     )
 
 
-def tail_limit(effective: float, exceedances: int = 20) -> float:
+def tail_limit(effective: float) -> float:
     """The CCDF level below which `effective` samples are too few to say more than "it occurred".
 
     Returns
     -------
-    exceedances / effective, at most 1.
+    20 / effective, at most 1.
     """
-    return min(1.0, exceedances / effective) if effective > 0 else 1.0
+    return min(1.0, 20 / effective) if effective > 0 else 1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
@@ -73,6 +74,19 @@ def least_samples(q: float, level: float = 0.95) -> int:
     while far**n + (1 - far) ** n > 1 - level:
         n += 1
     return n
+
+
+def told_quantile(samples: ArrayLike, q: float) -> float | None:
+    """`quantile`, or None of fewer samples than `least_samples`."""
+    values = np.asarray(samples)
+    return quantile(values, q) if values.size >= least_samples(q) else None
+
+
+def told_over_runs(samples: Iterable[ArrayLike], q: float) -> float | None:
+    """Mean over runs of `told_quantile`; None where a run has too few samples, or there is none."""
+    each = [told_quantile(of_run, q) for of_run in samples]
+    told = [x for x in each if x is not None]
+    return sum(told) / len(told) if told and len(told) == len(each) else None
 
 
 def percentile_name(q: float) -> str:

@@ -12,8 +12,27 @@ from numpy.typing import ArrayLike
 
 from roslens.analysis.statistics.finite import LARGEST, finite, finite_pairs
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
-from roslens.analysis.statistics.roots import root
 from roslens.analysis.statistics.student import t_quantile, t_two_sided
+
+
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Halve [low, high] until no float lies between (scipy.optimize takes a second to import).
+
+    Parameters
+    ----------
+    function
+        Of one sign, or zero, at `low` and of the other at `high`.
+    """
+    positive = function(high) > 0
+    if positive == (function(low) > 0):
+        raise ValueError("the function has the same sign at both ends")
+    while low < (middle := low + (high - low) / 2) < high:
+        if (function(middle) > 0) == positive:
+            high = middle
+        else:
+            low = middle
+    return middle
+
 
 MOST_RUNS = 10_000
 """No recommendation goes beyond this many runs."""

@@ -22,7 +22,6 @@ from roslens.analysis.storage.allocations import (
     allocation_sentences,
     allocations_table,
 )
-from roslens.analysis.storage.bound import REFUSED, throughput_bounds
 from roslens.analysis.storage.clocks import Agreement, agreement
 from roslens.analysis.storage.compression import (
     compression_claims,
@@ -46,7 +45,7 @@ from roslens.analysis.storage.live import (
 )
 from roslens.analysis.storage.pairs import claims_table
 from roslens.analysis.storage.parameters import StorageParameters
-from roslens.analysis.storage.published import CELL, cells
+from roslens.analysis.storage.published import CELL, REFUSED, cells, throughput_bounds
 from roslens.analysis.storage.recorder import (
     RecorderRun,
     recorder_estimates,

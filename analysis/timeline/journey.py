@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 
+from roslens.analysis.path.kinds import in_words
+from roslens.analysis.path.path import Paths
 from roslens.collectors.ros2.services import begin_of
 
 _NUMBER = "callback_instance_id"
-_MESSAGE_STEPS = {
-    "publish_ns": "publish",
-    "rcl_publish_ns": "rcl_publish",
-    "rmw_publish_ns": "rmw_publish",
-    "take_ns": "take",
-    "rclcpp_take_ns": "rclcpp_take",
-    "callback_start_ns": "callback_start",
-    "callback_end_ns": "callback_end",
-}
 _CALL_STEPS = {
     "request_called_ns": "request_called",
     "request_sent_ns": "request_sent",
@@ -33,8 +28,7 @@ _CALL_STEPS = {
 }
 _OF_MESSAGE = (
     *("message_id", "topic", "publisher_node", "subscription_node", "outcome", "latency_ns"),
-    *_MESSAGE_STEPS,
-    _NUMBER,
+    *("publish_ns", _NUMBER),
 )
 
 
@@ -45,7 +39,8 @@ class Hop:
     Attributes
     ----------
     name
-        For people: from one step to the next.
+        For people: of a message what happened and who held it up, of a call from one step to the
+        next.
     begin_ns, end_ns
         When.
     """
@@ -79,7 +74,8 @@ class Journey:
     callback_instance_id
         The callback that received it.
     hops
-        In order; each begins where the one before ended, so they add up to the whole.
+        In order; each begins where the one before ended, so they add up to the whole. None of a
+        message without a path.
     """
 
     kind: Literal["message", "call"]
@@ -94,7 +90,10 @@ class Journey:
 
 
 def journey_of(
-    messages: pl.LazyFrame, callback_instance_id: int, calls: pl.LazyFrame | None = None
+    messages: pl.LazyFrame,
+    callback_instance_id: int,
+    paths: Callable[[], Paths],
+    calls: pl.LazyFrame | None = None,
 ) -> Journey | None:
     """The way of the message or request that a callback instance received; None without one.
 
@@ -102,37 +101,58 @@ def journey_of(
     ----------
     messages, calls
         The tables ``messages`` and ``service_calls`` of one run.
+    paths
+        Of this run; asked for only where there is a message.
     """
+    found = way_of(messages, [callback_instance_id], paths)
+    if found:
+        return found[0]
     own = pl.col(_NUMBER) == callback_instance_id
-    rows = messages.filter(own).select(*_OF_MESSAGE).head(1).collect()
-    if rows.height:
-        return _of_message(rows.row(0, named=True))
     begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
     calls = None if calls is None else calls.filter(own).head(1).with_columns(begin_ns=begin)
     rows = pl.DataFrame() if calls is None else calls.collect()
     return _of_call(rows.row(0, named=True)) if rows.height else None
 
 
-def way_of(messages: pl.LazyFrame, callback_instance_ids: Sequence[int]) -> list[Journey]:
+def way_of(
+    messages: pl.LazyFrame, callback_instance_ids: Sequence[int], paths: Callable[[], Paths]
+) -> list[Journey]:
     """The messages that these callbacks received, such as `Flows.way` tells, in order of time."""
     received = pl.col(_NUMBER).is_in(list(callback_instance_ids))
     rows = messages.filter(received).select(*_OF_MESSAGE).sort("publish_ns", nulls_last=True)
     found = rows.unique(_NUMBER, keep="first", maintain_order=True).collect()
-    return [_of_message(row) for row in found.iter_rows(named=True)]
+    if found.is_empty():
+        return []
+    of_run = paths()
+    known = of_run.messages.with_row_index("row").filter(received).unique(_NUMBER, keep="first")
+    known = known.sort("row")
+    path = of_run.of(known["row"].to_numpy().astype(np.int64))
+    number = known.select(pl.col("row").cast(pl.Int64).alias("message"), _NUMBER)
+    path = path.join(number, on="message", maintain_order="left")
+    return [
+        Journey(
+            "message",
+            -1 if row["message_id"] is None else row["message_id"],
+            row["topic"] or "",
+            row["publisher_node"] or "",
+            row["subscription_node"] or "",
+            row["outcome"] or "",
+            row["latency_ns"],
+            row[_NUMBER],
+            _segments(path.filter(pl.col(_NUMBER) == row[_NUMBER])),
+        )
+        for row in found.iter_rows(named=True)
+    ]
 
 
-def _of_message(row: Mapping[str, Any]) -> Journey:
-    return Journey(
-        "message",
-        -1 if row["message_id"] is None else row["message_id"],
-        row["topic"] or "",
-        row["publisher_node"] or "",
-        row["subscription_node"] or "",
-        row["outcome"] or "",
-        row["latency_ns"],
-        row[_NUMBER],
-        _hops(row, _MESSAGE_STEPS),
-    )
+def _segments(path: pl.DataFrame) -> list[Hop]:
+    """Those that follow each other and are told in the same words as one."""
+    told = [
+        (in_words(kind, who), begin, end)
+        for kind, who, begin, end in path.select("kind", "who", "begin_ns", "end_ns").iter_rows()
+    ]
+    alike = (list(some) for _, some in groupby(told, key=itemgetter(0)))
+    return [Hop(some[0][0], some[0][1], some[-1][2]) for some in alike]
 
 
 def _of_call(row: Mapping[str, Any]) -> Journey:
@@ -146,12 +166,12 @@ def _of_call(row: Mapping[str, Any]) -> Journey:
         "unanswered" if taken is None else "answered",
         None if sent is None or taken is None else taken - sent,
         row[_NUMBER],
-        _hops(row, _CALL_STEPS),
+        _hops(row),
     )
 
 
-def _hops(row: Mapping[str, Any], steps: Mapping[str, str]) -> list[Hop]:
+def _hops(row: Mapping[str, Any]) -> list[Hop]:
     """In the order in which they happened; what was not recorded is not a step."""
-    known = [(steps[name], row[name]) for name in steps if row[name] is not None]
+    known = [(step, row[name]) for name, step in _CALL_STEPS.items() if row[name] is not None]
     known.sort(key=lambda step: step[1])
     return [Hop(f"{a[0]} -> {b[0]}", a[1], b[1]) for a, b in pairwise(known)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roslens.analysis.runs import GivenFactors, Run
-from roslens.collectors.results.formats import Format
-from roslens.collectors.results.tool_result import ToolResult, as_its_tool_writes_it
+from roslens.collectors.results.formats import Format, read_results
+from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording import UsageError
 
 
@@ -79,8 +79,7 @@ def read_files(
     identities: dict[tuple[str, str], str] = {}
     for (place, known), name, more in zip(places, _names(places), told, strict=True):
         try:
-            with as_its_tool_writes_it(place):
-                results = known.read(place)
+            results = read_results(place, known)
         except UsageError as error:
             refused.append((name, str(error)))
             continue

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from roslens.analysis.estimate import Cell, Estimate, cell_label
+from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.ratio import MOST_RUNS, Spread, least_runs
@@ -273,10 +276,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
         checks += [check(budget, estimate) for estimate in found]
     notes = []
     if side.discarded_events:
-        notes.append(
-            f"the tracer lost {side.discarded_events:,} events: what is missing can bend every "
-            "figure"
-        )
+        notes.append(f"the tracer lost {side.discarded_events:,} events: {MAY_BIAS}")
     if side.left_out:
         notes.append(f"{side.left_out} of {side.runs} runs failed and are left out")
     return Checks(_corrected(checks), notes)
@@ -310,9 +310,15 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def check(budget: Budget, estimate: Estimate) -> Check:
-    """Hold a budget against one estimate: the interval must lie on one side of the limit."""
+    """Hold a budget against one estimate: the interval must lie on one side of the limit.
+
+    A limit of a maximum is about each sample: one that passes it exceeds it, whatever the interval
+    of the largest per run.
+    """
     limit = budget.limit_for(estimate)
     result = Check(budget=budget, estimate=estimate, limit=limit)
+    if budget.upper and estimate.metric.endswith("_max") and np.isfinite(estimate.per_run).any():
+        return _of_each(result, estimate, limit)
     if estimate.refused is not None or estimate.low is None or estimate.high is None:
         return replace(result, notes=(estimate.refused or "it has no interval",))
     good, bad = (
@@ -337,6 +343,23 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     )
 
 
+def _of_each(result: Check, estimate: Estimate, limit: float) -> Check:
+    beyond = sum(largest > limit for largest in estimate.per_run)
+    if beyond:
+        note = f"in {beyond} of {estimate.runs} runs at least one is beyond it"
+        return replace(result, verdict="exceeded", confirmed=True, notes=(note,))
+    return replace(result, verdict="within", notes=(_none_beyond(estimate),))
+
+
+def _none_beyond(estimate: Estimate) -> str:
+    """That no sample passed a limit, and what that says of further ones.
+
+    Clopper and Pearson (1934) with none of n, one-sided; assumes independent samples.
+    """
+    most = fractions.least_told(estimate.samples, 2 * estimate.level - 1)
+    return f"none of {estimate.samples:,} is beyond it; at most {100 * most:.2g} % would be"
+
+
 def _p(estimate: Estimate, spread: Spread, limit: float) -> float:
     if fractions.METHOD in estimate.method:
         return fractions.p_of(estimate, spread, limit)
@@ -354,13 +377,15 @@ def _corrected(checks: Sequence[Check]) -> list[Check]:
     result = []
     for c in checks:
         if c.p is None or c.estimate is None:
-            # Without a p there is nothing that could be confirmed.
-            result.append(replace(c, confirmed=False) if c.verdict == "exceeded" else c)
+            # Without a p nothing but what was seen itself is confirmed.
+            unsure = c.verdict == "exceeded" and not c.confirmed
+            result.append(replace(c, confirmed=False) if unsure else c)
             continue
         p = next(adjusted)
         confirmed = p <= 1 - c.estimate.level + 1e-12 if c.verdict == "exceeded" else None
         notes = c.notes
         if confirmed is False:
-            notes = (*notes, f"not after Holm's correction over {len(tested)} checks")
+            many = f"among {len(tested)} checks made at once (Holm's correction)"
+            notes = (*notes, f"too unsure {many}")
         result.append(replace(c, p_holm=p, confirmed=confirmed, notes=notes))
     return result

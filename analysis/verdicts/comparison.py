@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from roslens.analysis.environment import (
     merged_differences,
 )
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
+from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.factorial import BY_BLOCK, Observation, effects
@@ -56,6 +57,24 @@ METHOD = (
 )
 
 SideName = Literal["base", "new"]
+SPLIT = {"latency_p50": 0.5, "latency_p99": 0.99}
+"""Metrics whose change is split by cause, and which quantile each is."""
+
+
+@dataclass(frozen=True)
+class RunsByCause:
+    """What the quantiles of `SPLIT` are made of in each run of a cell.
+
+    Attributes
+    ----------
+    parts
+        By metric, of each run ns by cause; they add up to the run's quantile.
+    kernel
+        Whether the kernel's events tell causes, of each run.
+    """
+
+    parts: Mapping[str, Sequence[Mapping[str, float]]]
+    kernel: Sequence[bool]
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,8 @@ class Side:
         By name the runs that something disturbed, and what.
     ignored
         Factors that were left out of its cells, and the levels that they had.
+    by_cause
+        Of a cell; None where that is not known, as of a metrics.json.
     """
 
     name: str
@@ -97,6 +118,7 @@ class Side:
     ignored: Mapping[str, Sequence[Level]] = field(default_factory=dict)
     environments: Sequence[Environment] = ()
     disturbed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_cause: Callable[[Cell], RunsByCause | None] = field(default=lambda _: None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +150,9 @@ class Comparison:
         The least relative change that would probably (80 %) have been told apart from none.
     runs_needed
         Runs on each side that would probably do, where the evidence does not.
+    causes
+        By cause, the largest first: its part of `difference`; they add up to that. Empty where the
+        metric did not change or its causes are not known.
     notes
         What the reader must know.
     """
@@ -147,6 +172,7 @@ class Comparison:
     delta: float | None = None
     minimum_detectable: float | None = None
     runs_needed: int | None = None
+    causes: tuple[tuple[str, Effect], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -186,6 +212,7 @@ class Comparison:
             "cliffs_delta": self.delta,
             "minimum_detectable": _finite(self.minimum_detectable),
             "runs_needed": self.runs_needed,
+            "causes": [{"cause": name, **(_bounds_json(e) or {})} for name, e in self.causes],
             "notes": list(self.notes),
             "base": _side_json(self.base),
             "new": _side_json(self.new),
@@ -316,7 +343,7 @@ def compare_sides(
         base,
         new,
         threshold,
-        _allowed(_corrected(compared), apart, across_machines),
+        [_by_cause(c, base, new) for c in _allowed(_corrected(compared), apart, across_machines)],
         unmatched,
         notes,
         differences=apart,
@@ -403,7 +430,8 @@ def compare_levels(
             ]
             blocked = _within_blocks(c, factor, (reference, level), of_both, threshold)
             (kept,) = _allowed([blocked], apart[-1], across_machines)
-            compared.append(_named(kept, factor, f"{level} / {reference}"))
+            split = _by_cause(kept, parts[reference], parts[level])
+            compared.append(_named(split, factor, f"{level} / {reference}"))
         unmatched += [
             Unmatched(
                 u.metric, {factor: level if u.only_in == "new" else reference, **u.cell}, u.only_in
@@ -437,6 +465,7 @@ def _at_level(side: Side, factor: str, level: Level) -> Side:
 
     return replace(
         side,
+        by_cause=lambda cell: side.by_cause({factor: level, **cell}),
         estimates=[
             replace(e, cell=rest(e.cell)) for e in side.estimates if e.cell.get(factor) == level
         ],
@@ -578,6 +607,31 @@ def _on_logs(*estimates: Estimate) -> bool:
     return all(positive.METHOD in e.method for e in estimates)
 
 
+def _by_cause(c: Comparison, base: Side, new: Side) -> Comparison:
+    """The same, with the causes of what changed."""
+    if c.metric not in SPLIT or c.verdict not in ("regression", "improvement"):
+        return c
+    sides = base.by_cause(c.cell), new.by_cause(c.cell)
+    left, right = sides
+    if left is None or right is None:
+        return c
+    runs = [side.parts[c.metric] for side in (left, right)]
+    why = None
+    if len({*left.kernel, *right.kernel}) > 1:
+        why = "the kernel's events were recorded in some of the runs only, and causes need the same"
+    elif not all(all(side) for side in runs):
+        why = "a run has no message whose publication and end of its callback were recorded"
+    if why is not None:
+        return replace(c, notes=(*c.notes, f"no causes: {why}"))
+
+    def spread(side: Sequence[Mapping[str, float]], cause: str) -> Spread:
+        return Spread.of([parts.get(cause, 0.0) for parts in side])
+
+    names = {cause: None for side in runs for parts in side for cause in parts}
+    found = [(n, difference_of_means(spread(runs[1], n), spread(runs[0], n), LEVEL)) for n in names]
+    return replace(c, causes=tuple(sorted(found, key=lambda x: -abs(x[1].value))))
+
+
 def _no_ratio(worse: Spread, better: Spread, upper: Estimate, lower: Estimate) -> str | None:
     if worse.mean < 0 or better.mean < 0:
         return "a negative mean has no ratio"
@@ -683,7 +737,8 @@ def _corrected(compared: Sequence[Comparison]) -> list[Comparison]:
         confirmed = p <= 1 - c.level if claims else None
         notes = c.notes
         if confirmed is False:
-            notes = (*notes, f"not after Holm's correction over {len(tested)} comparisons")
+            many = f"among {len(tested)} comparisons made at once (Holm's correction)"
+            notes = (*notes, f"too unsure {many}")
         result.append(replace(c, p_holm=p, confirmed=confirmed, notes=notes))
     return result
 
@@ -740,17 +795,21 @@ def _key(cell: Cell) -> Key:
     return tuple(sorted(cell.items()))
 
 
+_MOST_NAMED = 5
+"""Disturbed runs that a note names, of each side."""
+
+
 def _loss_notes(sides: Mapping[str, Side]) -> list[str]:
     notes = []
     for name, side in sides.items():
         if side.discarded_events:
-            notes.append(
-                f"the tracer lost {side.discarded_events:,} events of {name}: what is missing "
-                "can bend every figure"
-            )
+            notes.append(f"the tracer lost {side.discarded_events:,} events of {name}: {MAY_BIAS}")
         if side.disturbed:
-            told = "; ".join(f"{run}: {', '.join(why)}" for run, why in side.disturbed.items())
-            notes.append(f"{len(side.disturbed)} of {side.runs} runs of {name} disturbed: {told}")
+            told = [f"{run}: {', '.join(why)}" for run, why in side.disturbed.items()]
+            if len(told) > _MOST_NAMED:
+                told[_MOST_NAMED:] = [f"and {len(told) - _MOST_NAMED} more"]
+            text = "; ".join(told)
+            notes.append(f"{len(side.disturbed)} of {side.runs} runs of {name} disturbed: {text}")
         if side.left_out:
             notes.append(f"{side.left_out} of {side.runs} runs of {name} failed and are left out")
     if len({tuple(sorted(side.excerpts)) for side in sides.values()}) > 1:

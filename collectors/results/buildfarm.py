@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from roslens.collectors.results.tool_result import (
@@ -14,6 +13,7 @@ from roslens.collectors.results.tool_result import (
     summary_frame,
 )
 from roslens.recording.errors import UsageError
+from roslens.recording.json_file import read_json
 
 TOOL = "buildfarm_perf_tests"
 _MIB = 1024**2
@@ -173,29 +173,26 @@ def read_buildfarm_benchmark(path: Path) -> ToolResult:
     """
     summary = []
     notes = set()
-    try:
-        groups = json.loads(read_text(path))
-        for group, tests in groups.items():
-            for test, values in tests.items():
-                for metric, value in values.items():
-                    if not isinstance(value, dict) or "dblValue" not in value:
-                        continue
-                    if "p95" in metric or "95" in metric.split("_"):
-                        notes.add(_NO_P95)
-                        continue
-                    factor, unit = _UNITS.get(str(value.get("unit")), (1.0, str(value.get("unit"))))
-                    if "throughput" in metric:
-                        factor, unit = float(_MIB), "byte/s"
-                        notes.add("throughput is MiB/s, whatever its unit says")
-                    summary.append(
-                        {
-                            "entity": group,
-                            "name": test,
-                            "metric": metric,
-                            "value": float(value["dblValue"]) * factor,
-                            "unit": unit,
-                        }
-                    )
-    except (ValueError, AttributeError, TypeError) as error:
-        raise UsageError(f"{path}: not a benchmark.json: {error}") from error
+    groups = read_json(path)
+    for group, tests in groups.items():
+        for test, values in tests.items():
+            for metric, value in values.items():
+                if not isinstance(value, dict) or "dblValue" not in value:
+                    continue
+                if "p95" in metric or "95" in metric.split("_"):
+                    notes.add(_NO_P95)
+                    continue
+                factor, unit = _UNITS.get(str(value.get("unit")), (1.0, str(value.get("unit"))))
+                if "throughput" in metric:
+                    factor, unit = float(_MIB), "byte/s"
+                    notes.add("throughput is MiB/s, whatever its unit says")
+                summary.append(
+                    {
+                        "entity": group,
+                        "name": test,
+                        "metric": metric,
+                        "value": float(value["dblValue"]) * factor,
+                        "unit": unit,
+                    }
+                )
     return ToolResult(TOOL, {}, summary_frame(summary), notes=tuple(sorted(notes)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from roslens.collectors.results import irobot, performance_test, reference_system, ros2_benchmark
 from roslens.collectors.results.buildfarm import (
@@ -28,9 +29,12 @@ from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.rosbag2_benchmark import read_rosbag2_runs
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording.errors import UsageError
+from roslens.recording.foreign import read_foreign, read_here
 
 _HEAD = 65536
 """Bytes of a file by which its format is told."""
+_SMALL = 256 << 10
+"""Bytes of text that cannot take much time or memory: a process of its own takes half a second."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Format:
         Whether a path, with the beginning of its text (of a folder: none), is of this kind.
     read
         One result per run in it.
+    always_apart
+        Whether even a small file can take a reader more than its size tells.
     """
 
     tool: str
@@ -63,6 +69,7 @@ class Format:
     refused: str
     fits: Callable[[Path, str], bool]
     read: Callable[[Path], Sequence[ToolResult]]
+    always_apart: bool = False
 
     @property
     def what(self) -> str:
@@ -120,6 +127,7 @@ FORMATS = (
         "percentiles; databases of MySQL and PostgreSQL",
         lambda _, text: text.startswith(MAGIC) and '"AnalysisResult"' in text,
         read_performance_test_sql,
+        always_apart=True,
     ),
     Format(
         "ros2_benchmark",
@@ -140,6 +148,7 @@ FORMATS = (
         "columns that are empty; a run without all of its rows",
         lambda _, text: "total_recorded_count" in _first_line(text).split(" "),
         read_rosbag2_runs,
+        always_apart=True,
     ),
     Format(
         "buildfarm_perf_tests",
@@ -180,6 +189,7 @@ FORMATS = (
         "intervals",
         lambda path, text: path.suffix in {".yaml", ".yml"} and "\nresults:" in f"\n{text}",
         _one(read_robotperf),
+        always_apart=True,
     ),
     Format(
         "micro-ROS benchmarking",
@@ -250,6 +260,33 @@ def find_results(path: Path) -> list[tuple[Path, Format]]:
         known = "; ".join(known.what for known in FORMATS)
         raise UsageError(f"{path}: no result file of a known benchmark tool; known are {known}")
     return list(results.items())
+
+
+def read_results(place: Path, known: Format) -> Sequence[ToolResult]:
+    """One result per run in what `find_results` found; only small text is read in this process.
+
+    Raises
+    ------
+    UsageError
+        It is not as its tool writes it, or takes more than the limits of
+        `roslens.recording.foreign`.
+    """
+    if not known.always_apart and _bytes_in(place) <= _SMALL:
+        with read_here(place, known.what):
+            return known.read(place)
+    reader, number = "roslens.collectors.results.formats:results_of", FORMATS.index(known)
+    read = read_foreign(reader, place, known.what, options={"number": number})
+    return [ToolResult(**result) for result in read]
+
+
+def results_of(place: Path, number: int) -> list[dict[str, Any]]:
+    """The fields of each result, with whatever exception a damaged file leads to."""
+    return [vars(result) for result in FORMATS[number].read(place)]
+
+
+def _bytes_in(place: Path) -> int:
+    files = place.iterdir() if place.is_dir() else [place]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _format_of(path: Path) -> tuple[Path, Format] | None:

@@ -8,7 +8,6 @@ space, or by commas where the tool was told so.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -26,6 +25,7 @@ from roslens.collectors.results.tool_result import (
     summary_frame,
 )
 from roslens.recording.errors import UsageError
+from roslens.recording.json_file import read_json
 
 TOOL = "ros2-performance"
 FILES = ("latency_all.txt", "latency_total.txt", "resources.txt", "events.txt", "metadata.txt")
@@ -134,13 +134,10 @@ def _cores(folder: Path, found: _Found) -> int | None:
     for place in (folder, *folder.parents[:3]):
         path = place / "run_manifest.json"
         if path.is_file():
-            try:
-                data = json.loads(read_text(path))
-                found.metadata.update({k: str(v) for k, v in data.get("run", {}).items()})
-                count = data.get("host", {}).get("cpu_count")
-                return int(count) if count else None
-            except (ValueError, TypeError, AttributeError) as error:
-                raise UsageError(f"{path}: not a run manifest: {error}") from error
+            data = read_json(path)
+            found.metadata.update({k: str(v) for k, v in data.get("run", {}).items()})
+            count = data.get("host", {}).get("cpu_count")
+            return int(count) if count else None
     return None
 
 

@@ -6,7 +6,6 @@ finding; the others count.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,10 +29,10 @@ from roslens.collectors.results.micro_ros_elf import (
 )
 from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges, read_takes
 from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
-from roslens.collectors.results.micro_ros_heap import read_heap
-from roslens.collectors.results.micro_ros_tasks import read_tasks
-from roslens.collectors.results.tool_result import as_its_tool_writes_it
+from roslens.collectors.results.micro_ros_tasks import read_heap, read_tasks
 from roslens.recording import UsageError
+from roslens.recording.foreign import read_here
+from roslens.recording.json_file import read_json
 
 LIVE = pl.Schema(
     {
@@ -223,7 +222,7 @@ class _Reader:
 
     def _try(self, read: Any) -> None:
         try:
-            with as_its_tool_writes_it(self.folder):
+            with read_here(self.folder, "results of micro-ROS"):
                 read()
         except UsageError as error:
             # Relative: a report need not tell the folders of a machine.
@@ -330,17 +329,14 @@ class _Reader:
     def _accounts(self, about: dict[str, Any], transport: str) -> None:
         """What either side tells of each kind of message."""
         place = {"source": self.source, "transport": transport}
-        try:
+        path = self.folder / "transport" / transport / "about.json"
+        with read_here(path, "accounts of messages", "does each name its message and its counts?"):
             told = {row["message"]: row for row in about.get("device", ())}
             rows = [
                 {**row, **place, "agrees": _agree(row, told.get(row["message"], {}))}
                 for row in about.get("accounts", ())
             ]
             frame = pl.DataFrame(rows, schema=ACCOUNTS)
-        except (KeyError, TypeError, pl.exceptions.PolarsError) as error:
-            raise UsageError(
-                f"transport/{transport}/about.json: no accounts of messages: {error!r}"
-            ) from error
         self.results.accounts = pl.concat([self.results.accounts, frame])
 
     def _exchanges(self, path: Path, transport: str) -> None:
@@ -447,9 +443,9 @@ class _Reader:
         if not path.is_file():
             return {}
         try:
-            about = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            self._find(f"{path.relative_to(self.folder)}: not JSON: {error}")
+            about = read_json(path)
+        except UsageError as error:
+            self._find(str(error).replace(f"{self.folder}/", ""))
             return {}
         return about if isinstance(about, dict) else {}
 
@@ -457,11 +453,8 @@ class _Reader:
 def _numbers(path: Path, what: str) -> dict[str, int]:
     if not path.is_file():
         return {}
-    try:
-        numbers = json.loads(path.read_text(encoding="utf-8"))
-        return {str(name): int(number) for name, number in numbers.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise UsageError(f"{path}: not {what}: {error}") from error
+    with read_here(path, what):
+        return {str(name): int(number) for name, number in read_json(path).items()}
 
 
 def _agree(of_node: dict[str, Any], of_device: dict[str, Any]) -> bool:

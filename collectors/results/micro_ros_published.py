@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
-from roslens.collectors.results.tool_result import as_its_tool_writes_it
 from roslens.recording import UsageError
+from roslens.recording.foreign import read_here
 
 PUBLISHED = "published"
 """The source of every published row."""
@@ -47,7 +47,7 @@ def read_published(folder: Path) -> PublishedFigures:
     UsageError
         A file is missing, or is not as it was published.
     """
-    with as_its_tool_writes_it(folder):
+    with read_here(folder, "the published figures", "restore them"):
         return _figures(folder)
 
 
@@ -82,12 +82,8 @@ def _figures(folder: Path) -> PublishedFigures:
 
 
 def _read(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    try:
+    with read_here(path, "published figures", "restore them"):
         frame = pl.read_csv(path.read_bytes())
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise UsageError(
-            f"{path}: cannot be read: {' '.join(str(error).split())}; restore the published figures"
-        ) from error
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise UsageError(f"{path}: no column {', '.join(missing)}")

@@ -6,7 +6,6 @@ tasks, interrupts, the heap, stacks and functions. Times of the JSON are ns sinc
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -20,6 +19,7 @@ from roslens.collectors.results.tool_result import (
     summary_frame,
 )
 from roslens.recording.errors import UsageError
+from roslens.recording.json_file import read_json
 
 TOOL = "micro-ROS benchmarking"
 _JSON = (
@@ -93,21 +93,18 @@ def read_micro_ros_json(path: Path) -> ToolResult:
     UsageError
         It is none of these.
     """
-    try:
-        data = json.loads(read_text(path))
-        kinds = (
-            ("executions", _scheduled),
-            ("irqs", _interrupted),
-            ("stack_used_bytes", _stacks),
-            ("hits", lambda data: _functions({None: data})),
-        )
-        first = next(iter(data.values()))
-        inner = next((x for x in first.values() if isinstance(x, dict)), {})
-        other = _functions if "hits" in inner else _heap
-        read = next((read for key, read in kinds if key in first), other)
-        summary, samples, notes = read(data)
-    except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: not JSON of micro-ROS' benchmarks: {error!r}") from error
+    data = read_json(path)
+    kinds = (
+        ("executions", _scheduled),
+        ("irqs", _interrupted),
+        ("stack_used_bytes", _stacks),
+        ("hits", lambda data: _functions({None: data})),
+    )
+    first = next(iter(data.values()))
+    inner = next((x for x in first.values() if isinstance(x, dict)), {})
+    other = _functions if "hits" in inner else _heap
+    read = next((read for key, read in kinds if key in first), other)
+    summary, samples, notes = read(data)
     if not summary:
         raise UsageError(f"{path}: no figure in it")
     return ToolResult(

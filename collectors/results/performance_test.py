@@ -8,7 +8,6 @@ sum of squared deviations), percentiles cannot.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from roslens.collectors.results.tool_result import (
     summary_frame,
 )
 from roslens.recording.errors import UsageError
+from roslens.recording.json_file import read_json
 
 TOOL = "performance_test"
 START = "---EXPERIMENT-START---"
@@ -47,7 +47,7 @@ def read_performance_test(path: Path) -> ToolResult:
     """
     text = read_text(path)
     if text.lstrip().startswith("{"):
-        return _json(path, text)
+        return _json(path)
     if START not in text:
         raise UsageError(f"{path}: no line {START}; not a CSV file of performance_test")
     return _csv(path, text)
@@ -99,14 +99,10 @@ def _csv(path: Path, text: str) -> ToolResult:
     return _result(metadata, found, path, metadata.get("Experiment id", ""))
 
 
-def _json(path: Path, text: str) -> ToolResult:
-    try:
-        data = json.loads(text)
-        results = data["analysis_results"]
-        metadata = {k: str(v) for k, v in data.items() if not isinstance(v, (list, dict))}
-        return of_rows(metadata, results, path, metadata.get("id", ""))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: not JSON of performance_test: {error!r}") from error
+def _json(path: Path) -> ToolResult:
+    data = read_json(path)
+    metadata = {k: str(v) for k, v in data.items() if not isinstance(v, (list, dict))}
+    return of_rows(metadata, data["analysis_results"], path, metadata.get("id", ""))
 
 
 def of_rows(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from roslens.collectors.foreign import open_database
+from roslens.collectors.database import open_database
 from roslens.collectors.results.performance_test import of_rows
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording.errors import UsageError
@@ -31,15 +31,12 @@ def read_performance_test_sql(path: Path) -> Sequence[ToolResult]:
     UsageError
         It is no such database, damaged, or has more than a million rows.
     """
-    try:
-        with open_database(path, (_EXPERIMENT, _SECOND), _SECONDS) as database:
-            database.row_factory = sqlite3.Row
-            experiments = {str(row["id"]): row for row in _rows(path, database, _EXPERIMENT)}
-            seconds: dict[str, list[dict[str, Any]]] = {}
-            for row in _rows(path, database, _SECOND):
-                seconds.setdefault(str(row["configuration"]), []).append(row)
-    except sqlite3.Error as error:
-        raise UsageError(f"{path}: not a database of performance_test: {error}") from error
+    with open_database(path, (_EXPERIMENT, _SECOND), _SECONDS) as database:
+        database.row_factory = sqlite3.Row
+        experiments = {str(row["id"]): row for row in _rows(path, database, _EXPERIMENT)}
+        seconds: dict[str, list[dict[str, Any]]] = {}
+        for row in _rows(path, database, _SECOND):
+            seconds.setdefault(str(row["configuration"]), []).append(row)
     found = [
         of_rows(
             {k: str(v) for k, v in about.items() if v is not None and not isinstance(v, bytes)},

@@ -8,7 +8,6 @@ from pathlib import Path
 import yaml
 
 from roslens.collectors.results.tool_result import ToolResult, read_text, summary_frame
-from roslens.recording.errors import UsageError
 
 TOOL = "robotperf"
 _NOTE = re.compile(r"(mean|rms|max|min|lost)\s+([-+.\deE]+)\s*(ms|%)?")
@@ -23,29 +22,25 @@ def read_robotperf(path: Path) -> ToolResult:
     UsageError
         It is no such file.
     """
-    try:
-        data = yaml.safe_load(read_text(path))
-        results = [entry["result"] for entry in data["results"]]
-        summary = []
-        for result in results:
-            base = {
-                "entity": str(result.get("hardware", "")),
-                "node": str(result.get("datasource", "")),
-                "name": str(result.get("category", "")),
-            }
-            factor, unit = _UNITS.get(str(result["metric_unit"]), (1.0, str(result["metric_unit"])))
-            metric = str(result["metric"])
+    data = yaml.safe_load(read_text(path))
+    results = [entry["result"] for entry in data["results"]]
+    summary = []
+    for result in results:
+        base = {
+            "entity": str(result.get("hardware", "")),
+            "node": str(result.get("datasource", "")),
+            "name": str(result.get("category", "")),
+        }
+        factor, unit = _UNITS.get(str(result["metric_unit"]), (1.0, str(result["metric_unit"])))
+        metric = str(result["metric"])
+        summary.append(
+            {**base, "metric": metric, "value": float(result["value"]) * factor, "unit": unit}
+        )
+        for name, value, of in _NOTE.findall(str(result.get("note", ""))):
+            scale, its = _UNITS.get(of, (1.0, "1"))
             summary.append(
-                {**base, "metric": metric, "value": float(result["value"]) * factor, "unit": unit}
-            )
-            for name, value, of in _NOTE.findall(str(result.get("note", ""))):
-                scale, its = _UNITS.get(of, (1.0, "1"))
-                summary.append(
-                    {**base, "metric": f"{metric}_{name}", "value": float(value) * scale,
-                     "unit": its}
-                )  # fmt: skip
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(f"{path}: not a benchmark.yaml of RobotPerf: {reason}") from error
+                {**base, "metric": f"{metric}_{name}", "value": float(value) * scale,
+                 "unit": its}
+            )  # fmt: skip
     metadata = {k: str(v) for k, v in data.items() if isinstance(v, (str, int, float))}
     return ToolResult(TOOL, metadata, summary_frame(summary))

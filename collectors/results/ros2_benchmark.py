@@ -6,13 +6,13 @@ out: it holds neither single latencies nor how much repetitions differ.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from roslens.collectors.results.tool_result import ToolResult, read_text, summary_frame
+from roslens.collectors.results.tool_result import ToolResult, summary_frame
 from roslens.recording.errors import UsageError
+from roslens.recording.json_file import read_json
 
 TOOL = "ros2_benchmark"
 MARK = '"BasicPerformanceMetrics.'
@@ -55,10 +55,7 @@ def read_ros2_benchmark(path: Path) -> Sequence[ToolResult]:
     UsageError
         It is no such file.
     """
-    try:
-        data = json.loads(read_text(path))
-    except ValueError as error:
-        raise UsageError(f"{path}: not JSON of ros2_benchmark: {error}") from error
+    data = read_json(path)
     if not isinstance(data, dict):
         raise UsageError(f"{path}: not JSON of ros2_benchmark: no object")
     metadata = {k: v for k, v in data.items() if isinstance(v, str)}

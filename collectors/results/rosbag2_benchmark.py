@@ -173,10 +173,7 @@ def _groups(path: Path) -> int:
     """Publisher groups in a producers.yaml; 1 where there is no such file."""
     if not path.is_file():
         return 1
-    try:
-        found = next(_values(yaml.safe_load(read_text(path)), "publisher_groups"), None)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    found = next(_values(yaml.safe_load(read_text(path)), "publisher_groups"), None)
     if not isinstance(found, list) or not found:
         raise UsageError(f"{path}: no list publisher_groups, which says how many rows a run has")
     return len(found)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,30 +107,6 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: no text: {error.reason} at byte {error.start}") from error
-
-
-_FOREIGN = (
-    *(ArithmeticError, LookupError, RecursionError, StopIteration, TypeError, ValueError),
-    pl.exceptions.PolarsError,
-)
-
-
-@contextmanager
-def as_its_tool_writes_it(path: Path) -> Iterator[None]:
-    """Read a file of another tool: what a changed or damaged one makes fail is said of the file.
-
-    Raises
-    ------
-    UsageError
-        A number, a name or a part is not what the tool would write.
-    """
-    try:
-        yield
-    except _FOREIGN as error:
-        what = " ".join(str(error).split())[:160]
-        raise UsageError(
-            f"{path}: not as its tool writes it ({type(error).__name__}: {what}); is it cut off?"
-        ) from error
 
 
 _NAN = re.compile(r"^([+-]?nan)\(\w+\)$", re.IGNORECASE)

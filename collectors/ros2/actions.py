@@ -12,6 +12,7 @@ from itertools import combinations
 
 import polars as pl
 
+from roslens.collectors.ros2.joins import beside
 from roslens.collectors.ros2.losses import gaps_of
 from roslens.collectors.ros2.objects import Objects
 from roslens.collectors.ros2.services import begin_of
@@ -202,21 +203,11 @@ def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
 def _until(goals: pl.DataFrame, told: pl.DataFrame, moment: str, names: list[str]) -> pl.DataFrame:
     """Add the number and the time of the last message told up to a moment, named `names`."""
     nth, time = names
-    told = told.rename({"nth": nth, "told_ns": time}).with_columns(pl.col(time).alias("_told_ns"))
-    known = goals.filter(pl.col(moment).is_not_null())
-    found = (
-        known.select("action_goal_id", "action", "server_node", moment)
-        .sort(moment)
-        .join_asof(
-            told.sort("_told_ns"),
-            left_on=moment,
-            right_on="_told_ns",
-            by=["action", "server_node"],
-            strategy="backward",
-            check_sortedness=False,
-        )
-        .select("action_goal_id", pl.col(nth).fill_null(0), time)
-    )
+    told = told.rename({"nth": nth, "told_ns": time})
+    own = ["action", "server_node"]
+    known = goals.filter(pl.col(moment).is_not_null()).select("action_goal_id", *own, moment)
+    found = beside(known, told, moment, time, own)
+    found = found.select("action_goal_id", pl.col(nth).fill_null(0), time)
     return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
 
 
@@ -243,19 +234,8 @@ def _in_gap(goals: pl.DataFrame, gaps: pl.DataFrame, begin: pl.Expr, until: pl.E
     """Of each goal whether something may be missing from one time to another."""
     host, of = pl.col("hosts").alias("host"), "action_goal_id"
     spans = goals.select(of, host, begin.alias("from_ns"), until.alias("until_ns"))
-    found = (
-        spans.drop_nulls("from_ns")
-        .explode("host")
-        .sort("from_ns")
-        .join_asof(
-            gaps,
-            left_on="from_ns",
-            right_on="gap_end_ns",
-            by="host",
-            strategy="forward",
-            check_sortedness=False,
-        )
-    )
+    spans = spans.drop_nulls("from_ns").explode("host")
+    found = beside(spans, gaps, "from_ns", "gap_end_ns", "host", strategy="forward")
     doubted = found.filter(pl.col("gap_begin_ns") <= pl.col("until_ns"))[of]
     return goals[of].is_in(doubted.implode())
 
@@ -316,15 +296,8 @@ def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("asked_ns").is_not_null())
         .sort("asked_ns")
         .with_columns(place.alias("place"))
-        .join_asof(
-            waiting.select(*_WAY, "answered_ns", "goal_place"),
-            left_on="asked_ns",
-            right_on="answered_ns",
-            by=_WAY,
-            strategy="backward",
-            check_sortedness=False,
-        )
     )
+    results = beside(results, waiting.drop("action_goal_id"), "asked_ns", "answered_ns", _WAY)
     twice = pl.struct(*_WAY, "goal_place").is_duplicated() & pl.col("goal_place").is_not_null()
     results = results.with_columns(
         pl.when(pl.col("place") == pl.col("goal_place"))
@@ -421,18 +394,9 @@ def _with_cancel(goals: pl.DataFrame, cancels: pl.DataFrame) -> pl.DataFrame:
     asked = cancels.select(
         *_SERVER, pl.col("goal_sent_ns").alias("cancel_sent_ns"), pl.col("goal_taken_ns").alias("c")
     )
+    known = goals.filter(pl.col("goal_taken_ns").is_not_null() & pl.col("alone"))
     found = (
-        goals.filter(pl.col("goal_taken_ns").is_not_null() & pl.col("alone"))
-        .sort("goal_taken_ns")
-        .join_asof(
-            asked.drop_nulls("c").sort("c"),
-            left_on="goal_taken_ns",
-            right_on="c",
-            by=_SERVER,
-            strategy="forward",
-            check_sortedness=False,
-            coalesce=False,
-        )
+        beside(known, asked.drop_nulls("c"), "goal_taken_ns", "c", _SERVER, strategy="forward")
         .filter(pl.col("c") <= pl.col("until_ns"))
         .select("action_goal_id", "cancel_sent_ns")
     )

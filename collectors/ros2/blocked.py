@@ -14,12 +14,14 @@ message), nor executions without a traced callback.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
+Thread = TypeVar("Thread", int, tuple[str, int, int])
 Stretches = tuple[Int64, Int64]
 """Begins and ends, disjoint and in order."""
 _EXECUTED = ("timer", "subscription")  # what rclcpp_executor_execute is emitted for
@@ -69,7 +71,8 @@ def with_blocked(
     none: Stretches = (np.empty(0, np.int64), np.empty(0, np.int64))
     pairs = ran.select(_THREAD, "callback_id").drop_nulls().unique()
     found, whole = [], []
-    for members in _executors(pairs.iter_rows()):
+    executors = {tuple(x) for x in executors_of(pairs.iter_rows()).values() if len(x) > 1}
+    for members in sorted(executors):
         for thread in members:
             own = (pl.col(_THREAD) == thread) & (pl.col("state") == "busy")
             busy = numbered.filter(own & pl.col("end_ns").is_not_null()).sort("begin_ns")
@@ -93,16 +96,21 @@ def with_blocked(
     return pl.concat([rest, *found]).sort("begin_ns", *key, maintain_order=True)
 
 
-def _executors(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Threads that executed the same callback, directly or through others; two or more."""
-    first: dict[int, int] = {}
-    group: dict[int, set[int]] = {}
+def executors_of(pairs: Iterable[tuple[Thread, int]]) -> dict[Thread, list[Thread]]:
+    """Of each thread, those that ran the same callbacks, directly or through others.
+
+    Parameters
+    ----------
+    pairs
+        Of a thread and a callback that it ran.
+    """
+    first: dict[int, Thread] = {}
+    members: dict[Thread, set[Thread]] = {}
     for thread, callback in pairs:
         other = first.setdefault(callback, thread)
-        joined = group.get(thread, {thread}) | group.get(other, {other})
-        group |= dict.fromkeys(joined, joined)
-    groups = {id(members): sorted(members) for members in group.values()}
-    return sorted(members for members in groups.values() if len(members) > 1)
+        joined = members.get(thread, {thread}) | members.get(other, {other})
+        members |= dict.fromkeys(joined, joined)
+    return {thread: sorted(of) for thread, of in members.items()}
 
 
 def _overlaps(begin: Int64, end: Int64, low: Int64, high: Int64) -> Stretches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -102,29 +103,20 @@ def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
     return HEALTH.conform(frame).sort(rank, maintain_order=True)
 
 
-def finding(
-    kind: str,
-    severity: Severity,
-    count: int,
-    what: str,
-    *,
-    where: str,
-    host: str | None = None,
-) -> Finding:
-    """One row of ``health``."""
-    return {
-        "host": host,
-        "kind": kind,
-        "severity": severity,
-        "count": count,
-        "what": what,
-        "where": where,
-    }
+def _counted(
+    severity: Severity, kind: str, count: int, what: str, where: str, *, host: str | None = None
+) -> list[Finding]:
+    """A row of ``health``; none where nothing is counted."""
+    row: Finding = {"host": host, "kind": kind, "severity": severity, "count": count}
+    return [row | {"what": what, "where": where}] if count else []
+
+
+info, warning, error = (partial(_counted, x) for x in ("info", "warning", "error"))
 
 
 def reader_warning(text: str) -> Finding:
     """What the reader had to say, as a row."""
-    return finding("reader", "warning", 1, text, where="trace")
+    return warning("reader", 1, text, "trace")[0]
 
 
 def _losses(model: Facts) -> Iterator[Finding]:
@@ -166,13 +158,12 @@ def _losses(model: Facts) -> Iterator[Finding]:
         if row["kernel"] and row["kind"] == "discarded_events":
             text = _LOST_BY_KERNEL
         where = f"{row['trace']}/{row['stream']}" if row["stream"] else str(row["trace"] or "trace")
-        yield finding(
+        yield from warning(
             row["kind"],
-            "warning",
-            max(row["count"], row["len"] if row["open"] else row["count"]),
+            max(row["count"], row["len"] if row["open"] else 1),
             f"{text}: {_when(row['begin_ns'], row['end_ns'], origin)}; "
             + (_BENT_BY_KERNEL if row["kernel"] else _BENT),
-            where=where,
+            where,
             host=row["host"],
         )
 
@@ -182,14 +173,13 @@ def _undeclared(model: Facts) -> Iterator[Finding]:
         return
     begin, end = model.broken.select(pl.min("begin_ns"), pl.max("end_ns")).row(0)
     when = _when(begin, end, model.events.processes["begin_ns"].min())
-    yield finding(
+    yield from warning(
         "undeclared_gaps",
-        "warning",
         model.broken.height,
         "places where a thread's events cannot all have been recorded, though no tracer says "
         f"that it lost any: {when}; what was under way there has no end, messages there are "
         "'approximate', and those never taken 'unknown' (reason order_broken)",
-        where="trace",
+        "trace",
     )
 
 
@@ -213,9 +203,7 @@ def _missing(model: Facts) -> Iterator[Finding]:
             else "the session did not enable ros2:*, or the processes ran without a tracetools "
             "that was built with LTTng"
         )
-        yield finding(
-            "no_ros_events", "warning", 1, f"no ros2 event was recorded: {why}", where="trace"
-        )
+        yield from warning("no_ros_events", 1, f"no ros2 event was recorded: {why}", "trace")
     for table in TABLES.values():
         absent = [name for name in table.needs if not events.declared(name)]
         if not absent:
@@ -232,56 +220,49 @@ def _missing(model: Facts) -> Iterator[Finding]:
             what += "is joined by order where that is possible, and cannot tell losses"
         else:
             what += "lacks what they tell, and is empty where nothing else does"
-        yield finding("missing_events", "info", len(absent), what, where=table.name)
-    if without := model.counts["without_context"] + events.without_context:
-        yield finding(
-            "missing_context",
-            "error",
-            without,
-            "events without the contexts vpid and vtid: processes and threads cannot be told "
-            "apart; record with 'lttng add-context -u -t vpid -t vtid -t procname'",
-            where="trace",
-        )
+        yield from info("missing_events", len(absent), what, table.name)
+    yield from error(
+        "missing_context",
+        model.counts["without_context"] + events.without_context,
+        "events without the contexts vpid and vtid: processes and threads cannot be told "
+        "apart; record with 'lttng add-context -u -t vpid -t vtid -t procname'",
+        "trace",
+    )
 
 
 def _unmatched(model: Facts) -> Iterator[Finding]:
-    if unfinished := model.counts["unfinished"]:
-        yield finding(
-            "unfinished_callbacks",
-            "info" if unfinished <= model.counts["threads"] else "warning",
-            unfinished,
-            "callback_start without callback_end: it raised, the process died, the trace ended, "
-            "or (services up to Jazzy) the response was deferred; their end is null",
-            where="callback_instances",
-        )
-    if ends := model.counts["ends_alone"]:
-        yield finding(
-            "callback_end_without_start",
-            "info",
-            ends,
-            "callback_end without callback_start: the trace began, or events were lost, while "
-            "they ran; they have no row",
-            where="callback_instances",
-        )
+    unfinished = model.counts["unfinished"]
+    tell = info if unfinished <= model.counts["threads"] else warning
+    yield from tell(
+        "unfinished_callbacks",
+        unfinished,
+        "callback_start without callback_end: it raised, the process died, the trace ended, "
+        "or (services up to Jazzy) the response was deferred; their end is null",
+        "callback_instances",
+    )
+    yield from info(
+        "callback_end_without_start",
+        model.counts["ends_alone"],
+        "callback_end without callback_start: the trace began, or events were lost, while "
+        "they ran; they have no row",
+        "callback_instances",
+    )
     yield from _unmatched_goals(model)
-    if model.lifecycle_gaps:
-        yield finding(
-            "lifecycle_gaps",
-            "warning",
-            model.lifecycle_gaps,
-            "lifecycle transitions that must have been dropped: a node left another state than it "
-            "had entered; begin and end between them are null",
-            where="lifecycle_states",
-        )
+    yield from warning(
+        "lifecycle_gaps",
+        model.lifecycle_gaps,
+        "lifecycle transitions that must have been dropped: a node left another state than it "
+        "had entered; begin and end between them are null",
+        "lifecycle_states",
+    )
     declared = model.events.declared("rclcpp_executor_get_next_ready")
     if declared and (count := model.counts["silent_threads"]):
-        yield finding(
+        yield from info(
             "executor_without_events",
-            "info",
             count,
             "threads that ran callbacks without executor events, as events executors do: "
             "whether they waited or worked in between is not known",
-            where="executor_intervals",
+            "executor_intervals",
         )
     yield from _unmatched_messages(model)
 
@@ -289,106 +270,91 @@ def _unmatched(model: Facts) -> Iterator[Finding]:
 def _unmatched_goals(model: Facts) -> Iterator[Finding]:
     goals = model.action_goals
     together = goals.filter(~pl.col("alone"))
-    if together.height:
-        yield finding(
-            "overlapping_goals",
-            "info",
-            together.height,
-            "action goals that a server had at the same time as others: goal ids are not traced, "
-            "so their feedback, end and cancelling are not known",
-            where=_some(together["action"], "action_goals"),
-        )
+    yield from info(
+        "overlapping_goals",
+        together.height,
+        "action goals that a server had at the same time as others: goal ids are not traced, "
+        "so their feedback, end and cancelling are not known",
+        _some(together["action"], "action_goals"),
+    )
     guessed = goals.filter(pl.col("match") == "approximate")
-    if guessed.height:
-        yield finding(
-            "approximate_goals",
-            "warning",
-            guessed.height,
-            "action goals whose result was found by order, while others of the client waited too",
-            where=_some(guessed["action"], "action_goals"),
-        )
+    yield from warning(
+        "approximate_goals",
+        guessed.height,
+        "action goals whose result was found by order, while others of the client waited too",
+        _some(guessed["action"], "action_goals"),
+    )
     if service_events_recorded(model.events) or not model.objects.has_actions:
         return
     for row in untold_goals(model.objects, model.told).iter_rows(named=True):
-        yield finding(
+        yield from info(
             "goals_not_recorded",
-            "info",
             1,
             f"an action of which {row['status']} status and {row['feedback']} feedback messages "
             "were published, but whose goals cannot be told apart before Kilted: they have no rows "
             "in action_goals",
-            where=row["action"],
+            row["action"],
         )
 
 
 def _unmatched_messages(model: Facts) -> Iterator[Finding]:
     counts = model.counts
-    if counts["ambiguous"]:
-        yield finding(
-            "ambiguous_timestamps",
-            "warning",
-            counts["ambiguous"],
-            "publications that share topic and source timestamp with another one; they are joined "
-            "in order and labelled ambiguous",
-            where="messages",
-        )
-    if counts["alone"]:
-        yield finding(
-            "takes_without_publication",
-            "info",
-            counts["alone"],
-            "messages taken whose publication was not recorded: published before the trace began, "
-            "by a process that is not traced, or dropped by the tracer; they are in the table "
-            "one_sided_messages, with a latency from their source timestamps",
-            where=_some(pl.Series(model.alone_on, dtype=TEXT), "messages"),
-        )
-    if counts["approximate"]:
-        yield finding(
-            "approximate_matches",
-            "warning",
-            counts["approximate"],
-            "publication and take or callback joined by time or order, or of a publication whose "
-            "first event is missing, as the events that would tell exactly were not recorded",
-            where="messages",
-        )
+    yield from warning(
+        "ambiguous_timestamps",
+        counts["ambiguous"],
+        "publications that share topic and source timestamp with another one; they are joined "
+        "in order and labelled ambiguous",
+        "messages",
+    )
+    yield from info(
+        "takes_without_publication",
+        counts["alone"],
+        "messages taken whose publication was not recorded: published before the trace began, "
+        "by a process that is not traced, or dropped by the tracer; they are in the table "
+        "one_sided_messages, with a latency from their source timestamps",
+        _some(pl.Series(model.alone_on, dtype=TEXT), "messages"),
+    )
+    yield from warning(
+        "approximate_matches",
+        counts["approximate"],
+        "publication and take or callback joined by time or order, or of a publication whose "
+        "first event is missing, as the events that would tell exactly were not recorded",
+        "messages",
+    )
     if counts["untold"]:
         why = (
             "publications have no timestamp (up to Iron, or their rmw_publish is missing)"
             if model.events.happened("rmw_take")
             else "no rmw_take was recorded"
         )
-        yield finding(
+        yield from warning(
             "loss_not_known",
-            "warning",
             counts["untold"],
             f"messages of which nobody can say whether they were lost: {why}, and no order of "
             "others proves it; loss has bounds instead of a value where they are many",
-            where="messages",
+            "messages",
         )
     untaken = pl.Series(model.untaken, dtype=I64)
     if untaken.len() and model.events.happened("rmw_take"):
         topics = model.objects.subscriptions.filter(
             pl.col("subscription_id").is_in(untaken.implode())
         )["topic"]
-        yield finding(
+        yield from warning(
             "takes_not_recorded",
-            "warning",
             untaken.len(),
             "subscriptions whose callbacks ran without a recorded take: the middleware has no "
             "event where it takes loaned messages (up to Kilted) or serialized ones (Humble), or "
             "the tracer dropped them; their messages are joined by order where that is possible, "
             "and never called lost",
-            where=_some(topics, "messages"),
+            _some(topics, "messages"),
         )
-    if counts["cleared"]:
-        yield finding(
-            "ring_buffer_cleared",
-            "info",
-            counts["cleared"],
-            "intra-process messages dropped because their buffer was cleared; their outcome is "
-            "'overwritten'",
-            where="messages",
-        )
+    yield from info(
+        "ring_buffer_cleared",
+        counts["cleared"],
+        "intra-process messages dropped because their buffer was cleared; their outcome is "
+        "'overwritten'",
+        "messages",
+    )
     yield from _silent_subscriptions(model)
 
 
@@ -401,52 +367,45 @@ def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
         .join(names, on="subscription_id", maintain_order="left")
     )
     for row in never.iter_rows(named=True):
-        yield finding(
+        tell = info if row["topic"] in INTERNAL else warning
+        yield from tell(
             "never_taken",
-            "info" if row["topic"] in INTERNAL else "warning",
             row["len"],
             "none of a publisher's messages was ever taken: it may not be matched (QoS, domain), "
             "or its executor did not spin; nothing tells which, and they are 'not_matched'",
-            where=f"{row['topic']} at {row['node']}",
+            f"{row['topic']} at {row['node']}",
         )
     for row in model.gone.join(names, on="subscription_id").iter_rows(named=True):
-        yield finding(
+        yield from info(
             "receiver_gone",
-            "info",
             row["count"],
             "publications more than a second after the last event of a subscription's process, "
             "which is taken to have ended: no rows for it",
-            where=f"{row['topic']} at {row['node']}",
+            f"{row['topic']} at {row['node']}",
         )
 
 
 def _objects(model: Facts) -> Iterator[Finding]:
-    if count := model.counts["unnamed"]:
-        yield finding(
-            "publisher_not_named",
-            "warning",
-            count,
-            "publications of which only rclcpp_publish was recorded, which does not name the "
-            "publisher, in a process with several: no topic is known; record ros2:rcl_publish",
-            where="publications",
-        )
-    if model.events.repeated:
-        yield finding(
-            "repeated_init_events",
-            "info",
-            model.events.repeated,
-            "init events recorded more than once (snapshots repeat them); the copies are left out",
-            where="trace",
-        )
-    if model.events.twice:
-        yield finding(
-            "events_of_two_sessions",
-            "info",
-            model.events.twice,
-            "events that two sessions recorded at the same time; the later record of each is left "
-            "out of the tables (not of the raw events)",
-            where="trace",
-        )
+    yield from warning(
+        "publisher_not_named",
+        model.counts["unnamed"],
+        "publications of which only rclcpp_publish was recorded, which does not name the "
+        "publisher, in a process with several: no topic is known; record ros2:rcl_publish",
+        "publications",
+    )
+    yield from info(
+        "repeated_init_events",
+        model.events.repeated,
+        "init events recorded more than once (snapshots repeat them); the copies are left out",
+        "trace",
+    )
+    yield from info(
+        "events_of_two_sessions",
+        model.events.twice,
+        "events that two sessions recorded at the same time; the later record of each is left "
+        "out of the tables (not of the raw events)",
+        "trace",
+    )
     links = model.message_links
     unknown = (
         ("publications", model.counts["unknown_publishers"], "publisher"),
@@ -458,119 +417,98 @@ def _objects(model: Facts) -> Iterator[Finding]:
         ("message_links", links["publisher_id"].null_count(), "publisher"),
     )
     for table, count, what in unknown:
-        if count:
-            yield finding(
-                "events_before_init",
-                "warning",
-                count,
-                f"rows whose {what} is not known: its init event was not recorded (tracing began "
-                "later, or the tracer dropped it); they are kept without names",
-                where=table,
-            )
-    if ownerless := model.counts["ownerless"]:
-        yield finding(
-            "callbacks_without_owner",
-            "warning",
-            ownerless,
-            "executions whose callback is known but not what it serves: an init event is missing",
-            where="callback_instances",
+        yield from warning(
+            "events_before_init",
+            count,
+            f"rows whose {what} is not known: its init event was not recorded (tracing began "
+            "later, or the tracer dropped it); they are kept without names",
+            table,
         )
+    yield from warning(
+        "callbacks_without_owner",
+        model.counts["ownerless"],
+        "executions whose callback is known but not what it serves: an init event is missing",
+        "callback_instances",
+    )
 
 
 def _processes(model: Facts) -> Iterator[Finding]:
     found = model.events.found
     for host, vpid in found.collisions:
-        yield finding(
+        yield from warning(
             "vpid_collision",
-            "warning",
             1,
             "processes of different names had the same number at the same time, as containers' "
             "do: their events cannot be told apart and their objects may be mixed up; record the "
             "context pid_ns",
-            where=f"process {vpid}",
+            f"process {vpid}",
             host=host,
         )
     for boundary in found.boundaries:
-        yield finding(
+        yield from info(
             "vpid_used_again",
-            "info",
             1,
             "a process ended and another one got its number, as its name tells, or that it "
             "initialised ROS and used nothing that was made before: they are two",
-            where=f"process {boundary.vpid}",
+            f"process {boundary.vpid}",
             host=boundary.host,
         )
     without = found.frame.filter(pl.col("pid_ns") == 0)["proc"].to_list()
     contexts = model.objects.contexts.filter(pl.col("proc").is_in(without))
     several = contexts.filter(pl.col("proc").is_duplicated())["proc"].n_unique()
-    if several:
-        yield finding(
-            "several_contexts",
-            "info",
-            several,
-            "process numbers that initialised ROS more than once: the process did, or several "
-            "processes had the number, in other pid namespaces or one after the other; record the "
-            "context pid_ns to know",
-            where="contexts",
-        )
+    yield from info(
+        "several_contexts",
+        several,
+        "process numbers that initialised ROS more than once: the process did, or several "
+        "processes had the number, in other pid namespaces or one after the other; record the "
+        "context pid_ns to know",
+        "contexts",
+    )
 
 
 def _scheduling(found: Scheduling) -> Iterator[Finding]:
     where = "callback_scheduling"
-    if found.unseen:
-        yield finding(
-            "threads_not_in_kernel_trace",
-            "warning",
-            found.unseen,
-            "threads that ran callbacks and that sched_switch never names, or of which several "
-            "namespaces have one number: in another pid namespace without "
-            "lttng_statedump_process_pid_ns or the contexts vpid and vtid (and pid_ns), or on "
-            "another host; their executions have no rows",
-            where=where,
-        )
-    if found.outside:
-        yield finding(
-            "outside_kernel_trace",
-            "info",
-            found.outside,
-            "executions before the first or after the last sched_switch, or of which the tracer "
-            "may have dropped one: they have no rows",
-            where=where,
-        )
-    if found.assumed:
-        yield finding(
-            "thread_ids_assumed",
-            "info",
-            found.assumed,
-            "threads whose number in the kernel was taken to be the one they know themselves, as "
-            "nothing tells it",
-            where=where,
-        )
+    yield from warning(
+        "threads_not_in_kernel_trace",
+        found.unseen,
+        "threads that ran callbacks and that sched_switch never names, or of which several "
+        "namespaces have one number: in another pid namespace without "
+        "lttng_statedump_process_pid_ns or the contexts vpid and vtid (and pid_ns), or on "
+        "another host; their executions have no rows",
+        where,
+    )
+    yield from info(
+        "outside_kernel_trace",
+        found.outside,
+        "executions before the first or after the last sched_switch, or of which the tracer "
+        "may have dropped one: they have no rows",
+        where,
+    )
+    yield from info(
+        "thread_ids_assumed",
+        found.assumed,
+        "threads whose number in the kernel was taken to be the one they know themselves, as "
+        "nothing tells it",
+        where,
+    )
 
 
 def _heap(counts: Mapping[str, int]) -> Iterator[Finding]:
-    if counts["unknown_frees"]:
-        yield finding(
-            "unknown_frees",
-            "info",
-            counts["unknown_frees"],
-            "addresses freed that were allocated before the recording, by the parent process, or "
-            "in events that were dropped: they are not subtracted",
-            where="heap",
-        )
-    if counts["unseen_frees"]:
-        yield finding(
-            "unseen_frees",
-            "warning",
-            counts["unseen_frees"],
-            "addresses allocated again though no event had freed them: events were dropped, or the "
-            "block was freed by something that is not traced; they count as freed",
-            where="heap",
-        )
-    if counts["failed"]:
-        yield finding(
-            "failed_allocations", "info", counts["failed"], "allocations that failed", where="heap"
-        )
+    yield from info(
+        "unknown_frees",
+        counts["unknown_frees"],
+        "addresses freed that were allocated before the recording, by the parent process, or "
+        "in events that were dropped: they are not subtracted",
+        "heap",
+    )
+    yield from warning(
+        "unseen_frees",
+        counts["unseen_frees"],
+        "addresses allocated again though no event had freed them: events were dropped, or the "
+        "block was freed by something that is not traced; they count as freed",
+        "heap",
+    )
+    yield from info("failed_allocations", counts["failed"], "allocations that failed", "heap")
 
 
 def _clock(model: Facts) -> Iterator[Finding]:
@@ -584,23 +522,20 @@ def _clock(model: Facts) -> Iterator[Finding]:
     for row in steps.group_by("host", maintain_order=True).agg(
         pl.len(), pl.col("step").max()
     ).iter_rows(named=True):  # fmt: skip
-        yield finding(
+        yield from warning(
             "clock_step",
-            "warning",
             row["len"],
             f"the system clock stepped (by up to {row['step'] / 1e6:.1f} ms) while recording: "
             "source timestamps are no times there; latencies are not touched, they use event times",
-            where="messages.source_timestamp_ns",
+            "messages.source_timestamp_ns",
             host=row["host"],
         )
 
 
 def _hosts(model: Facts) -> Iterator[Finding]:
     """Clocks of hosts, as far as the messages between them tell."""
-    for found in model.clocks:
-        kind, severity, count, what = (found[x] for x in ("kind", "severity", "count", "what"))
-        where = "messages.latency_ns"
-        yield finding(kind, severity, count, what, where=where, host=found["host"])
+    for row in model.clocks:
+        yield {**row, "where": "messages.latency_ns"}
 
 
 def _some(names: pl.Series, default: str) -> str:

@@ -3,10 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+if TYPE_CHECKING:
+    from polars._typing import AsofJoinStrategy
+
 _ORDER = "_order"
+
+
+def beside(
+    left: pl.DataFrame,
+    right: pl.DataFrame,
+    left_on: str,
+    right_on: str,
+    by: str | Sequence[str],
+    *,
+    strategy: AsofJoinStrategy = "backward",
+) -> pl.DataFrame:
+    """Join each row of `left` with the row of `right` next to it in time, as `strategy` says.
+
+    Both are sorted first.
+    """
+    return left.sort(left_on, maintain_order=True).join_asof(
+        right.sort(right_on, maintain_order=True),
+        left_on=left_on,
+        right_on=right_on,
+        by=by,
+        strategy=strategy,
+        check_sortedness=False,
+    )
 
 
 def as_of(
@@ -90,14 +117,13 @@ def nearest(
         kinds = right.schema
         return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)
     return (
-        left.with_row_index(_ORDER)
-        .sort("time_ns")
-        .join_asof(
-            right.select("time_ns", *key, *bring).sort("time_ns"),
-            on="time_ns",
-            by=list(key),
+        beside(
+            left.with_row_index(_ORDER),
+            right.select("time_ns", *key, *bring),
+            "time_ns",
+            "time_ns",
+            key,
             strategy="nearest",
-            check_sortedness=False,
         )
         .sort(_ORDER)
         .drop(_ORDER)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from roslens.collectors.ros2.events import Events, proc, vtid
+from roslens.collectors.ros2.joins import beside
 from roslens.collectors.ros2.losses import gaps_of, of_kernel
 from roslens.collectors.ros2.processes import PID_NS
 from roslens.collectors.ros2.types import I32, I64, TEXT
@@ -128,16 +129,18 @@ def _without_gaps(
     """
     if losses.is_empty():
         return instances
-    changes = line.select("thread", pl.col("time_ns").alias("known_ns")).sort("known_ns")
-    found = instances.sort("start_ns").join_asof(
-        changes, left_on="start_ns", right_on="known_ns", by="thread", strategy="backward",
-        check_sortedness=False,
-    )  # fmt: skip
+    changes = line.select("thread", pl.col("time_ns").alias("known_ns"))
+    found = beside(instances, changes, "start_ns", "known_ns", "thread")
     known = pl.coalesce("known_ns", "start_ns").alias("known_ns")
-    bent = found.with_columns(known).sort("known_ns").join_asof(
-        gaps_of(losses), left_on="known_ns", right_on="gap_end_ns", by="host", strategy="forward",
-        check_sortedness=False,
-    ).filter(pl.col("gap_begin_ns") <= pl.col("end_ns"))  # fmt: skip
+    found = beside(
+        found.with_columns(known),
+        gaps_of(losses),
+        "known_ns",
+        "gap_end_ns",
+        "host",
+        strategy="forward",
+    )
+    bent = found.filter(pl.col("gap_begin_ns") <= pl.col("end_ns"))
     return instances.join(bent, on="callback_instance_id", how="anti", maintain_order="left")
 
 
@@ -313,24 +316,11 @@ def _clocks(events: Events) -> pl.DataFrame:
 
 def _cycles_at(moments: pl.DataFrame, clocks: pl.DataFrame, time: str) -> pl.Series:
     """Cycles of a moment's CPU since its first change; null before it."""
-    found = (
-        moments.select("host", "cpu_id", pl.col(time).alias("at_ns"))
-        .with_row_index("moment")
-        .drop_nulls()
-        .sort("at_ns")
-        .join_asof(
-            clocks.sort("changed_ns"),
-            left_on="at_ns",
-            right_on="changed_ns",
-            by=["host", "cpu_id"],
-            strategy="backward",
-            check_sortedness=False,
-            coalesce=False,
-        )
-        .select(
-            "moment",
-            (pl.col("up_to") + (pl.col("at_ns") - pl.col("changed_ns")) * pl.col("khz")).alias("c"),
-        )
+    own = ["host", "cpu_id"]
+    known = moments.select(*own, pl.col(time).alias("at_ns")).with_row_index("moment").drop_nulls()
+    since = pl.col("at_ns") - pl.col("changed_ns")
+    found = beside(known, clocks, "at_ns", "changed_ns", own).select(
+        "moment", (pl.col("up_to") + since * pl.col("khz")).alias("c")
     )
     index = pl.DataFrame({"moment": pl.int_range(moments.height, dtype=pl.UInt32, eager=True)})
     return index.join(found, on="moment", how="left", maintain_order="left")["c"]
@@ -350,21 +340,8 @@ def _at(
     instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame, time: str
 ) -> pl.DataFrame:
     """The sums at one moment of each execution, in the order of `instances`."""
-    found = (
-        instances.select("thread", pl.col(time).alias("at_ns"))
-        .with_row_index("row")
-        .sort("at_ns")
-        .join_asof(
-            line.sort("since_ns"),
-            left_on="at_ns",
-            right_on="since_ns",
-            by="thread",
-            strategy="backward",
-            check_sortedness=False,
-            coalesce=False,
-        )
-        .sort("row")
-    )
+    moments = instances.select("thread", pl.col(time).alias("at_ns")).with_row_index("row")
+    found = beside(moments, line, "at_ns", "since_ns", "thread").sort("row")
     since = pl.col("at_ns") - pl.col("since_ns")
     part = _cycles(found, clocks, "since_ns", "at_ns")
     return found.select(

@@ -134,6 +134,15 @@ def _busy(report: LatencyReport, _: Sequence[str]) -> list[Estimate]:
     ]
 
 
+def _times(report: LatencyReport, _: Sequence[str]) -> list[Estimate]:
+    metric = Metric("time", "start of the command -> its own end, by the recorder's clock", "ns")
+    return [
+        value_over_runs(metric, members[0].cell, values, len(values), report.level)
+        for members in cells_of(report.counting).values()
+        if (values := [float(r.elapsed_ns) for r in members if r.elapsed_ns is not None])
+    ]
+
+
 def _percentiles(names: Sequence[str]) -> list[float]:
     found = (re.search(r"_p(\d+(?:\.\d+)?)$", name) for name in names)
     asked = {float(match[1]) / 100 for match in found if match}
@@ -149,5 +158,6 @@ ASKED: Mapping[str, tuple[Maker, str]] = {
     rf"period_{_P}": (_periods, "period_p99"),
     rf"timer_jitter_{_P}": (_jitter, "timer_jitter_p99"),
     r"executor_busy": (_busy, "executor_busy"),
+    r"time": (_times, "time"),
 }
 """By the pattern of their names: what computes them, and one such name."""

@@ -11,9 +11,9 @@ from roslens.analysis.chains.tables import chains_table, requirements_table, sto
 from roslens.analysis.flow.taking_turns import as_yaml
 from roslens.compare import write_text
 from roslens.paths import resolve
-from roslens.printed import terminal_table
+from roslens.printed import show_table, show_text
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK
-from roslens.recording.terminal import Console, say
+from roslens.recording.terminal import say
 from roslens.recordings import open_recordings
 
 
@@ -22,8 +22,8 @@ def run_chains(
     requirements: Path | None,
     chains: Sequence[str],
     *,
+    factors: Path | None = None,
     json_file: Path | None,
-    console: Console,
 ) -> int:
     """Follow, judge, print; the exit code of the verb.
 
@@ -41,13 +41,13 @@ def run_chains(
             "requirements": None if requirements is None else str(requirements),
         }
     )
-    report = ChainsReport(open_recordings(given), parameters)
+    report = ChainsReport(open_recordings(given, factors=factors), parameters)
     checks = report.checks
     if json_file is not None:
         estimates = [estimate.to_json() for estimate in report.estimates]
         write_text(json_file, checks.json_text(estimates=estimates))
     for sentence in report.sentences():
-        say(sentence)
+        show_text(sentence)
     if not report.chains:
         return EXIT_NOT_ENOUGH_EVIDENCE
     stopped = stopped_table(report.chains)
@@ -55,7 +55,7 @@ def run_chains(
     if checks.checks:
         shown.append(requirements_table(checks))
     for table in shown:
-        console.print(terminal_table(table))
+        show_table(table)
     if report.found_links:
         say("Found, and not declared (the file of requirements can):")
         say(as_yaml(report.found_links))

@@ -12,7 +12,6 @@ from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, rea
 from roslens.analysis.verdicts.comparison import Side
 from roslens.compare import load_side, reference, write_text
 from roslens.printed import labels_of, numbered, print_verdicts
-from roslens.recording.terminal import Console
 from roslens.runs import Runs
 
 _VERDICTS = ("within", "exceeded", "not_enough_evidence")
@@ -22,28 +21,34 @@ def run_check(
     budgets_file: Path,
     paths: Sequence[Path],
     *,
+    factors: Path | None = None,
     json_file: Path | None,
-    console: Console,
     markdown: bool = False,
 ) -> int:
     """Check, print the table, write JSON if asked for; the exit code of the verb."""
     budgets = read_budgets(budgets_file)
-    found = check_budgets(budgets, load(budgets, paths))
+    found = check_budgets(budgets, load(budgets, paths, factors=factors))
     if json_file is not None:
         write_text(json_file, found.json_text())
-    print_verdicts(checks_table(found), summary(found), console, markdown=markdown)
+    print_verdicts(checks_table(found), summary(found), markdown=markdown)
     return found.exit_code
 
 
-def load(budgets: Sequence[Budget], paths: Sequence[Path] | Runs, *, collect: bool = True) -> Side:
+def load(
+    budgets: Sequence[Budget],
+    paths: Sequence[Path] | Runs,
+    *,
+    collect: bool = True,
+    factors: Path | None = None,
+) -> Side:
     """What the budgets are about: the estimates of all topics, and of those they name."""
     metrics = [b.metric for b in budgets]
-    side = load_side(paths, metrics, collect=collect)
+    side = load_side(paths, metrics, collect=collect, factors=factors)
     topics = list(dict.fromkeys(b.topic for b in budgets if b.topic is not None))
     known = {(e.metric, str(e.cell.get("topic"))) for e in side.estimates}
     if all((b.metric, b.topic) in known for b in budgets if b.topic is not None):
         return side
-    named = load_side(paths, metrics, topics, collect=collect)
+    named = load_side(paths, metrics, topics, collect=collect, factors=factors)
     with_topic = [e for e in named.estimates if e.cell.get("topic") in topics]
     others = [e for e in side.estimates if e.cell.get("topic") not in topics]
     return Side(

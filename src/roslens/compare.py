@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
+from roslens.analysis.measures.loss import that_may_bias
+from roslens.analysis.measures.samples import run_samples
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
-from roslens.analysis.reports.numbers import counted, shown_unit, value_and_interval
+from roslens.analysis.reports.numbers import counted, shown_unit, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.runs import BARE, cells_of
+from roslens.analysis.runs import BARE, FOLDER, cells_of
 from roslens.analysis.statistics.factorial import Observation
+from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import (
+    SPLIT,
     Comparison,
     Comparisons,
+    RunsByCause,
     Side,
     compare_levels,
     compare_sides,
@@ -30,7 +35,6 @@ from roslens.recording import UsageError
 from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import replaced_whole, write_atomically
 from roslens.recording.manifest import Level
-from roslens.recording.terminal import Console
 from roslens.runs import Runs
 from roslens.tracing.archive_names import SUFFIXES
 
@@ -46,6 +50,7 @@ _OF_LEVELS = {"regression": "worse", "improvement": "better"}
 _WITHIN_REACH = 50
 """More runs than that nobody will make."""
 _POWER = 1 + 0.8416 / 1.9600
+_MOST_CAUSES = 3
 
 
 def load_side(
@@ -55,6 +60,8 @@ def load_side(
     *,
     collect: bool = True,
     ignore: Sequence[str] = (),
+    by: str | None = None,
+    factors: Path | None = None,
 ) -> Side:
     """Estimates of a metrics.json (or a folder that holds one), or of recordings.
 
@@ -70,6 +77,10 @@ def load_side(
         Make the tables of recordings where they are missing or out of date.
     ignore
         Factors that are no part of a cell: runs that differ in nothing else are of one cell.
+    by
+        The factor that is compared, which may be the folders of bare traces.
+    factors
+        A file of factors (`roslens.factors`).
 
     Raises
     ------
@@ -79,7 +90,7 @@ def load_side(
     """
     if isinstance(paths, Runs):
         places = [recording.path.resolve() for recording in paths.recordings]
-        return _side_of(paths, os.path.commonpath(places), metrics, topics, ignore)
+        return _side_of(paths, os.path.commonpath(places), metrics, topics, ignore, by=by)
     given = [resolve(p) for p in ([paths] if isinstance(paths, Path) else paths)]
     stored = [
         p
@@ -105,7 +116,8 @@ def load_side(
             [found.environment_of(entry) for entry in found.recordings],
             {e["run"]: e["disturbances"] for e in found.recordings if e.get("disturbances")},
         )
-    return _side_of(open_as(Runs, given, collect=collect), path.resolve(), metrics, topics, ignore)
+    opened = open_as(Runs, given, factors=factors, collect=collect)
+    return _side_of(opened, path.resolve(), metrics, topics, ignore, by=by)
 
 
 def _side_of(
@@ -114,8 +126,10 @@ def _side_of(
     metrics: Sequence[str],
     topics: Sequence[str],
     ignore: Sequence[str],
+    *,
+    by: str | None,
 ) -> Side:
-    pooled = _with_cells(opened, {run.name: _left(run.cell, ignore) for run in opened.runs})
+    pooled = _with_cells(opened, {run.name: _left(run.cell, ignore, by) for run in opened.runs})
     report, estimates = _measured(pooled, metrics, topics)
     counting = [run for members in cells_of(report.counting).values() for run in members]
     return Side(
@@ -124,13 +138,37 @@ def _side_of(
         [run.cell for run in counting],
         len(report.tables.runs),
         len(report.left_out),
-        sum(loss.discarded_events for loss in report.tables.tracer_loss),
+        that_may_bias(report.tables.tracer_loss),
         frozenset(run.suite for run in report.tables.runs if run.suite),
         [run.excerpt for run in report.tables.runs if run.excerpt],
         _levels([run.cell for run in opened.runs], ignore),
         [run.environment for run in counting],
         {run.name: run.disturbances for run in report.tables.runs if run.disturbances},
+        by_cause=lambda cell: _by_cause(report, cell),
     )
+
+
+def _by_cause(report: LatencyReport, cell: Cell) -> RunsByCause | None:
+    from roslens.analysis.path.at_quantile import parts_of_quantile  # noqa: PLC0415
+    from roslens.analysis.path.path import Paths  # noqa: PLC0415
+
+    for group in report.groups:
+        runs = [run for run in report.counting if group.cell(run) == cell]
+        samples = [s for s in run_samples(report.messages, runs, group) if s.delivered_ns.size]
+        if samples:
+            break
+    else:
+        return None
+    parts: dict[str, list[Mapping[str, float]]] = {metric: [] for metric in SPLIT}
+    kernel = []
+    for of_run in samples:
+        name = of_run.run.name
+        paths = Paths.of_run(report.tables, name)
+        kernel.append(paths.kernel is not None)
+        topics = frozenset(group.topics_of_run[name])
+        for metric, q in SPLIT.items():
+            parts[metric].append(parts_of_quantile(paths, topics, of_run.delivered_ns, q))
+    return RunsByCause(parts, kernel)
 
 
 def _measured(
@@ -147,6 +185,24 @@ def _measured(
     return report, [*report.estimates, *asked_estimates(report, metrics)]
 
 
+def estimates_of_run(
+    path: Path, metrics: Sequence[str], topics: Sequence[str] = ()
+) -> list[Estimate]:
+    """Estimates of one run: of its work topic, else topic by topic; without its factors.
+
+    They have a value although one run gives no interval.
+    """
+    opened = open_as(Runs, [path])
+    of_run = opened.runs[0].cell
+    found = _measured(opened, metrics, topics)[1]
+    own = {e.metric for e in found if e.cell == of_run}
+    return [
+        replace(e, cell=_left(e.cell, [*of_run]))
+        for e in found
+        if e.cell == of_run or e.metric not in own
+    ]
+
+
 def _with_cells(opened: Runs, cells: Mapping[str, Cell]) -> Runs:
     """The same recordings, their runs in other cells."""
     runs = [replace(run, cell=cells[run.name]) for run in opened.runs]
@@ -154,7 +210,11 @@ def _with_cells(opened: Runs, cells: Mapping[str, Cell]) -> Runs:
 
 
 def values_of_runs(
-    path: Path, metrics: Sequence[str] = (), ignore: Sequence[str] = ()
+    path: Path,
+    metrics: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    by: str | None = None,
+    factors: Path | None = None,
 ) -> dict[str, list[Observation]]:
     """By metric one value per run, with its cell and block; none of a metrics.json.
 
@@ -163,7 +223,7 @@ def values_of_runs(
     given = [resolve(path)]
     if given[0].is_file() or (given[0] / METRICS_NAME).is_file():
         return {}
-    opened = open_as(Runs, given)
+    opened = open_as(Runs, given, factors=factors)
     alone = _with_cells(opened, {run.name: {BARE: run.name} for run in opened.runs})
     runs = {run.name: run for run in opened.runs}
     found: dict[str, list[Observation]] = {}
@@ -171,14 +231,15 @@ def values_of_runs(
         if e.value is not None and math.isfinite(e.value):
             more = {name: level for name, level in e.cell.items() if name != BARE}
             run = runs[str(e.cell[BARE])]
-            cell = {**_left(run.cell, ignore), **more}
+            cell = {**_left(run.cell, ignore, by), **more}
             found.setdefault(e.metric, []).append(Observation(cell, e.value, run.block))
     return found
 
 
-def _left(cell: Cell, ignore: Sequence[str]) -> Cell:
-    """Without what is ignored and names of bare traces: those of a side are its runs."""
-    return {name: level for name, level in cell.items() if name not in (*ignore, BARE)}
+def _left(cell: Cell, ignore: Sequence[str], by: str | None = FOLDER) -> Cell:
+    """Without what is ignored, and without names of bare traces: those of a side are its runs."""
+    dropped = {*ignore, BARE} | ({FOLDER} - {by})
+    return {name: level for name, level in cell.items() if name not in dropped}
 
 
 def _levels(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Level]]:
@@ -226,9 +287,9 @@ def run_compare(
     across: Sequence[str] = (),
     ignore: Sequence[str] = (),
     across_machines: bool = False,
+    factors: Path | None = None,
     json_file: Path | None,
     plot_file: Path | None,
-    console: Console,
     markdown: bool = False,
 ) -> int:
     """Compare, print the table, write what was asked for; the exit code of the verb.
@@ -243,6 +304,8 @@ def run_compare(
         Factors of which all levels are taken together.
     across_machines
         Compare sides of different machines.
+    factors
+        A file of factors (`roslens.factors`).
 
     Raises
     ------
@@ -255,9 +318,9 @@ def run_compare(
             raise UsageError(f"--by {by} compares within one path: leave out {new}")
         if across or by in ignore:
             raise UsageError(f"--by {by} goes with --ignore of other factors only")
-        side = load_side(base, metrics, ignore=ignore)
+        side = load_side(base, metrics, ignore=ignore, by=by, factors=factors)
         _check_ignored({"the recordings": side}, ())
-        observed = values_of_runs(base, metrics, ignore)
+        observed = values_of_runs(base, metrics, ignore, by, factors)
         found = compare_levels(
             side, by, observed, metrics, fraction, across_machines=across_machines
         )
@@ -267,7 +330,9 @@ def run_compare(
         )
     else:
         dropped = [*across, *ignore]
-        left, right = (load_side(path, metrics, ignore=dropped) for path in (base, new))
+        left, right = (
+            load_side(path, metrics, ignore=dropped, factors=factors) for path in (base, new)
+        )
         notes = _check_ignored({"BASE": left, "NEW": right}, across)
         found = compare_sides(left, right, metrics, fraction, across_machines=across_machines)
         found = replace(found, notes=[*notes, *found.notes])
@@ -275,7 +340,7 @@ def run_compare(
         write_text(json_file, found.json_text())
     if plot_file is not None:
         write_plot(plot_file, found)
-    print_verdicts(comparison_table(found), summary(found), console, markdown=markdown)
+    print_verdicts(comparison_table(found), summary(found), markdown=markdown)
     return found.exit_code
 
 
@@ -454,13 +519,27 @@ def _bounded(low: float | None, high: float | None) -> bool:
 
 def _all_notes(comparison: Comparison) -> list[str]:
     notes = list(comparison.notes)
+    if comparison.causes and comparison.difference is not None:
+        told, rest = comparison.causes[:_MOST_CAUSES], comparison.causes[_MOST_CAUSES:]
+        parts = [f"{_in_ms(effect)} {name}" for name, effect in told]
+        parts += [f"{_signed(sum(e.value for _, e in rest))} the rest"] if rest else []
+        notes.append(f"{_in_ms(comparison.difference)} ms: {'; '.join(parts)}")
     if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:
         notes.append(f"about {comparison.runs_needed} runs on each side would probably do")
-    elif _bounded(comparison.low, comparison.high):
+    elif comparison.p is not None and _bounded(comparison.low, comparison.high):
         # A change is found with a probability of 0.8 from 1.43 half widths of the interval on.
         least = (not_none(comparison.high) / not_none(comparison.low)) ** (_POWER / 2) - 1
         notes.append(f"these runs can show a change from about {100 * least:.2g} % on")
     return notes
+
+
+def _in_ms(effect: Effect) -> str:
+    return f"{_signed(effect.value)} [{_signed(effect.low)}, {_signed(effect.high)}]"
+
+
+def _signed(ns: float) -> str:
+    """In ms."""
+    return ("+" if ns >= 0 else "-") + significant(abs(ns) / 1e6, 3)
 
 
 def reference(note: str, notes: list[str]) -> int:

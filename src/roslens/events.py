@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
@@ -101,13 +102,15 @@ def write_events(
         _opened(output) as file,
         Progress(console=Console(stderr=True), transient=True, disable=output is None) as progress,
     ):
-        file.write(to_lines.head())
+        # A program gets what was recorded, a terminal what it may show.
+        safe = partial(shown, lines=True) if file.isatty() else str
+        file.write(safe(to_lines.head()))
         parts = trace.windows(begin_ns=begin_ns, end_ns=end_ns)
         for low, high in progress.track(parts, description="writing events"):
             found = trace.read(chosen, begin_ns=low, end_ns=high, fields=columns, threads=threads)
             lines = to_lines.body(_with_levels(found, levels))
             some = some or bool(lines)
-            file.write(lines)
+            file.write(safe(lines))
     if not some:
         span = "" if first is None or last is None else f"; the trace has {_span(first, last)}"
         print(shown(f"roslens: none of {_listed(chosen)} in this time{span}"), file=sys.stderr)

@@ -1,25 +1,114 @@
-"""``factors=FILE.csv``: what a manifest would have told of recordings that have none.
+"""What a manifest would have told of recordings that have none: by folders' names or by a file.
 
-One row per recording. The first column names it: its path (from the file's folder, the working
-directory or a folder that was opened), or its name. Each further column is a factor; an empty
-cell is a factor that this recording does not have. A column ``repetition`` (whole numbers) tells
-which runs belong to one block.
+A folder below the path that is opened tells factors where its name is ``key=value``, or several of
+these with commas, such as ``rmw=cyclonedds,rate=100``. Where no name does, and every recording
+lies in one of several folders, such as ``base/`` and ``new/``, the folder is the factor. Where
+folders tell nothing, sessions are runs of one cell if their names differ in numbers or times only,
+and the same nodes published the same topics through the same middleware; all others stay apart.
+
+``factors=FILE.csv`` has one row per recording. The first column names it: its path (from the
+file's folder, the working directory or a folder that was opened), or its name. Each further column
+is a factor; an empty cell is a factor that this recording does not have. A column ``repetition``
+(whole numbers) tells which runs belong to one block.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.analysis.runs import GivenFactors
+import polars as pl
+
+from roslens.analysis.runs import BARE, FOLDER, GivenFactors, unique_names
 from roslens.collectors.resolving import find_runs
 from roslens.recording import Recording, UsageError
+from roslens.recording.files import text_path
 from roslens.recording.layout import find_traces
 from roslens.recording.manifest import Level
 
 _REPETITION = "repetition"
+_NUMBERS = re.compile(r"\d+([-_.:T]\d+)*")
+"""In names of sessions, such as times, and of nodes that number themselves."""
+_NAMED_FACTOR = re.compile(r"([A-Za-z_]\w*)=(.+)")
+
+
+def told_by_names(
+    recordings: Sequence[Recording], opened: Iterable[Path]
+) -> list[GivenFactors] | None:
+    """What the names of folders tell of recordings without a manifest; None: of none of them.
+
+    Parameters
+    ----------
+    recordings
+        Those at or below `opened`.
+    opened
+        The paths that were given; their own names tell nothing.
+    """
+    bare = {x.path: _below(x.path, opened) for x in recordings if not x.has_manifest}
+    named = {path: factors_in(parts) for path, parts in bare.items()}
+    if not any(named.values()):
+        folders = {path: parts[0] for path, parts in bare.items() if len(parts) > 1}
+        if len(folders) < len(bare) or len(set(folders.values())) < 2:
+            return None
+        named = {path: {FOLDER: name} for path, name in folders.items()}
+    return [
+        GivenFactors()
+        if x.has_manifest
+        else GivenFactors(named[x.path] or {BARE: "/".join(bare[x.path])})
+        for x in recordings
+    ]
+
+
+def told_by_systems(recordings: Sequence[Recording]) -> list[GivenFactors] | None:
+    """Which recordings without a manifest are of one system; None: no two of them, or of any other.
+
+    Parameters
+    ----------
+    recordings
+        Collected; one without tables is like no other.
+    """
+    if len(recordings) == 1 or any(x.has_manifest for x in recordings):
+        return None
+    systems = [_system(x) for x in recordings]
+    names = unique_names(recordings)
+    if len(set(systems)) == 1 and systems[0] is not None:
+        return [GivenFactors()] * len(recordings)
+    firsts: dict[tuple[object, ...] | None, str] = {}
+    for name, system in zip(names, systems, strict=True):
+        firsts.setdefault(system, name)
+    return [
+        GivenFactors({BARE: name if system is None else firsts[system]})
+        for name, system in zip(names, systems, strict=True)
+    ]
+
+
+def _system(recording: Recording) -> tuple[object, ...] | None:
+    """What recordings of one system have in common; None where nothing tells."""
+    columns = {"nodes": ("namespace", "name"), "publishers": ("topic",), "processes": ("rmw",)}
+    found: list[object] = [_NUMBERS.sub("#", recording.name)]
+    for table, own in columns.items():
+        file = recording.tables / f"{table}.parquet"
+        if not file.is_file():
+            return None
+        rows = pl.read_parquet(text_path(file), columns=list(own), glob=False).drop_nulls()
+        found.append(frozenset(_NUMBERS.sub("#", "/".join(row)) for row in rows.iter_rows()))
+    return tuple(found) if found[1] else None
+
+
+def factors_in(names: Iterable[str]) -> dict[str, Level]:
+    """The factors in names of folders; a repetition is none."""
+    found = (_NAMED_FACTOR.fullmatch(part) for name in names for part in name.split(","))
+    return {x[1]: _level(x[2]) for x in found if x is not None and x[1] != _REPETITION}
+
+
+def _below(path: Path, opened: Iterable[Path]) -> tuple[str, ...]:
+    place = path.resolve()
+    tops = [x.resolve() for x in opened]
+    parts = [place.relative_to(top).parts for top in tops if place.is_relative_to(top)]
+    return min(parts, key=len, default=())
 
 
 @dataclass(frozen=True)

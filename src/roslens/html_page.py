@@ -11,6 +11,8 @@ from pathlib import Path
 import nbformat
 from nbconvert.exporters import HTMLExporter
 
+from roslens.recording.text import shown
+
 _STYLE = """
 :root { color-scheme: light dark; --text: #1c1c1c; --page: #ffffff; --line: #d8d8d8;
   --soft: #5c5c5c; --stripe: #f5f6f8; --link: #00629b; }
@@ -173,13 +175,14 @@ def _anchor(name: str) -> str:
 
 
 def html_document(title: str, body: str) -> str:
-    """A page in the style of reports; `body` is HTML."""
-    return (
+    """A page in the style of reports; `body` is HTML. What names would hide is seen."""
+    page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
         f"<body>\n<main>{body}</main>\n</body></html>\n"
     )
+    return shown(page, lines=True)
 
 
 def _without_widgets(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:

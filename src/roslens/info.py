@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from roslens.analysis.reports.table import ReportTable
 from roslens.collectors.collection import collect
 from roslens.collectors.decoding import open_recording
 from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo
 from roslens.collectors.resolving import find_runs, found_in_words
 from roslens.collectors.schema import TABLES
+from roslens.printed import show_table
 from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.terminal import Console
-from roslens.recording.text import shown
 from roslens.tracing.opening import opened
+
+if TYPE_CHECKING:
+    from roslens.analysis.runs import Run
 
 _NS = 1e9
 _PROCESS = ("host", "vpid", "procname")
@@ -83,21 +86,124 @@ def run_info(path: Path, *, as_json: bool) -> None:
     runs = find_runs(place) if place.is_dir() else []
     if len(runs) < 2:
         info, excerpt = find_info(place)
+        silences = _silences(Recording.at(place), info)
         if as_json:
-            _print_json(info.to_json() | ({"excerpt": excerpt} if excerpt else {}))
+            more = {"excerpt": excerpt} if excerpt else {}
+            _print_json(info.to_json() | {"silences": silences} | more)
         else:
             show_info(info, Console(), excerpt)
+            _show_silences(silences, Console())
         there = bool(info.events)
     else:
         infos = {run: find_info(run.path)[0] for run in runs}
+        silent = {run: _silences(run, info) for run, info in infos.items()}
         if as_json:
-            rows = [{"path": str(run.path), **info.to_json()} for run, info in infos.items()]
+            rows = [
+                {"path": str(run.path), **info.to_json(), "silences": silent[run]}
+                for run, info in infos.items()
+            ]
             _print_json({"recordings": rows})
         else:
             _show_runs(place, infos, Console())
+            _show_silences([row for rows in silent.values() for row in rows], Console())
         there = any(info.events for info in infos.values())
     if not there:
         raise NotEnoughEvidenceError(f"{path}: no event was recorded, or none was saved")
+
+
+def _silences(recording: Recording, info: TraceInfo) -> list[dict[str, Any]]:
+    """What fell silent or hangs, as rows of `roslens.runs.Runs.silences`.
+
+    Of a recording that was collected, and of one that goes on after its last event.
+    """
+    # As in `run_check`.
+    from roslens.analysis.measures.waits_for import LEAST_NS  # noqa: PLC0415
+    from roslens.opening import open_as  # noqa: PLC0415
+    from roslens.runs import Runs, recorded_until  # noqa: PLC0415
+
+    if recording.is_excerpt or info.end_ns is None:
+        return []
+    until = recorded_until(recording)
+    goes_on = until is not None and until - info.end_ns >= LEAST_NS
+    if not goes_on and not (recording.tables / "processes.parquet").is_file():
+        return []
+    return open_as(Runs, recording.path).silences().to_dicts()
+
+
+def _show_silences(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
+    for row in rows:
+        colour = "bold red" if row["state"] == "hung" else "yellow"
+        console.print(f"[{colour}]{escape(row['sentence'])}[/]", soft_wrap=True, highlight=False)
+
+
+def run_check(path: Path, *, as_json: bool) -> None:
+    """Print what could be wrong with recordings, and who says so.
+
+    That is the table ``health`` of all runs, runs that are not complete, and what lies beside a
+    trace and cannot be read.
+
+    Raises
+    ------
+    UsageError
+        There is no trace, or it cannot be read.
+    NotEnoughEvidenceError
+        A finding is more than an information; printed all the same.
+    """
+    # Needs the model, which the other ways of 'info' do without.
+    from roslens.analysis.measures.loss import health_findings  # noqa: PLC0415
+    from roslens.opening import open_as  # noqa: PLC0415
+    from roslens.runs import Runs  # noqa: PLC0415
+
+    runs = open_as(Runs, path)
+    beside = [row for run, recording in zip(runs.runs, runs.recordings, strict=True)
+              for row in _beside(run, recording)]  # fmt: skip
+    rows = [*beside, *health_findings(runs.table("health")).iter_rows(named=True)]
+    if as_json:
+        _print_json({"findings": rows})
+    else:
+        console = Console()
+        for row in rows:
+            console.print(
+                f"{row['severity']}: {row['kind']}: {row['count']:,} in {row['runs']} of "
+                f"{len(runs)} runs: {row['what']} (by {row['where']})",
+                soft_wrap=True, markup=False, highlight=False,
+            )  # fmt: skip
+    grave = [row for row in rows if row["severity"] != "info"]
+    if grave:
+        raise NotEnoughEvidenceError(
+            f"{path}: {len(grave)} of {len(rows)} findings could bend results"
+        )
+    if not as_json:
+        console.print("Nothing was found that could bend results.")
+
+
+def _beside(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:
+    """What the manifest says against a run, and what beside its trace cannot be read."""
+    from roslens.collectors.bag import bag_beside, read_bag  # noqa: PLC0415
+    from roslens.collectors.resources import scan_samples  # noqa: PLC0415
+    from roslens.recording.schema import SAMPLED  # noqa: PLC0415
+
+    def row(kind: str, what: str, where: str) -> dict[str, Any]:
+        return {
+            "severity": "warning", "kind": kind, "runs": 1, "count": 1,
+            "what": f"{run.name}: {what}", "where": where,
+        }  # fmt: skip
+
+    if not run.complete:
+        yield row("incomplete_run", run.failure or str(run.status), "manifest.json")
+    for what in run.disturbances:
+        yield row("disturbed_run", what, "manifest.json")
+    for name, file in recording.samples.items():
+        try:
+            scan_samples(next(x for x in SAMPLED if x.name == name), file)
+        except UsageError as error:
+            yield row("damaged_neighbour", str(error), file.name)
+    bag = bag_beside(recording.path)
+    if bag is not None:
+        try:
+            read_bag(bag)
+        except UsageError as error:
+            yield row("damaged_neighbour", str(error), bag.name)
 
 
 def _print_json(value: object) -> None:
@@ -106,9 +212,8 @@ def _print_json(value: object) -> None:
 
 def _show_runs(place: Path, infos: Mapping[Recording, TraceInfo], console: Console) -> None:
     console.print(found_in_words(place, list(infos)), soft_wrap=True)
-    table = Table("run", "begin (UTC)", "seconds", "events", "discarded", "processes", box=None)
-    for column in table.columns[2:]:
-        column.justify = "right"
+    columns = ["run", "begin (UTC)", "seconds", "events", "discarded", "processes"]
+    rows = []
     for run, info in infos.items():
         begin, end = info.begin_ns, info.end_ns
         times = (
@@ -118,8 +223,8 @@ def _show_runs(place: Path, infos: Mapping[Recording, TraceInfo], console: Conso
         )
         counts = (info.events, info.discarded_events, len(info.processes))
         name = run.path.relative_to(place).as_posix()
-        table.add_row(escape(shown(name)), *times, *(f"{count:,}" for count in counts))
-    console.print(table)
+        rows.append([name, *times, *(f"{count:,}" for count in counts)])
+    show_table(ReportTable(columns, rows, "", left=frozenset(columns[:2])))
     console.print("Give one of them for its events.")
 
 
@@ -157,11 +262,10 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
     console.print(f"processes: {processes or 'none known'}", soft_wrap=True)
     # All of one level tell nothing: LTTng gives one to each event.
     levels = info.log_levels if len(set(info.log_levels.values())) > 1 else {}
-    more = ["log level"] if levels else []
-    table = Table("event", "count", *more, box=None, pad_edge=False, header_style="bold")
-    table.columns[1].justify = "right"
+    columns = ["event", "count", *(["log level"] if levels else [])]
+    rows = []
     for name, count in sorted(info.events_by_name.items(), key=lambda item: (-item[1], item[0])):
         if count:
-            table.add_row(escape(name), f"{count:,}", levels.get(name))
-    table.add_row("total", f"{info.events:,}", style="bold")
-    console.print(table)
+            rows.append([name, f"{count:,}", *([levels.get(name) or ""] if levels else [])])
+    rows.append(["total", f"{info.events:,}", *([""] if levels else [])])
+    show_table(ReportTable(columns, rows, "", left=frozenset({"event", "log level"})))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from roslens.recording import UsageError
-from roslens.report_folder import default_output, find_notebook, make_folder
+from roslens.report_folder import default_output, find_notebook, own_folder
 from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.server import ARGUMENTS
 
@@ -80,8 +80,8 @@ def run_lab(
             raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
     environment[VARIABLE] = json.dumps([str(path.resolve()) for path in paths])
     folder = default_output(START)
-    make_folder(folder)
-    notebook = _own_copy(folder)
+    with own_folder(folder):
+        notebook = _own_copy(folder)
     environment[FOLDER] = str(folder.resolve())
     others = environment.get("JUPYTER_PATH")
     environment["JUPYTER_PATH"] = os.pathsep.join([str(_OWN), *([others] if others else [])])

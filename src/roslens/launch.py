@@ -69,11 +69,11 @@ class RoslensRecord(Action):  # type: ignore[misc]
 
     def execute(self, context: LaunchContext) -> list[Action]:
         """Set the environment of what is launched from now on."""
-        from roslens.record import variables  # noqa: PLC0415  (a launch file is read without it)
+        from roslens.record import LISTS, variables  # noqa: PLC0415  (a launch file is read without it)
 
         folder = Path(perform_substitutions(context, self._output)).absolute()
         for name, value in variables(folder, self._events, self._flight).items():
-            before = context.environment.get(name, "") if name == "LD_PRELOAD" else ""
+            before = context.environment.get(name, "") if name in LISTS else ""
             context.environment[name] = f"{value}{os.pathsep}{before}" if before else value
         said = LogInfo(msg=f"recorded by roslens: {folder}")
         return [RegisterEventHandler(OnShutdown(on_shutdown=[said]))]

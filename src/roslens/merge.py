@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +26,12 @@ from roslens.collectors.resolving import find_runs
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED
 from roslens.collectors.table_file import write_table
-from roslens.recording import Recording, RunFailedError, UsageError
+from roslens.recording import Recording, UsageError
+from roslens.recording.errors import cannot_be_written
 from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.recording.manifest import Manifest, Member, write_manifest
 from roslens.recording.merged import merged_manifest
-from roslens.recording.scratch import scratch_folder
+from roslens.recording.scratch import held, scratch_folder
 from roslens.recording.terminal import Console, say
 from roslens.tracing.opening import opened
 
@@ -65,9 +66,10 @@ def merge(
     Raises
     ------
     UsageError
-        Fewer than two recordings, one that has no trace, or something else in the output.
+        Fewer than two recordings, one that has no trace, or something else in the output, which
+        another merge may be making.
     RunFailedError
-        The output cannot be written.
+        The disk is full.
     NotEnoughEvidenceError
         With ``"auto"``: clocks that cannot be told.
     """
@@ -122,27 +124,35 @@ def _trace_files(recording: Recording) -> Iterator[Path]:
 @contextmanager
 def _made(output: Path, members: Sequence[Member]) -> Iterator[Path | None]:
     """A folder beside the output that takes its place at the end; None if that is up to date."""
-    there = Recording.at(output)
-    if output.exists() and any(output.iterdir()):
-        old = there.manifest.members if there.has_manifest and there.manifest else []
-        if not old:
-            raise UsageError(f"{output}: something else lies there; give another folder with -o")
-        same = [(one.name, one.content) for one in old]
-        if same == [(one.name, one.content) for one in members]:
-            yield None
-            return
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with scratch_folder(output.parent, ".merging-") as scratch:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(output))
+            # Made to be held; it goes if nothing came of it.
+            stack.callback(_remove_empty, output)
+            there = Recording.at(output)
+            if any(output.iterdir()):
+                old = there.manifest.members if there.has_manifest and there.manifest else []
+                if not old:
+                    raise UsageError(
+                        f"{output}: something else lies there; give another folder with -o"
+                    )
+                if [(x.name, x.content) for x in old] == [(x.name, x.content) for x in members]:
+                    yield None
+                    return
+            scratch = stack.enter_context(scratch_folder(output.parent, ".merging-"))
             made = scratch / output.name
             made.mkdir()
             yield made
-            if output.exists():
+            if any(output.iterdir()):
                 shutil.rmtree(output)
             made.rename(output)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(f"{output}: cannot be written: {reason}") from error
+        except OSError as error:
+            raise cannot_be_written(output, error) from error
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _fill(

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from roslens.analysis.runs import runs_of
+from roslens.collectors.collected import check_tables
 from roslens.collectors.resolving import find_runs
-from roslens.collectors.table_file import check_version
-from roslens.copies import without_copies
-from roslens.factors import Factors
+from roslens.factors import Factors, told_by_names, told_by_systems
 from roslens.paths import PathLike, resolve
 from roslens.recording import Recording, UsageError
+from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.runs import Runs
 from roslens.tracing.opening import opened
 from roslens.tracing.ros.cache import cache_folder
@@ -48,13 +48,17 @@ def open_as(
                 recording.path.resolve(), _writable(recording) if collect else recording
             )
     recordings, copies = without_copies(list(found.values()))
-    runs = runs_of(recordings, None if told is None else told.of(recordings, places))
+    given_factors = (
+        told_by_names(recordings, places) if told is None else told.of(recordings, places)
+    )
     if collect:
         _collect(recordings, progress)
     else:
         for recording in recordings:
-            check_version(recording)
-    return kind(recordings, runs, copies=copies)
+            check_tables(recording)
+    if given_factors is None:
+        given_factors = told_by_systems(recordings)
+    return kind(recordings, runs_of(recordings, given_factors), copies=copies)
 
 
 def _writable(recording: Recording) -> Recording:
@@ -74,3 +78,53 @@ def _collect(recordings: Sequence[Recording], progress: Progress | None) -> None
         if progress is not None:
             progress(index, len(recordings), recording)
         collect(recording)
+
+
+def without_copies(
+    recordings: Sequence[Recording],
+) -> tuple[list[Recording], dict[str, list[str]]]:
+    """Recordings without the copies among them, and the names of these by that of the first.
+
+    The metadata of a trace hold its UUID: only where these are equal the streams are read. Traces
+    without one, or without any stream, tell nothing, and runs whose manifests differ were meant to
+    be two.
+    """
+    first: dict[tuple[str, ...], list[Recording]] = {}
+    kept: list[Recording] = []
+    copies: dict[str, list[str]] = {}
+    for recording in recordings:
+        mark = _mark(recording)
+        for other in first.get(mark, ()):
+            if mark and _content(other.path) == _content(recording.path):
+                copies.setdefault(other.name, []).append(recording.name)
+                break
+        else:
+            first.setdefault(mark, []).append(recording)
+            kept.append(recording)
+    return kept, copies
+
+
+def _mark(recording: Recording) -> tuple[str, ...]:
+    """What copies have in common, at little cost; empty where there is no trace."""
+    if recording.is_excerpt:
+        return ()
+    files = [trace / "metadata" for trace in find_traces(recording.trace_root)]
+    if not all(b"uuid" in file.read_bytes() for file in files):
+        return ()
+    if files and recording.has_manifest:
+        files.append(recording.path / MANIFEST_NAME)
+    return tuple(_hash(file) for file in files)
+
+
+def _content(folder: Path) -> tuple[str, ...]:
+    return tuple(
+        _hash(file)
+        for trace in find_traces(Recording.at(folder).trace_root)
+        for file in sorted(trace.iterdir())
+        if file.is_file()
+    )
+
+
+def _hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

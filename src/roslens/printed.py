@@ -1,13 +1,13 @@
-"""Tables of verdicts for a terminal, for a log of any width, and as Markdown for a pull request."""
+"""Tables for a terminal or a log of any width, and as Markdown for a pull request."""
 
 from __future__ import annotations
 
-import sys
+import re
+import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from roslens.analysis.estimate import Cell, shared_levels, short_labels
@@ -30,7 +30,14 @@ STYLES: Mapping[str, str] = {
 NO_BOUND = 1e6
 """Ratios above it come from a term that is not told apart from zero."""
 _UNCHANGED = ("no_difference", "no change", "within")
-_LOG_WIDTH = 200
+_LOG_WIDTH, _LEAST_WIDTH = 200, 20
+_MOST_LINES = 4
+"""Of a cell; where a row would be taller, it reads better as a block."""
+_HEAD = -1
+_INTERVAL = re.compile(r"\[\S+, \S+\]")
+_BEFORE_REMARK = re.compile(r" (?=\[|refused|\((?!\d+\)))")
+"""Before an interval or a remark; the number of a note stays with what it is the note of."""
+_NO_BREAK = "\0"
 
 
 def shown_change(ratio: float, low: float, high: float) -> str:
@@ -51,36 +58,144 @@ def labels_of(cells: Sequence[Cell]) -> tuple[list[str], list[str]]:
     return labels, [f"In all cells: {common}."]
 
 
-def print_verdicts(
-    table: ReportTable, sentence: str, console: Console, *, markdown: bool = False
-) -> None:
+def print_verdicts(table: ReportTable, sentence: str, *, markdown: bool = False) -> None:
     """Print a table whose first column is the verdict, and the sentence that sums it up."""
     if markdown:
         say(as_markdown(table, sentence))
         return
-    if not sys.stdout.isatty():
-        # A log has no width; a cell that is cut is of no use.
-        console = Console(width=_LOG_WIDTH)
-    console.print(terminal_table(table))
+    show_table(table)
     say(sentence)
 
 
-def terminal_table(table: ReportTable) -> Table:
-    """A table for a terminal; verdicts are never cut."""
-    made = Table(
-        title=table.caption, title_justify="left", caption_justify="left", box=SIMPLE_HEAD,
-        pad_edge=False,
-    )  # fmt: skip
-    for name in table.columns:
-        side = "left" if name in table.left else "right"
-        made.add_column(Text(name), justify=side, no_wrap=name == "verdict", overflow="fold")  # type: ignore[arg-type]
-    for index, row in enumerate(table.rows):
-        begins = (style for verdict, style in STYLES.items() if row[0].startswith(verdict))
-        style = next(begins, "bold red" if index in table.marked else "")
-        made.add_row(*map(Text, row), style=style)
-    if table.notes:
-        made.caption = Text("\n".join(table.notes))
-    return made
+def terminal_width() -> int:
+    """Columns of the terminal, or as ``COLUMNS`` says; a pipe has room for any line of a log."""
+    return max(shutil.get_terminal_size((_LOG_WIDTH, 24)).columns, _LEAST_WIDTH)
+
+
+def show_text(text: str, style: str = "") -> None:
+    """Print a paragraph, broken between words only."""
+    for line in _broken(text, terminal_width()):
+        _show_line(line, style)
+
+
+def show_table(table: ReportTable, *, emphasis: bool = True) -> None:
+    """Print a table as `table_lines` lays it out; `emphasis` colours verdicts and marked rows."""
+    for line, row in table_lines(table, terminal_width()):
+        style = "bold" if row == _HEAD else ""
+        if emphasis and row is not None and row >= 0:
+            begins = (s for verdict, s in STYLES.items() if table.rows[row][0].startswith(verdict))
+            style = next(begins, "bold red" if row in table.marked else "")
+        _show_line(line, style)
+    print()
+
+
+def _show_line(line: str, style: str) -> None:
+    # Rich would break what is longer than the terminal, and cut names.
+    Console().print(Text(line, style=style), soft_wrap=True)
+
+
+def table_lines(table: ReportTable, width: int) -> list[tuple[str, int | None]]:
+    """The lines of a table with its caption and notes, each with its row from 0.
+
+    No cell is ever cut: where its columns side by side are wider than `width`, text is broken
+    between words, then columns in `table.minor` are left out, and then each row becomes a block.
+    A line is longer than `width` only where one word is. Headings have row `_HEAD`, caption and
+    notes None.
+    """
+    kept = _columns_that_fit(table, width)
+    lines: list[tuple[str, int | None]] = []
+    if table.caption:
+        lines += [(line, _HEAD) for line in _broken(table.caption, width)]
+    notes = list(table.notes)
+    if kept is None:
+        for index, row in enumerate(table.rows):
+            lines += [(line, index) for line in _block(table, row, width)]
+    else:
+        columns, widths = kept
+        sides = [table.columns[i] in table.left for i in columns]
+        for number, row in enumerate([table.columns, *table.rows], -1):
+            broken = [_broken(row[i], w) if left or number < 0 else _broken_number(row[i], w)
+                      for i, w, left in zip(columns, widths, sides, strict=True)]  # fmt: skip
+            of = _HEAD if number < 0 else number
+            lines += [
+                ("  ".join(
+                    (cell[at] if at < len(cell) else "").ljust(w) if left
+                    else (cell[at] if at < len(cell) else "").rjust(w)
+                    for cell, w, left in zip(broken, widths, sides, strict=True)
+                ).rstrip(), of)
+                for at in range(max((len(cell) for cell in broken), default=0))
+            ]  # fmt: skip
+        hidden = [name for i, name in enumerate(table.columns) if i not in columns]
+        if hidden:
+            notes.append(f"Not shown in {width} columns: {', '.join(hidden)}.")
+    for note in notes:
+        lines += [(line, None) for line in _broken(note, width)]
+    return lines
+
+
+def _columns_that_fit(table: ReportTable, width: int) -> tuple[list[int], list[int]] | None:
+    """Which columns can stand side by side, and how wide each; None: not even the major ones."""
+    for kept in range(len(table.minor), -1, -1):
+        dropped = table.minor[kept:]
+        columns = [i for i, heading in enumerate(table.columns) if heading not in dropped]
+        room = width - 2 * (len(columns) - 1)
+        least, natural = [], []
+        for i in columns:
+            left = table.columns[i] in table.left
+            cells = [row[i] for row in table.rows]
+            words = [w for cell in cells for w in (cell.split() if left else _broken_number(cell))]
+            head = max(map(len, table.columns[i].split()), default=0)
+            least.append(max([head, *map(len, words)]))
+            natural.append(max([least[-1], len(table.columns[i]), *map(len, cells)]))
+        if sum(least) > room:
+            continue
+        widths = _shared_out(least, natural, room)
+        tall = max((-(-n // w) for n, w in zip(natural, widths, strict=True) if w), default=1)
+        if tall <= _MOST_LINES:
+            return columns, widths
+    return None
+
+
+def _shared_out(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
+    """Widths between the least and the natural one, what is left given to those that need least."""
+    widths = list(least)
+    left = room - sum(least)
+    order = sorted(range(len(widths)), key=lambda i: natural[i] - least[i])
+    for place, i in enumerate(order):
+        more = min(natural[i] - least[i], left // (len(order) - place))
+        widths[i] += more
+        left -= more
+    return widths
+
+
+def _block(table: ReportTable, row: Sequence[str], width: int) -> list[str]:
+    """A row as the text in its first column, and what the others hold, by name, below it."""
+    first, *rest = row
+    told = [f"{name}: {cell}" if name else cell
+            for name, cell in zip(table.columns[1:], rest, strict=True) if cell]  # fmt: skip
+    lines = [""]
+    for text in told:
+        if lines[-1] and len(lines[-1]) + len(text) + 3 <= width - 2:
+            lines[-1] += f"   {text}"
+        else:
+            lines += _broken(text, width - 2)
+    return [*_broken(first, width), *(f"  {line}" for line in lines if line)]
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """Text in lines, broken at spaces but not within an interval; a longer word stands alone."""
+    whole = _INTERVAL.sub(lambda found: found[0].replace(" ", _NO_BREAK), text)
+    return [
+        line.replace(_NO_BREAK, " ")
+        for part in whole.split("\n")
+        for line in textwrap.wrap(part, max(width, 1), break_long_words=False,
+                                  break_on_hyphens=False) or [""]
+    ]  # fmt: skip
+
+
+def _broken_number(text: str, width: int = 0) -> list[str]:
+    """A value and, where it is too wide, its interval or remark below it."""
+    return [text] if len(text) <= width else _BEFORE_REMARK.split(text)
 
 
 def as_markdown(table: ReportTable, sentence: str) -> str:

@@ -9,11 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from rich.markup import escape
-from rich.table import Table
 
+from roslens.analysis.reports.table import ReportTable
+from roslens.printed import show_table
 from roslens.recording import (
     EXIT_INTERRUPTED,
     EXIT_OK,
+    InterruptedRunError,
     RoslensError,
     RunFailedError,
     UsageError,
@@ -46,6 +48,7 @@ from roslens.tracing.remote.campaign import (
     resume_hosts,
 )
 from roslens.tracing.remote.ssh import Host
+from roslens.tracing.ros.environment import python_path
 from roslens.tracing.state import (
     CampaignState,
     campaign_state,
@@ -61,12 +64,6 @@ MERGED = "merged"
 """Beside the recordings of several hosts: all of them as one."""
 NOTHING = ("sleep", "infinity")
 """The command where only what runs already is recorded."""
-
-
-class InterruptedRunError(RoslensError):
-    """The user asked to end it (exit code 130)."""
-
-    exit_code = EXIT_INTERRUPTED
 
 
 def record_suite(
@@ -289,6 +286,10 @@ def _end_one(
         raise RunFailedError(f"{manifest.failure}; what was recorded is in {folder}")
 
 
+LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
+"""Variables that hold several paths: what they held before is kept."""
+
+
 def print_variables(output: Path | None, events: Sequence[str], flight: float | None) -> None:
     """Print what a shell is to export so that ROS 2 programs record themselves.
 
@@ -299,7 +300,7 @@ def print_variables(output: Path | None, events: Sequence[str], flight: float | 
     """
     folder = output or new_campaign(RECORDINGS / "env", None)
     for name, value in variables(folder, events, flight).items():
-        others = "${LD_PRELOAD:+:$LD_PRELOAD}" if name == "LD_PRELOAD" else ""
+        others = f"${{{name}:+:${name}}}" if name in LISTS else ""
         say(f"export {name}={shlex.quote(value)}{others}", exact=True)
 
 
@@ -316,7 +317,8 @@ def variables(folder: Path, events: Sequence[str], flight: float | None) -> dict
     options = TracingOptions.checked(
         tracer="native", events=tuple(events), flight=flight, kernel="off"
     )
-    return native_variables(folder, options, needed_preload(options, None))
+    found = native_variables(folder, options, needed_preload(options, None))
+    return {**found, "PYTHONPATH": python_path({})}
 
 
 def resume_suite(
@@ -383,43 +385,39 @@ def show_status(
         console.print(f"no campaign below {root}", highlight=False, markup=False)
         return
     states = [campaign_state(folder) for folder in folders]
-    table = Table(
-        *("suite", "campaign", "status", "runs", "complete", "failed", "torn", "left", "about"),
-        box=None,
-        header_style="bold",
-    )
+    columns = ["suite", "campaign", "status", "runs", "complete", "failed", "torn", "left", "about"]
+    rows = []
     for state in states:
         left = [x for x in state.runs if x.wanted]
-        table.add_row(
-            state.plan.suite.name,
-            state.folder.name,
-            state.status,
-            str(len(state.runs)),
-            str(sum(x.complete for x in state.runs)),
-            str(sum(bool(x.attempts) and not x.complete for x in state.runs)),
-            str(sum(x.torn is not None for x in state.runs)),
-            str(len(left)),
-            duration(planned_seconds(state.plan.suite, len(left))) if left else "",
+        rows.append(
+            [
+                state.plan.suite.name,
+                state.folder.name,
+                state.status,
+                str(len(state.runs)),
+                str(sum(x.complete for x in state.runs)),
+                str(sum(bool(x.attempts) and not x.complete for x in state.runs)),
+                str(sum(x.torn is not None for x in state.runs)),
+                str(len(left)),
+                duration(planned_seconds(state.plan.suite, len(left))) if left else "",
+            ]
         )
-    console.print(table)
+    show_table(ReportTable(columns, rows, "", left=frozenset(columns[:3])))
     for state in states if names else ():
-        console.print(_runs_table(state))
+        show_table(_runs_table(state))
 
 
-def _runs_table(state: CampaignState) -> Table:
+def _runs_table(state: CampaignState) -> ReportTable:
     factors = list(state.plan.suite.factors)
-    table = Table("order", "repetition", *factors, "status", box=None, header_style="bold")
+    rows = []
     for run in state.runs:
         parts = [x.failure or "failed" for x in run.attempts if x.status == "failed"]
         what = "complete" if run.complete else "torn" if run.torn else "left" if run.wanted else ""
         levels = (str(run.planned.factors[name]) for name in factors)
-        table.add_row(
-            str(run.planned.order),
-            str(run.planned.repetition),
-            *levels,
-            escape("; ".join(filter(None, [*(f"failed: {x}" for x in parts), what]))),
-        )
-    return table
+        told = "; ".join(filter(None, [*(f"failed: {x}" for x in parts), what]))
+        rows.append([str(run.planned.order), str(run.planned.repetition), *levels, told])
+    columns = ["order", "repetition", *factors, "status"]
+    return ReportTable(columns, rows, "", left=frozenset(columns[2:]))
 
 
 def show_plan(
@@ -435,11 +433,12 @@ def show_plan(
     suite = with_changes(suite, changes)
     seed = choose_seed(suite) if seed is None else seed
     runs = plan_runs(suite, seed, chosen_levels(suite, only))
-    table = Table("order", "repetition", *suite.factors, box=None, header_style="bold")
-    for run in runs:
-        levels = (str(run.factors[name]) for name in suite.factors)
-        table.add_row(str(run.order), str(run.repetition), *levels)
-    console.print(table)
+    columns = ["order", "repetition", *suite.factors]
+    rows = [
+        [str(run.order), str(run.repetition), *(str(run.factors[x]) for x in suite.factors)]
+        for run in runs
+    ]
+    show_table(ReportTable(columns, rows, "", left=frozenset(columns[2:])))
     seconds = duration(planned_seconds(suite, len(runs)))
     console.print(f"{len(runs)} run{'s' * (len(runs) != 1)}, about {seconds}; seed {seed}")
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from roslens.explore.latency import Latency
     from roslens.explore.loss import Loss
     from roslens.explore.memory import Memory
+    from roslens.explore.why import Why
 
 # What nouns compute and draw with is imported when one is asked for.
 # ruff: noqa: PLC0415
@@ -69,8 +70,8 @@ open_recordings = open
 class Recordings(Runs):
     """Runs, what can be asked of them, and their tables.
 
-    ``latency``, ``callbacks``, ``chains``, ``executors``, ``memory`` and ``loss`` give frames and
-    pictures, ``compare`` and ``check`` verdicts; `view` and `only` choose a part.
+    ``latency``, ``why``, ``callbacks``, ``chains``, ``executors``, ``memory`` and ``loss`` give
+    frames and pictures, ``compare`` and ``check`` verdicts; `view` and `only` choose a part.
 
     Every table of the schema is an attribute, a lazy frame over all runs: ``run`` (name of the
     run) and one column per factor come first (``factor_<name>`` where the table has a column of
@@ -152,6 +153,17 @@ class Recordings(Runs):
         from roslens.explore.communication import Communication
 
         return Communication(self)
+
+    @cached_property
+    def why(self) -> Why:
+        """Which messages were late and what made them so: ``frame``, ``estimates``, ``plot``."""
+        from roslens.explore.why import Why
+
+        return Why(self)
+
+    def path(self) -> pl.DataFrame:
+        """Where the time of each delivered message went; as ``why.path``."""
+        return self.why.path()
 
     def compare(
         self,

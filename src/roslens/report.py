@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -12,22 +13,21 @@ from typing import Any
 import nbformat
 import yaml
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from roslens.analysis.metrics import METRICS_NAME
 from roslens.analysis.reports.base import Section
-from roslens.analysis.reports.table import Sentence
+from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.results.formats import find_results
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
 from roslens.paths import resolve
+from roslens.printed import show_table, show_text
 from roslens.recording import UsageError
 from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import text_path, write_atomically
 from roslens.recording.terminal import Console
 from roslens.recordings import Recordings, open_recordings
-from roslens.report_folder import default_output, find_notebook, make_folder
+from roslens.report_folder import default_output, find_notebook, own_folder
 from roslens.summary_text import SUMMARY_NAME, Summary, escaped
 
 _OF_ROS = frozenset({"latency", "executors", "communication"})
@@ -108,7 +108,10 @@ def run_report(
         given[_for_paths(known)] = [text_path(path) for path in paths]
     folder = output or default_output(source.stem)
     try:
-        return _report(source, folder, given, known, console=console, cell_timeout_s=cell_timeout_s)
+        with ExitStack() as own:
+            return _report(
+                source, folder, given, known, own, console=console, cell_timeout_s=cell_timeout_s
+            )
     except OSError as error:
         # Files of ours tell their names; what Jupyter's packages write does not.
         if error.filename is not None:
@@ -121,6 +124,7 @@ def _report(
     folder: Path,
     given: dict[str, Any],
     known: Mapping[str, Mapping[str, Any]],
+    own: ExitStack,
     *,
     console: Console | None,
     cell_timeout_s: float | None,
@@ -145,7 +149,7 @@ def _report(
         elif "files" in known:
             for path in given.get("files", []):
                 find_results(resolve(path))
-        make_folder(folder)
+        own.enter_context(own_folder(folder))
         # What an earlier report left here must not pass for this one's.
         metrics.unlink(missing_ok=True)
         metrics.with_name(SUMMARY_NAME).unlink(missing_ok=True)
@@ -172,11 +176,11 @@ def _report(
         first = Section(*(Sentence(f"{note}.", loud=True) for note in notes))
         lead = first._repr_html_() + summary.section()._repr_html_()
     write_atomically(html, html_page(executed, _title(executed, source.stem), lead))
-    own = {path.resolve() for path in (html, executed_path, metrics, markdown)}
+    ours = {path.resolve() for path in (html, executed_path, metrics, markdown)}
     files = tuple(
         path
         for path, changed in _files(metrics.parent).items()
-        if before.get(path) != changed and path.resolve() not in own
+        if before.get(path) != changed and path.resolve() not in ours
     )
     return ReportResult(
         folder,
@@ -238,7 +242,7 @@ def parse_parameter(text: str) -> tuple[str, Any]:
         )
 
 
-def show_parameters(notebook: str, console: Console) -> None:
+def show_parameters(notebook: str) -> None:
     """Print what a notebook asks, and its parameters with their defaults and meanings.
 
     Raises
@@ -250,12 +254,11 @@ def show_parameters(notebook: str, console: Console) -> None:
     known = known_parameters(source)
     cells = nbformat.read(source, as_version=4).cells  # type: ignore[no-untyped-call]
     about = next((cell.source for cell in cells if cell.cell_type == "markdown"), "")
-    console.print(about.removeprefix("# "), highlight=False, markup=False, soft_wrap=True)
-    table = Table("parameter", "default", "meaning", box=None, pad_edge=False, header_style="bold")
-    for name, parameter in known.items():
-        table.add_row(*map(Text, (name, parameter["default"], parameter["help"])))
-    console.print()
-    console.print(table)
+    for paragraph in about.removeprefix("# ").split("\n\n"):
+        show_text(f"{' '.join(paragraph.split())}\n")
+    columns = ["parameter", "default", "meaning"]
+    rows = [[name, p["default"], p["help"]] for name, p in known.items()]
+    show_table(ReportTable(columns, rows, "", left=frozenset(columns)))
 
 
 def _progress(console: Console) -> Progress:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from roslens.recording import UsageError
 from roslens.recording.files import shipped
+from roslens.recording.scratch import held
 
 
 def find_notebook(notebook: str) -> Path:
@@ -42,17 +45,20 @@ def default_output(name: str) -> Path:
     return folder
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder for output, with its parents.
+@contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """Make a folder for output, with its parents, where nobody else writes meanwhile.
 
     Raises
     ------
     UsageError
-        It cannot be made.
+        It cannot be made, or another roslens writes there.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{folder}: cannot be made: {error.strerror}; give another folder with -o"
-        ) from error
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder))
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: cannot be made: {error.strerror}; give another folder with -o"
+            ) from error
+        yield

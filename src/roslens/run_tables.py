@@ -127,6 +127,10 @@ class RunTables:
         seen._check_windows()
         return seen
 
+    def whole(self) -> Self:
+        """The same runs without views."""
+        return type(self)(self.recordings, self.runs) if self.views else self
+
     def names(self, column: str, *tables: str) -> set[str]:
         """Each text that stands in a column of tables, such as ``topic`` of ``publishers``."""
         frames = [self.table(name).select(column).unique() for name in tables]
@@ -159,9 +163,9 @@ class RunTables:
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:
         """First and last event of each run of which something was recorded."""
-        whole = type(self)(self.recordings, self.runs) if self.views else self
         spans = (
-            whole.table("processes")
+            self.whole()
+            .table("processes")
             .group_by("run")
             .agg(pl.col("begin_ns").min(), pl.col("end_ns").max())
             .drop_nulls()

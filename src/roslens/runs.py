@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import cached_property
 
 import polars as pl
 
 from roslens.analysis.measures.bag import BagBeside, join_bag
+from roslens.analysis.measures.silences import NEEDED, SCHEMA, Known, silences
 from roslens.analysis.overview.runs_and_topics import runs_overview
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.bag import bag_beside, read_bag
+from roslens.collectors.decoding import open_recording
 from roslens.collectors.excerpt import excerpt_of
-from roslens.collectors.results.irobot import find_irobot, read_irobot
+from roslens.collectors.results.formats import find_results, read_results
+from roslens.collectors.results.irobot import find_irobot
 from roslens.collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
 from roslens.collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
 from roslens.collectors.results.logged_messages import read_logged_messages
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.paths import PathLike, resolve
-from roslens.recording import UsageError
+from roslens.recording import Recording, UsageError
+from roslens.recording.layout import find_traces
 from roslens.run_tables import RunTables
 
 _MOST_SHOWN = 20
@@ -45,6 +50,23 @@ class Runs(RunTables):
         logs = ((run.name, read_work_log(recording.native)) for recording, run in pairs)
         return {name: log for name, log in logs if log is not None}
 
+    def silences(self) -> pl.DataFrame:
+        """Executors and threads that fell silent or hang, with a sentence each.
+
+        Columns as of `roslens.analysis.measures.silences.silences`, after ``run``. Parts of
+        recordings end anywhere, so they have no rows.
+        """
+        frames = [pl.DataFrame(schema=SCHEMA)]
+        for run in () if self.views else self:
+            (recording,), (about,) = run.recordings, run.runs
+            if recording.is_excerpt:
+                continue
+            sampled = run.resources.select("host", "vpid", "time_ns", "cpu_time_ns")
+            known = Known(recorded_until(recording), sampled.collect(), about.failure)
+            found = silences({name: run.table(name) for name in NEEDED}, known)
+            frames.append(found.select(pl.lit(about.name).alias("run"), pl.all()))
+        return pl.concat(frames)
+
     @cached_property
     def tool_results(self) -> dict[str, ToolResult | UsageError]:
         """What benchmark tools wrote about runs beside their traces, by name of the run.
@@ -56,7 +78,7 @@ class Runs(RunTables):
             folder = find_irobot(recording.path)
             if folder is not None:
                 try:
-                    found[run.name] = read_irobot(folder)
+                    (found[run.name],) = read_results(*find_results(folder)[0])
                 except UsageError as error:
                     found[run.name] = error
         return found
@@ -189,3 +211,15 @@ class Runs(RunTables):
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def recorded_until(recording: Recording) -> int | None:
+    """Until when the tracer recorded, ns since the epoch; None where nothing tells."""
+    if not find_traces(recording.trace_root):
+        return None
+    until, manifest = open_recording(recording.path).span[1], recording.manifest
+    if until and manifest and manifest.tracing.tracer == "native":
+        # Its trace ends with the last event, and it recorded until the end, or records.
+        now = time.time_ns() if manifest.status == "running" else until
+        return max(until, manifest.end_ns or now)
+    return until

@@ -15,8 +15,14 @@ from roslens.analysis.statistics.over_runs import student_t
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
-from roslens.record import InterruptedRunError
-from roslens.recording import EXIT_FAILED, EXIT_OK, EXIT_VERDICT, Recording, find_recordings
+from roslens.recording import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_VERDICT,
+    InterruptedRunError,
+    Recording,
+    find_recordings,
+)
 from roslens.tracing.campaign import run_campaign
 from roslens.tracing.progress import show_progress
 from roslens.tracing.suite import load_suite, with_changes

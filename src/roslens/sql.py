@@ -15,6 +15,7 @@ import polars as pl
 
 from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.recording import RunFailedError, UsageError
+from roslens.recording.terminal import say
 
 if TYPE_CHECKING:
     import duckdb
@@ -130,15 +131,15 @@ def _give_tables(connection: duckdb.DuckDBPyConnection, runs: RunTables, text: s
 def run_sql(runs: RunTables, text: str, *, rows: int, seconds: float, form: Form = "text") -> None:
     """Print the rows that answer a query, and on standard error whether there are more."""
     frame, more = query(runs, text, rows=rows, seconds=seconds)
-    if form == "csv":
-        sys.stdout.write(frame.write_csv())
-    elif form == "json":
-        sys.stdout.write(frame.write_ndjson())
+    if form != "text":
+        written = frame.write_csv() if form == "csv" else frame.write_ndjson()
+        if written:
+            say(written.removesuffix("\n"), exact=True)
     else:
         with pl.Config(
             tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_width_chars=-1,
             tbl_hide_column_data_types=True, fmt_str_lengths=200, tbl_formatting="NOTHING",
         ):  # fmt: skip
-            print(frame)
+            say(frame)
     if more:
         print(f"roslens: only the first {rows:,} rows; --rows shows more", file=sys.stderr)

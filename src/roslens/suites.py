@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.markup import escape
 
 from roslens.recording.terminal import Console
@@ -31,6 +33,33 @@ def explain_suite(name: str, console: Console) -> None:
         console.print(f"  [bold]{title}[/]")
         for line in lines:
             console.print(f"    {escape(line)}", highlight=False, soft_wrap=True)
+
+
+def suites_json(name: str | None) -> Any:
+    """The suites that ship with roslens, or all of one, as JSON has it.
+
+    Raises
+    ------
+    UsageError
+        As `explain_suite`.
+    """
+    if name is None:
+        return [_head_json(path.stem, suite) for path, suite in list_suites()]
+    suite, _ = load_suite(name)
+    file = {"file": str(suite_path(name))}
+    return _head_json(suite.name, suite) | file | suite.model_dump(mode="json")
+
+
+def _head_json(name: str, suite: Suite) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": suite.description,
+        "factors": suite.factors,
+        "combinations": sum(1 for _ in suite.combinations()),
+        "repetitions": suite.repetitions,
+        "seconds": suite.seconds,
+        "planned_seconds": planned_seconds(suite),
+    }
 
 
 def _head(name: str, suite: Suite, console: Console) -> None:

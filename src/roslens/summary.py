@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from roslens.analysis.estimate import Estimate, cell_label, shared_levels, short_labels
 from roslens.analysis.metrics import Metrics, read_metrics
 from roslens.analysis.reports.numbers import shown_unit, value_and_interval
+from roslens.analysis.reports.table import ReportTable
 
 _MOST_ROWS = 40
+_LEFT = frozenset({"cell", "verdict"})
 
 _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "latency": (
@@ -78,8 +77,8 @@ _SIMULATED = "calibration"
 """The notebook whose estimates are of simulations, by what was simulated."""
 
 
-def summary_table(metrics: Path, notebook: str) -> Table:
-    """What a report found, in short, and what the tracer lost.
+def summary_table(metrics: Path, notebook: str) -> ReportTable:
+    """What a report found, in short; its first note is how many runs, and what the tracer lost.
 
     One row per cell for the notebooks of which a few metrics say most; one row per estimate for
     any other.
@@ -97,20 +96,16 @@ def summary_table(metrics: Path, notebook: str) -> Table:
         It cannot be read.
     """
     found = read_metrics(metrics)
-    notes: list[str] = []
     if notebook == _SIMULATED:
         table = _by_section(found.estimates)
     elif notebook in _COLUMNS:
-        table = _by_cell(found.estimates, *_COLUMNS[notebook], notes)
+        table = _by_cell(found.estimates, *_COLUMNS[notebook])
     else:
-        table = _by_estimate(found.estimates, f"{notebook}: estimates", notes)
-    table.caption = Text("\n".join([_runs_and_loss(found, notebook), *notes]))
-    return table
+        table = _by_estimate(found.estimates, f"{notebook}: estimates")
+    return replace(table, notes=[_runs_and_loss(found, notebook), *table.notes])
 
 
-def _by_cell(
-    estimates: Sequence[Estimate], title: str, headings: Mapping[str, str], notes: list[str]
-) -> Table:
+def _by_cell(estimates: Sequence[Estimate], title: str, headings: Mapping[str, str]) -> ReportTable:
     of_cell: dict[str, dict[str, Estimate]] = {}
     known = [e for e in estimates if e.metric in headings]
     # Where no work topic is named, each topic has a row.
@@ -121,71 +116,60 @@ def _by_cell(
     cells = [next(iter(of_metric.values())).cell for of_metric in of_cell.values()]
     verdicts = [{e.verdict for e in x.values() if e.verdict} for x in of_cell.values()]
     judged = any(verdicts)
-    table = _table(title, "runs", *headings.values(), *["verdict"] * judged)
-    reasons: list[str] = []
+    rows: list[list[str]] = []
+    shown_cells = _Cells(e for of_metric in of_cell.values() for e in of_metric.values())
     for label, of_metric, verdict in zip(
         short_labels(cells), of_cell.values(), verdicts, strict=True
     ):
-        shown = [_short(of_metric.get(name), reasons) for name in headings]
+        shown = [shown_cells.text(of_metric.get(name)) for name in headings]
         runs = max(e.runs for e in of_metric.values())
         if judged:
-            shown.append(Text(", ".join(sorted(verdict)).replace("_", " ")))
-        table.add_row(Text(label.replace(", ", "\n")), str(runs), *shown)
+            shown.append(", ".join(sorted(verdict)).replace("_", " "))
+        rows.append([label, str(runs), *shown])
     common = shared_levels(cells)
-    if common and len(cells) > 1:
-        notes.append(f"in all cells: {common}")
-    notes += _numbered(reasons)
-    return table
+    notes = [f"in all cells: {common}"] if common and len(cells) > 1 else []
+    columns = ["cell", "runs", *headings.values(), *["verdict"] * judged]
+    return ReportTable(columns, rows, title, notes + shown_cells.notes, left=_LEFT)
 
 
-def _by_section(estimates: Sequence[Estimate]) -> Table:
+def _by_section(estimates: Sequence[Estimate]) -> ReportTable:
     """Fractions of simulated experiments: the least and the largest of each kind."""
-    table = _table("Calibration: what was simulated, and the fractions found", "what", "found [%]",
-                   "cells", "verdict")  # fmt: skip
     groups: dict[tuple[str, str], list[Estimate]] = {}
     for estimate in estimates:
         groups.setdefault((str(estimate.cell.get("section", "")), estimate.metric), []).append(
             estimate
         )
+    rows = []
     for (section, metric), members in groups.items():
         values = [100 * e.value for e in members if e.value is not None]
         verdicts = Counter(e.verdict for e in members if e.verdict)
         told = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items()))
         span = f"{min(values):.1f} to {max(values):.1f}" if values else "-"
-        table.add_row(Text(section), metric.replace("_", " "), span, str(len(members)), Text(told))
-    return table
+        rows.append([section, metric.replace("_", " "), span, str(len(members)), told])
+    columns = ["section", "what", "found [%]", "cells", "verdict"]
+    title = "Calibration: what was simulated, and the fractions found"
+    return ReportTable(columns, rows, title, left=_LEFT | {"section", "what"})
 
 
-def _by_estimate(estimates: Sequence[Estimate], title: str, notes: list[str]) -> Table:
+def _by_estimate(estimates: Sequence[Estimate], title: str) -> ReportTable:
     judged = any(e.verdict for e in estimates)
-    table = _table(title, "metric", "value [interval]", "unit", "runs", *["verdict"] * judged)
-    table.columns[1].justify = "left"
-    reasons: list[str] = []
-    before = None
-    for e in estimates[:_MOST_ROWS]:
-        label = cell_label(e.cell).replace(", ", "\n") if e.cell else ""
-        verdict = [e.verdict or ""] if judged else []
-        value = _short(e, reasons)
-        unit = shown_unit(e.unit)[1]
-        table.add_row(
-            Text("" if label == before else label), Text(e.metric), value, unit, str(e.runs),
-            *map(Text, verdict),
-        )  # fmt: skip
-        before = label
+    shown_cells = _Cells(estimates)
+    rows = [
+        [
+            cell_label(e.cell),
+            e.metric,
+            shown_cells.text(e),
+            shown_unit(e.unit)[1],
+            str(e.runs),
+            *([e.verdict or ""] if judged else []),
+        ]
+        for e in estimates[:_MOST_ROWS]
+    ]
     hidden = len(estimates) - _MOST_ROWS
-    if hidden > 0:
-        more = "1 more estimate is" if hidden == 1 else f"{hidden:,} more estimates are"
-        notes.append(f"{more} in metrics.json")
-    notes += _numbered(reasons)
-    return table
-
-
-def _table(title: str, *headings: str) -> Table:
-    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("cell", no_wrap=True)
-    for heading in headings:
-        table.add_column(Text(heading), justify="right")
-    return table
+    more = "1 more estimate is" if hidden == 1 else f"{hidden:,} more estimates are"
+    notes = [f"{more} in metrics.json"] if hidden > 0 else []
+    columns = ["cell", "metric", "value [interval]", "unit", "runs", *["verdict"] * judged]
+    return ReportTable(columns, rows, title, notes + shown_cells.notes, left=_LEFT | {"metric"})
 
 
 def _runs_and_loss(found: Metrics, notebook: str) -> str:
@@ -207,18 +191,38 @@ def _runs_and_loss(found: Metrics, notebook: str) -> str:
     return f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}{part}"
 
 
-def _numbered(reasons: Sequence[str]) -> list[str]:
-    return [f"({i}) {reason}" for i, reason in enumerate(reasons, 1)]
+class _Cells:
+    """Cells of a table, and below it why some have no interval: once, if that is true of all."""
+
+    def __init__(self, estimates: Iterable[Estimate]) -> None:
+        known = {e.refused for e in estimates if _has_value(e)}
+        self._of_all = known.pop() if len(known) == 1 else None
+        self._reasons: list[str] = []
+
+    def text(self, estimate: Estimate | None) -> str:
+        """Value and interval; a number that a note explains instead of what is refused."""
+        if estimate is None:
+            return "-"
+        value, interval = value_and_interval(estimate)
+        if estimate.refused is None:
+            return f"{value} {interval}"
+        if not _has_value(estimate):
+            return f"refused ({self._number(estimate.refused)})"
+        if estimate.refused == self._of_all:
+            return value
+        return f"{value} ({self._number(f'no interval: {estimate.refused}')})"
+
+    def _number(self, reason: str) -> int:
+        if reason not in self._reasons:
+            self._reasons.append(reason)
+        return self._reasons.index(reason) + 1
+
+    @property
+    def notes(self) -> list[str]:
+        """What goes below the table."""
+        numbered = [f"({i}) {reason}" for i, reason in enumerate(self._reasons, 1)]
+        return [f"no intervals: {self._of_all}"] * bool(self._of_all) + numbered
 
 
-def _short(estimate: Estimate | None, reasons: list[str]) -> Text:
-    if estimate is None:
-        return Text("-")
-    value, interval = value_and_interval(estimate)
-    if estimate.refused is None:
-        return Text(f"{value}\n{interval}")
-    if estimate.refused not in reasons:
-        reasons.append(estimate.refused)
-    number = reasons.index(estimate.refused) + 1
-    known = estimate.value is not None and math.isfinite(estimate.value)
-    return Text(f"{value if known else ''}\nrefused ({number})".strip())
+def _has_value(estimate: Estimate) -> bool:
+    return estimate.value is not None and math.isfinite(estimate.value)

@@ -7,8 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.text import Text
-
 from roslens.analysis.estimate import cell_label
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.base import Section
@@ -57,25 +55,15 @@ class Summary:
         UsageError
             It cannot be read.
         """
-        shown = summary_table(metrics, notebook)
+        table = summary_table(metrics, notebook)
         found = read_metrics(metrics)
-        runs, *notes = _plain(shown.caption).splitlines()
+        runs, *notes = table.notes
         lossy = any(r["discarded_events"] or r["lost_packets"] for r in found.recordings)
         # Several estimates of a cell may share one verdict: slopes per second and per message.
         judged = {(cell_label(e.cell), e.verdict) for e in found.estimates if e.verdict}
         verdicts = Counter(verdict.replace("_", " ") for _, verdict in sorted(judged))
-        headings = [_plain(column.header) for column in shown.columns]
-        cells = [[" ".join(_plain(c).split()) for c in column.cells] for column in shown.columns]
-        table = ReportTable(
-            headings,
-            list(zip(*cells, strict=True)),
-            _plain(shown.title),
-            notes,
-            left=frozenset(c for c, made in zip(headings, shown.columns, strict=True)
-                           if made.justify != "right"),
-        )  # fmt: skip
         told = ", ".join(f"{name} in {counted(n, 'cell')}" for name, n in verdicts.items())
-        return cls(tuple(found.answer), runs, lossy, told, table)
+        return cls(tuple(found.answer), runs, lossy, told, replace(table, notes=notes))
 
     def section(self) -> Section:
         """For the top of a page."""
@@ -109,10 +97,6 @@ def _short(table: ReportTable) -> ReportTable:
 def escaped(text: str) -> str:
     """Text that Markdown shows letter by letter, on one line."""
     return _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())))
-
-
-def _plain(cell: object) -> str:
-    return cell.plain if isinstance(cell, Text) else str(cell or "")
 
 
 def markdown_rows(table: ReportTable) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roslens.analysis.tool.runs import ToolFiles, read_files
-from roslens.collectors.results.formats import Format, find_results
-from roslens.collectors.results.tool_result import ToolResult, as_its_tool_writes_it
+from roslens.collectors.results.formats import Format, find_results, read_results
+from roslens.collectors.results.tool_result import ToolResult
 from roslens.factors import Factors
 from roslens.paths import PathLike, resolve
 from roslens.recording import UsageError
@@ -32,8 +32,7 @@ def read_result(path: PathLike) -> list[ToolResult]:
     if len(found) > 1:
         raise UsageError(f"{place}: holds {len(found)} results; give one of them")
     ((file, known),) = found
-    with as_its_tool_writes_it(file):
-        return list(known.read(file))
+    return list(read_results(file, known))
 
 
 def open_tool_files(paths: Sequence[PathLike], factors: PathLike | None = None) -> ToolFiles:

@@ -156,3 +156,10 @@ def _resources(count: int) -> pl.DataFrame:
             "pss_bytes": [1_000_000] + [50_000_000] * (count - 1),
         }
     )
+
+
+def table(name: str, *rows: Mapping[str, object]) -> pl.DataFrame:
+    """Rows of a table of the schema; what is not given is null."""
+    empty = TABLES[name].empty()
+    whole = [{column: row.get(column) for column in empty.columns} for row in rows]
+    return pl.DataFrame(whole, schema=empty.schema, orient="row")

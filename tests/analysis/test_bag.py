@@ -21,8 +21,8 @@ import roslens as rl
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
 from roslens.collectors.bag import BAG_MESSAGES, begins_with_header, read_bag
-from roslens.collectors.foreign import read_foreign
 from roslens.recording import UsageError
+from roslens.recording.foreign import read_foreign
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process"
 IMU = "# Measured.\nuint8 A=1\nstd_msgs/Header header\nfloat64 x\n===\nMSG: std_msgs/Header\n"
@@ -265,6 +265,10 @@ def test_a_bag_beside_a_trace(tmp_path: Path) -> None:
         parameters = LatencyParameters.checked({"recordings": [str(place)], "bag": given})
         said = str(LatencyReport(opened, parameters).loss())
         assert f"{opened.runs[0].name}: bag {name}: {len(times):,} messages" in said
+    (place / "bag" / "bag_0.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(100))
+    (damaged,) = opened.bags().values()
+    assert isinstance(damaged, UsageError)
+    assert "cannot be read as a bag" in str(damaged)
 
 
 @pytest.mark.recording

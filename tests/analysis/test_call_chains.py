@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
+from roslens.analysis.chains.estimates import FollowedChain, chain_estimates, check_requirements
+from roslens.analysis.chains.requirements import NamedChain
+from roslens.analysis.chains.tables import chains_table
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.flow.links import Link
+from roslens.analysis.overview.in_range import chains_overview
+from roslens.analysis.runs import Run
+from roslens.analysis.verdicts.budgets import parse_budget
+from roslens.analysis.verdicts.comparison import Side
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
 
@@ -100,6 +108,35 @@ def test_through_the_request() -> None:
     ]
     assert first["duration_ns"].sum() == 108_000
     assert chain in find_chains(model)
+
+
+def test_what_begins_with_a_call_takes_at_least_so_long() -> None:
+    """The call began before its request was written, at 1020; by hand."""
+    model = Model(through_a_service())
+    asked = chain_instances(model, Chain.of("/client -> /add.request -> /server -> /out -> /sink"))
+    assert rows(asked.instances, "latency_ns", "at_least") == [(88_000, True), (88_000, True)]
+    heard = chain_instances(model, Chain.of("/source -> /in -> /client -> /add.request -> /server"))
+    assert heard.instances["at_least"].to_list() == [False, False]
+    found = chains_overview([asked, heard])
+    assert found.select("worst_ms", "at_least").rows() == [(0.095, False), (0.088, True)]
+    followed = FollowedChain(NamedChain(asked.chain, "asked"), asked)
+    runs = [Run("r", {})]
+    frame = asked.instances.with_columns(run=pl.lit("r"))
+    followed = replace(followed, found=replace(asked, instances=frame))
+    told = {e.metric: e for e in chain_estimates(followed, runs)}
+    assert told["response_time_mean"].value is None
+    assert "at least 0.088 ms" in str(told["response_time_mean"].refused)
+    assert "at least 0.0880" in " ".join(chains_table([followed]).rows[0])
+    within, late = (
+        check_requirements(
+            [replace(followed, named=replace(followed.named, budgets=[budget]))],
+            list(told.values()), runs, Side("x", [], [{}], 1, 0),
+        ).checks[0].verdict
+        for limit in ("100 us", "50 us")
+        for budget in [parse_budget({"budget": f"response_time_max < {limit}",
+                                     "where": {"chain": "asked"}})]
+    )  # fmt: skip
+    assert (within, late) == ("not_enough_evidence", "not_enough_evidence")
 
 
 def test_through_the_response_and_on_by_a_declared_link() -> None:

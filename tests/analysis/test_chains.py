@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roslens.analysis.flow.blocking import blocking
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.flow_graph import find_chains, flow_graph
 from roslens.analysis.flow.links import Link
+from roslens.analysis.path.path import message_path
 from roslens.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
@@ -358,7 +358,7 @@ def test_a_cycle_is_followed_once() -> None:
 
 
 def test_what_blocked_a_callback() -> None:
-    """Between 100 and 193 thread 2 ran three others: 20 of 40, 30, and 10 with one nested."""
+    """Between 102 and 190 thread 2 ran three others: 18 of 40, 30, and 10 with one nested."""
     trace = line()
     for us, lasts in ((80, 40), (130, 30), (165, 10)):
         trace.run(us, 0x230, lasts=lasts, pid=2)
@@ -366,10 +366,10 @@ def test_what_blocked_a_callback() -> None:
     trace.run(100, 0x230, lasts=50, pid=2, tid=99)
     tick(trace, 100)
     forward(trace, 190, 102, None)
-    found = blocking(Model(trace))
-    assert found["duration_ns"].to_list() == [20_000, 30_000, 10_000]
-    assert found["callback_instance_id"].n_unique() == 1
-    assert found["blocking_id"].n_unique() == 3
+    path = message_path(Model(trace).tables, {}).drop_nulls("who")
+    assert rows(path, "message_id", "kind", "begin_ns", "end_ns") == [
+        (0, "executor", 102, 120), (0, "executor", 130, 160), (0, "executor", 165, 175),
+    ]  # fmt: skip
 
 
 def test_nothing_blocks_an_idle_thread() -> None:
@@ -378,7 +378,9 @@ def test_nothing_blocks_an_idle_thread() -> None:
     tick(trace, 100)
     forward(trace, 190, 102, None)
     trace.run(300, 0x230, lasts=50, pid=2)
-    assert blocking(Model(trace)).is_empty()
+    path = message_path(Model(trace).tables, {})
+    assert path.height
+    assert path["who"].null_count() == path.height
 
 
 def test_runs_are_kept_apart() -> None:
@@ -398,7 +400,6 @@ def test_runs_are_kept_apart() -> None:
         ("run0", 108_000),
         ("run1", 118_000),
     ]
-    assert blocking(model).is_empty()
 
 
 @settings(max_examples=20, deadline=None)

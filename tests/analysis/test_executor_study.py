@@ -11,9 +11,12 @@ import pytest
 from tests.analysis.synthetic import write_run
 
 import roslens as rl
-from roslens.analysis.executors.agreement import agreement
-from roslens.analysis.executors.busy import busy_estimates, busy_per_run, callbacks_per_run
-from roslens.analysis.executors.entities import entity_estimates
+from roslens.analysis.executors.busy import (
+    agreement,
+    busy_estimates,
+    busy_per_run,
+    callbacks_per_run,
+)
 from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.report import ExecutorsReport
 from roslens.analysis.executors.statements import (
@@ -22,7 +25,13 @@ from roslens.analysis.executors.statements import (
     payload_statement,
     saving_statement,
 )
-from roslens.analysis.executors.work import CALL, GOAL, work_estimates, work_of_runs
+from roslens.analysis.executors.work import (
+    CALL,
+    GOAL,
+    entity_estimates,
+    work_estimates,
+    work_of_runs,
+)
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.statements import leak_statements

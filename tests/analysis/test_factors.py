@@ -107,3 +107,27 @@ def test_what_fits_no_recording(tmp_path: Path) -> None:
         rl.open(run, factors=file(tmp_path, f"path,a\nr,1\n{run},1\n"), collect=False)
     with pytest.raises(UsageError, match=r"cannot be read as CSV: No such file"):
         rl.open(run, factors=tmp_path / "nothing.csv", collect=False)
+
+
+def test_names_of_folders_tell_factors(tmp_path: Path) -> None:
+    for number, name in enumerate(("rmw=a,rate=100/one", "rmw=a,rate=100/two", "rmw=b/x", "plain")):
+        bare(tmp_path / "key=ignored" / name, number)
+    opened = rl.open(tmp_path / "key=ignored", collect=False)
+    assert {run.name: dict(run.cell) for run in opened.runs} == {
+        "one": {"rmw": "a", "rate": 100},
+        "two": {"rmw": "a", "rate": 100},
+        "x": {"rmw": "b"},
+        "plain": {"recording": "plain"},
+    }
+
+
+def test_folders_are_a_factor_where_every_recording_lies_in_one(tmp_path: Path) -> None:
+    for number, name in enumerate(("base/one", "base/two", "new/one")):
+        bare(tmp_path / name, number)
+    found = [run.cell for run in rl.open(tmp_path, collect=False).runs]
+    assert found == [{"folder": "base"}, {"folder": "base"}, {"folder": "new"}]
+    bare(tmp_path / "three", 3)
+    for path, runs in ((tmp_path, 4), (tmp_path / "base", 2)):
+        assert [set(run.cell) for run in rl.open(path, collect=False).runs] == [
+            {"recording"}
+        ] * runs

@@ -57,7 +57,8 @@ def test_what_holm_does_not_confirm_is_open_and_said() -> None:
     found = judged("It is less.", [lost], "less")
     assert found.verdict == "not_enough_evidence"
     assert found.because == (
-        "of 1 pair 1 undecided; on is 0.800 [0.700, 0.900] times off; not after Holm's correction"
+        "of 1 pair 1 undecided; on is 0.800 [0.700, 0.900] times off; "
+        "too unsure among so many pairs (Holm's correction)"
     )
 
 

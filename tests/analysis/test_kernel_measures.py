@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from roslens.analysis.measures.cpu_waits import find_states, find_waits, preempted_by
-from roslens.analysis.measures.culprits import culprits
 from roslens.analysis.measures.message_parts import message_moments, message_parts
+from roslens.analysis.path.kernel import kernel_view
 
 EXECUTOR, RECEIVER, SENDER, BURNER, OTHER = 70, 71, 50, 99, 98
 PREEMPTED, ASLEEP = 0x100, 1
@@ -90,10 +90,11 @@ def test_nobody_is_named_where_a_switch_is_missing():
         (100, 0, 0, EXECUTOR, 0), (175, 0, EXECUTOR, BURNER, PREEMPTED),
         (190, 0, OTHER, EXECUTOR, ASLEEP), (300, 0, EXECUTOR, 0, ASLEEP),
     )  # fmt: skip
-    span = pl.DataFrame({"span": [3], "host": "h0", "tid": [EXECUTOR], "begin_ns": [100],
-                         "end_ns": [200]})  # fmt: skip
-    found = culprits(span, {"sched_switch": line})
-    assert found.rows() == [(3, "preempted", None, None, 15)]
+    view = kernel_view({"sched_switch": line}, THREADS)
+    assert view is not None
+    assert view.had_cpu.select("begin_ns", "end_ns", "by_tid", "by_name").rows() == [
+        (175, 190, None, None)
+    ]
 
 
 def events(cpu: int, *rows: tuple[int, ...], names: tuple[str, ...]) -> pl.LazyFrame:
@@ -103,45 +104,34 @@ def events(cpu: int, *rows: tuple[int, ...], names: tuple[str, ...]) -> pl.LazyF
     return frame.with_columns(place, pl.lit("h0").alias("host")).lazy()
 
 
-def test_culprits_of_a_span():
-    """The executor runs 150..175 and 190..300 on CPU 0, is woken at 140 and preempted at 175.
+THREADS = pl.DataFrame({"host": ["h0"], "tid": [EXECUTOR]})
 
-    Its CPU is at a quarter of its highest frequency until 200: 3/4 of 25 and of 10 ns are lost.
-    """
-    kernel = {
-        "sched_switch": SWITCHES,
-        "sched_waking": WAKES,
-        # The first while the burner ran, the second half of it, the third without an end.
-        "irq_handler_entry": events(
-            0, (120, 7, "nic"), (145, 7, "nic"), (160, 9, "disk"), (298, 9, "disk"),
-            names=("irq", "name"),
-        ),
-        "irq_handler_exit": events(0, (125, 7), (152, 7), (166, 9), names=("irq",)),
-        "irq_softirq_entry": events(0, (192, 3), (210, 77), names=("vec",)),
-        "irq_softirq_exit": events(0, (196, 3), (211, 77), names=("vec",)),
-        # Written on CPU 1, of CPU 0.
-        "power_cpu_frequency": events(
-            1, (40, 0, 1000), (200, 0, 4000), (250, 1, 9000), names=("field_cpu_id", "state")
-        ),
-    }  # fmt: skip
-    span = pl.DataFrame(
-        {"span": [4, 5], "host": "h0", "tid": [EXECUTOR, OTHER], "begin_ns": [110, 400],
-         "end_ns": [295, 500]}
+
+def test_who_had_the_cpu_of_a_thread_and_what_interrupted_it():
+    """The executor runs 150..175 and 190..300 on CPU 0, is woken at 140 and preempted at 175."""
+    view = kernel_view(
+        {
+            "sched_switch": SWITCHES,
+            "sched_waking": WAKES,
+            # The first while the burner ran, the second half of it, the third without an end.
+            "irq_handler_entry": events(
+                0, (120, 7, "nic"), (145, 7, "nic"), (160, 9, "disk"), (298, 9, "disk"),
+                names=("irq", "name"),
+            ),
+            "irq_handler_exit": events(0, (125, 7), (152, 7), (166, 9), names=("irq",)),
+            "irq_softirq_entry": events(0, (192, 3), (210, 77), names=("vec",)),
+            "irq_softirq_exit": events(0, (196, 3), (211, 77), names=("vec",)),
+        },
+        THREADS,
     )  # fmt: skip
-    assert sorted(culprits(span, kernel).rows(), key=str) == sorted(
-        [
-            (4, "frequency", None, "CPU 0", 27),
-            (4, "interrupt", None, "irq 7 nic", 2),
-            (4, "interrupt", None, "irq 9 disk", 6),
-            (4, "preempted", OTHER, "t98", 10),
-            (4, "preempted", BURNER, "t99", 5),
-            (4, "soft interrupt", None, "softirq NET_RX", 4),
-            (4, "soft interrupt", None, "softirq 77", 1),
-            (4, "woken", BURNER, "t99", 10),
-        ],
-        key=str,
-    )
-    assert culprits(span, {}).is_empty()
+    assert view is not None
+    assert view.had_cpu.select("by_tid", "by_name", "begin_ns", "end_ns").rows() == [
+        (BURNER, "t99", 140, 150), (BURNER, "t99", 175, 180), (OTHER, "t98", 180, 190),
+    ]  # fmt: skip
+    assert view.interrupts.sort("begin_ns").select("by_name", "begin_ns", "end_ns").rows() == [
+        ("irq 7 nic", 150, 152), ("irq 9 disk", 160, 166), ("softirq NET_RX", 192, 196),
+        ("softirq 77", 210, 211),
+    ]  # fmt: skip
 
 
 def moments() -> pl.DataFrame:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from roslens.analysis.statistics.roots import root
+from roslens.analysis.statistics.ratio import root
 from roslens.analysis.statistics.student import binomial_at_most
 
 

@@ -1,5 +1,5 @@
 """Frames of tracetools_analysis: names, index and columns are those of its `Ros2DataModel`, written
-here by hand; `benchmarks/tracetools_equality.py` holds them against the class itself.
+here by hand.
 """
 
 from __future__ import annotations

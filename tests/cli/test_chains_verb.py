@@ -11,11 +11,12 @@ from command_line import Roslens
 pytestmark = pytest.mark.recording
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
-REQUIRED = """
+MAIN = "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"
+REQUIRED = f"""
 chains:
   - name: main
-    path: /source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink
-    response_time: {p50: 8 ms, max: 12 ms}
+    path: {MAIN}
+    response_time: {{p50: 8 ms, max: 12 ms}}
     rate: 10 Hz
     complete: 99 %
 """
@@ -38,6 +39,21 @@ def test_what_is_required_is_judged(roslens: Roslens, tmp_path: Path) -> None:
         "chain_complete": "not_enough_evidence",
     }
     assert {e["metric"] for e in told["estimates"]} >= {"response_time_p99", "chain_rate"}
+
+
+@pytest.mark.parametrize(("limit", "code"), [("12 ms", 1), ("1 s", 0)])
+def test_check_and_chains_judge_a_maximum_alike(
+    roslens: Roslens, tmp_path: Path, limit: str, code: int
+) -> None:
+    """By the log four instances took longer than 12 ms, and none a second."""
+    asked, budgets = tmp_path / "asked.yaml", tmp_path / "budgets.yaml"
+    asked.write_text(f"chains: [{{path: {MAIN}, response_time: {{max: {limit}}}}}]")
+    budgets.write_text(
+        f"budgets: [{{budget: response_time_max < {limit}, where: {{chain: {MAIN}}}}}]"
+    )
+    chains = roslens("chains", SAMPLE, "--requirements", asked)
+    check = roslens("check", budgets, SAMPLE)
+    assert (chains.returncode, check.returncode) == (code, code), chains.stdout + check.stdout
 
 
 def test_a_chain_that_is_not_there(roslens: Roslens) -> None:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from roslens.analysis.environment import differences, environment_of
 from roslens.analysis.estimate import Metric
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.verdicts.comparison import Side, compare_sides
 from roslens.compare import run_compare
 from roslens.recording.manifest import Manifest, read_manifest
-from roslens.recording.terminal import Console
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CPU = Metric("cpu", "CPU time / time", "core")
@@ -78,7 +79,7 @@ def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shown:
         for markdown in (False, True):
             code = run_compare(
                 base, new, (), "5%", json_file=tmp_path / "c.json", plot_file=None,
-                console=Console(), markdown=markdown, **more,
+                markdown=markdown, **more,
             )  # fmt: skip
             # Markdown escapes what it would take for emphasis.
             told.append(" ".join(capsys.readouterr().out.replace("\\", "").split()))
@@ -144,6 +145,14 @@ def test_disturbed_runs_are_named_on_both_sides(shown: Shown, tmp_path: Path) ->
         assert "5 of 5 runs of BASE disturbed: r0: cores were slowed" in told
         assert "5 of 5 runs of NEW disturbed: r0: other programs used 50 %" in told
     assert found["new"]["disturbed"]["r3"] == ["other programs used 50 %"]
+
+
+def test_of_many_disturbed_runs_five_are_named() -> None:
+    runs = {f"r{i}": ["heat"] for i in range(20)}
+    side = Side("side", [value_over_runs(CPU, {}, [1.0, 1.1, 1.2], 3)], [{}], 20, disturbed=runs)
+    notes = compare_sides(side, replace(side, disturbed={}), ["cpu"], 0.05).notes
+    (told,) = (note for note in notes if "disturbed" in note)
+    assert told.endswith("r3: heat; r4: heat; and 15 more")
 
 
 def test_packages_that_only_one_side_has_are_no_other_versions() -> None:

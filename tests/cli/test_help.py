@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ import pytest
 from command_line import Roslens
 from cyclopts import App
 
+from roslens.asked_metrics import ASKED
 from roslens.cli import app
+from roslens.fleet.rows import METRICS
 from roslens.recording.files import shipped
 
 VERBS = [name for name in app if not name.startswith("-")]
@@ -60,6 +63,35 @@ def test_help_shows_how_to_call_it_and_nothing_by_accident(
         assert accident not in text
     # Paragraphs and options only: no heading of the docstring is left.
     assert "----------" not in text
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_help_ends_with_an_example_that_is_one(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    app([verb, "--help"], result_action="return_value")
+    example = " ".join(capsys.readouterr().out.rpartition("Example: ")[2].split())
+    program, *words = shlex.split(example)
+    assert (program, words[0]) == ("roslens", verb)
+    app.parse_args(words, exit_on_error=False, print_error=False)
+
+
+def test_metrics_in_help_are_known() -> None:
+    """Those of `trend` are those of the catalog; of `compare`, those that can be asked for."""
+    told = {}
+    for verb in ("trend", "compare"):
+        text = dict(arguments(verb))["--metric"]
+        word, told[verb] = "", set()
+        for name in re.findall(r"\b[a-z_]+(?:_p[\d.]*\d)?\b|\b_\w+", text):
+            full = name if not name.startswith("_") else re.sub(r"_[^_]+$", name, word)
+            if "_" in full or full in ("loss", "cpu", "pss", "rss", "time"):
+                word = full
+                told[verb].add(full)
+    assert told["trend"] == set(METRICS)
+    known = (*METRICS, *ASKED)
+    assert all(any(re.fullmatch(x, name) for x in known) for name in told["compare"])
+    assert {x for x in ASKED if not any(re.fullmatch(x, name) for name in told["compare"])} == set()
 
 
 def test_help_lists_every_verb_and_the_exit_codes(roslens: Roslens) -> None:

@@ -131,7 +131,7 @@ def test_the_log_s_own_latency_stands_beside_the_study_s(
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]
-    from roslens.analysis.communication.median_flow import median_flows
+    from roslens.analysis.communication.figures import median_flows
 
     flows = median_flows(report.copied, report.counting)
     return {

@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from roslens.analysis.communication.logged import study_messages, study_table
 from roslens.analysis.communication.published import published_cell, read_published
-from roslens.analysis.communication.study_results import study_messages, study_table
 from roslens.collectors.results.rclcpp_communication import read_study
 from roslens.recording import UsageError
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roslens.analysis.communication.allocation import heap_per_publication
 from roslens.analysis.communication.backlog import Backlog, backlogs, with_publications_behind
 from roslens.analysis.communication.cells import COLUMNS
 from roslens.analysis.communication.copies import Copies, copies_of, signature
+from roslens.analysis.communication.estimates import heap_per_publication
 from roslens.analysis.communication.hops import HOPS, merged_hops, with_hops
 from roslens.analysis.communication.logged import compare_with_log, link_log
 from roslens.analysis.communication.periods import pairs, publisher_periods, subscription_periods

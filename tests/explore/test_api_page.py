@@ -22,6 +22,7 @@ from roslens.explore.latency import Latency
 from roslens.explore.loss import Loss
 from roslens.explore.memory import Memory
 from roslens.explore.noun import shown
+from roslens.explore.why import Why
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "api.md").read_text()
@@ -31,7 +32,7 @@ NOTEBOOKS: dict[type, str] = {
     Latency: "latency", Chains: "chains", Executors: "executors", Memory: "leaks",
     Communication: "communication",
 }  # fmt: skip
-NOUNS = (*NOTEBOOKS, Callbacks, Loss, Comparison)
+NOUNS = (*NOTEBOOKS, Callbacks, Loss, Comparison, Why)
 
 
 def verbs(noun: type) -> list[str]:

@@ -46,6 +46,22 @@ format:
 
 print fmt: "irq=%d name=%s", REC->irq, __get_str(name)
 """
+RUNTIME = f"""\
+name: sched_stat_runtime
+ID: 363
+format:
+{_COMMON}\tfield:__data_loc char[] comm;\toffset:8;\tsize:4;\tsigned:0;
+\tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;
+\tfield:u64 runtime;\toffset:16;\tsize:8;\tsigned:0;
+
+print fmt: "comm=%s pid=%d runtime=%Lu [ns]", __get_str(comm), REC->pid, REC->runtime
+"""
+
+
+def runtime(thread: int, ran: int, *, by: int | None = None) -> bytes:
+    """The content of a sched_stat_runtime of a thread, in its own context or another's."""
+    own = thread if by is None else by
+    return struct.pack("<HBBiIiQI", 363, 1, 2, own, 3 << 16 | 24, thread, ran, 0x6E)
 
 
 def switch(out: int, into: int, state: int = 0) -> bytes:
@@ -56,10 +72,10 @@ def switch(out: int, into: int, state: int = 0) -> bytes:
     )  # fmt: skip
 
 
-def irq(number: int, name: bytes, *, offset: int = 16) -> bytes:
+def irq(number: int, name: bytes, *, offset: int = 16, by: int = 1) -> bytes:
     """The content of an irq_handler_entry, whose name lies behind its fields."""
     text = name + b"\0"
-    content = struct.pack("<HBBiiI", 225, 8, 0, 1, number, len(text) << 16 | offset) + text
+    content = struct.pack("<HBBiiI", 225, 8, 0, by, number, len(text) << 16 | offset) + text
     return content + b"\0" * (-len(content) % 4)
 
 

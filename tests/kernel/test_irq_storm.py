@@ -11,10 +11,10 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 from tests.kernel.perfetto_file import SLEPT, bundle, compact, snapshot, wake
 
-from roslens.analysis.latency.worst import culprits_of
-from roslens.analysis.measures.culprits import culprits
 from roslens.analysis.measures.message_parts import message_moments, message_parts
 from roslens.analysis.overview.in_range import worst_messages
+from roslens.analysis.path.kernel import kernel_view
+from roslens.analysis.path.late import explained
 from roslens.collectors.collection import collect, tables
 from roslens.collectors.reader import open_trace
 from roslens.recording import find_recordings, read_manifest
@@ -26,7 +26,7 @@ from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import KERNEL_EVENTS
 from roslens.tracing.unpacking import unpack
-from roslens.widgets.start import _BACK_NS, StartPage
+from roslens.widgets.start import StartPage
 
 REASON = why_no_ftrace()
 pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
@@ -105,38 +105,44 @@ def test_their_time_is_told(storm):
     """Of almost each execution, and no longer than its thread had the CPU by the switches."""
     begins(storm)
     rows = executions(storm)
-    spans = rows.select(
-        pl.col("callback_instance_id").alias("span"), "host",
-        pl.col("vtid").cast(pl.Int64).alias("tid"), begin_ns="start_ns",
-        end_ns=pl.col("start_ns") + pl.col("duration_ns"),
-    )  # fmt: skip
-    found = culprits(spans, kernel(storm)).filter(pl.col("kind") == "interrupt")
-    told = found.group_by("span").agg(pl.col("by_ns").sum())
-    both = rows.join(told, left_on="callback_instance_id", right_on="span")
+    threads = rows.select("host", pl.col("vtid").cast(pl.Int64).alias("tid")).unique()
+    view = kernel_view(kernel(storm), threads)
+    assert view is not None
+    found = view.interrupts.filter(~pl.col("by_name").str.starts_with("softirq"))
+    ran = rows.with_columns(
+        pl.col("vtid").cast(pl.Int64).alias("tid"),
+        ended_ns=pl.col("start_ns") + pl.col("duration_ns"),
+    )
+    shared = pl.min_horizontal("end_ns", "ended_ns") - pl.max_horizontal("begin_ns", "start_ns")
+    told = (
+        found.join(
+            ran.select("callback_instance_id", "host", "tid", "start_ns", "ended_ns"),
+            on=["host", "tid"],
+        )
+        .with_columns(by_ns=shared)
+        .filter(pl.col("by_ns") > 0)
+        .group_by("callback_instance_id")
+        .agg(pl.col("by_ns").sum())
+    )
+    both = rows.join(told, on="callback_instance_id")
     assert both.height >= rows.height // 2
     assert both.select(pl.col("by_ns").is_between(1, pl.col("cpu_ns")).all()).item()
     names = set(found["by_name"])
     assert all(x == "local timer" or x.startswith("irq ") for x in names)
 
 
-def test_the_workbench_names_culprits(storm):
-    """The first of those that `culprits` finds, if it took 5 % of the latency."""
+def test_the_workbench_says_what_made_messages_late(storm):
+    """In few words what the path has: the first ten, each the same when asked again."""
     page = StartPage([str(storm)])
     shown = page._worst()
     found = worst_messages(page._seen, 0)
-    told = culprits_of(found.head(10), page.run, back_ns=_BACK_NS)
+    told = explained(found.head(10), lambda _: page.widget.paths)
     assert shown.height == found.height > 10
-    for number, (text, latency_ms) in enumerate(shown.select("culprit", "ms").iter_rows()):
-        own = told.filter(pl.col("message") == number)
-        if number >= 10 or own.is_empty() or own["by_ns"][0] < 0.05 * latency_ms * 1e6:
-            assert not text
-        else:
-            name = "CPU asleep" if own["by_tid"][0] == 0 else own["by_name"][0] or "?"
-            assert text.startswith(name)
-            assert float(text.split()[-2].replace(",", "")) == pytest.approx(
-                own["by_ns"][0] / 1e6, rel=0.01
-            )
-    assert shown["culprit"].to_list() == page._worst()["culprit"].to_list()
+    for text, cause, who in zip(shown["why"], told["cause"], told["who"], strict=False):
+        assert text.startswith(cause.replace("_", " "))
+        assert who is None or text.endswith(who)
+    assert set(shown["why"][10:]) == {""}
+    assert shown["why"].to_list() == page._worst()["why"].to_list()
 
 
 def test_the_same_of_a_file_of_perfetto(storm, tmp_path):

@@ -16,6 +16,8 @@ from tests.kernel.ring_buffer import HEADER_PAGE, IRQ, SWITCH, irq, switch
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
+from roslens.recording.foreign import read_here
+from roslens.tracing.perf.perf_data import convert_perf_data
 from roslens.tracing.unpacking import unpack
 
 IDENTIFIER, IP, TID, TIME, CPU, PERIOD, RAW = (1 << bit for bit in (16, 0, 1, 2, 7, 8, 10))
@@ -95,8 +97,8 @@ def test_events_and_losses_by_hand(tmp_path):
         (perf_data(struct.pack("<IHH", 1, 0, 7)), "cannot be, at byte 248"),
         (perf_data(sample(1, 1 << 20, b"")), "cannot be"),
         (perf_data(sample(1, 0, switch(1, 2))[:-8] + b"\xff" * 8), None),
-        (b"PERFILE2" + struct.pack("<Q", 16), "damaged"),
-        (GOOD[:300], "damaged"),
+        (b"PERFILE2" + struct.pack("<Q", 16), "cut off"),
+        (GOOD[:300], "cut off"),
     ],
 )
 def test_what_cannot_be_read_says_so(tmp_path, content, message):
@@ -118,8 +120,10 @@ def test_bent_files(tmp_path):
             bent[draw.randrange(len(bent))] = draw.randrange(256)
         cut = bent[: draw.randrange(8, len(bent))] if number % 3 else bent
         (tmp_path / "own.data").write_bytes(cut)
-        with suppress(UsageError):
-            unpack(tmp_path / "own.data", tmp_path / f"run{number}")
+        with suppress(UsageError), read_here(tmp_path / "own.data", "a file of perf"):
+            convert_perf_data(
+                tmp_path / "own.data", tmp_path / f"{number}", beside=tmp_path, max_bytes=1 << 20
+            )
 
 
 @pytest.mark.live

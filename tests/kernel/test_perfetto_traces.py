@@ -17,8 +17,10 @@ from tests.kernel.ring_buffer import page, write_raw
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
+from roslens.recording.foreign import read_here
 from roslens.tracing.ftrace.recorder import convert
 from roslens.tracing.opening import opened
+from roslens.tracing.perfetto.trace import convert_perfetto
 from roslens.tracing.unpacking import unpack
 
 COUNTED = 100
@@ -278,8 +280,11 @@ def test_bent_files(tmp_path):
         (tmp_path / "own").write_bytes(bent if number % 3 else bent[: draw.randrange(1, len(bent))])
         told = ""
         try:
-            unpack(tmp_path / "own", tmp_path / f"run{number}")
-            open_trace(tmp_path / f"run{number}").read()
+            with read_here(tmp_path / "own", "a trace of Perfetto"):
+                convert_perfetto(
+                    tmp_path / "own", tmp_path / f"{number}", beside=tmp_path, max_bytes=1 << 20
+                )
+            open_trace(tmp_path / f"{number}").read()
         except UsageError as error:
             refused += 1
             told = str(error)

@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 from tests.kernel.ring_buffer import (
     HEADER_PAGE,
+    IRQ,
     PAGE,
+    RUNTIME,
     SWITCH,
     absolute,
     event,
@@ -20,6 +22,7 @@ from tests.kernel.ring_buffer import (
     padding,
     page,
     read_slowly,
+    runtime,
     switch,
     trace_dat,
     write_raw,
@@ -180,6 +183,57 @@ def test_a_switch_that_is_missing_shows(tmp_path, whole):
     assert frames["sched_switch"]["time_ns"].to_list() == [1_001_000, 1_001_300, 1_001_350]
     expected = [(1, 1_001_000, 1_001_300)] if whole else []
     assert losses.select("count", "begin_ns", "end_ns").rows() == expected
+
+
+@pytest.mark.parametrize(
+    ("between", "came"),
+    [
+        # It had run 100 ns when that was accounted first: 1300 - 100.
+        ([event(300, runtime(7, 100)), event(50, runtime(7, 50))], 1200),
+        # It cannot have come before the CPU became idle, nor after its own first event.
+        ([event(300, runtime(7, 900))], 1000),
+        ([event(250, irq(1, b"a", by=7)), event(50, runtime(7, 10))], 1250),
+        # Another thread accounted its first 100 ns at 1200, then it did itself: 1200 - 100.
+        ([event(200, runtime(7, 100, by=9)), event(50, runtime(7, 50))], 1100),
+        # What others account alone, and what is accounted of others, does not prove that it came.
+        ([event(300, runtime(7, 100, by=9)), event(50, runtime(8, 50, by=8))], None),
+    ],
+)
+def test_a_switch_from_idle_that_is_missing_is_put_back(tmp_path, between, came):
+    """Thread 7 leaves the CPU at 1400 without having come; all times are worked out by hand."""
+    pages = page(1000, event(0, switch(5, 0, 1)), *between, absolute(1400) + event(0, switch(7, 0)))
+    texts = {"sched:sched_switch": SWITCH, "sched:sched_stat_runtime": RUNTIME}
+    texts["irq:irq_handler_entry"] = IRQ
+    done, frames, _ = converted(tmp_path, pages, formats=texts, own=["sched:sched_stat_runtime"])
+    rows = frames["sched_switch"].select(
+        "time_ns", "prev_tid", "prev_comm", "next_tid", "next_comm"
+    )
+    expected = [(1_001_000, 5, "t5", 0, "t0"), (1_001_400, 7, "t7", 0, "t0")]
+    if came is not None:
+        expected.insert(1, (1_000_000 + came, 0, "swapper/0", 7, "t7"))
+    assert rows.rows() == expected
+    assert done.switches_missing == (came is None)
+    assert "sched_stat_runtime" not in done.by_name
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("sched:sched_stat_runtime", "u64 runtime", "u64 lasted"),
+        ("sched:sched_stat_runtime", "offset:12;\tsize:4", "offset:12;\tsize:2"),
+        ("sched:sched_switch", "prev_prio", "prev_rank"),
+    ],
+)
+def test_events_of_another_form_put_nothing_back(tmp_path, name, old, new):
+    """The kernel's texts of 2038, say: what is missing stays missing, and is counted."""
+    texts = {"sched:sched_switch": SWITCH, "sched:sched_stat_runtime": RUNTIME}
+    assert old in texts[name]
+    texts[name] = texts[name].replace(old, new)
+    pages = page(
+        1000, event(0, switch(5, 0, 1)), event(300, runtime(7, 100)), event(100, switch(7, 0))
+    )
+    done, _, _ = converted(tmp_path, pages, formats=texts, own=["sched:sched_stat_runtime"])
+    assert done.switches_missing == 1
 
 
 def test_damage_is_counted_and_the_rest_is_read(tmp_path):

@@ -20,8 +20,7 @@ from roslens.analysis.micro_ros.checks import live_checks
 from roslens.collectors.results.micro_ros import read_all
 from roslens.report import run_report
 from roslens.tracing.ros import embedded_ros
-from roslens.tracing.ros.configured import configured
-from roslens.tracing.ros.micro_ros import micro_ros_for
+from roslens.tracing.ros.micro_ros import configured, micro_ros_for
 from roslens.tracing.sources import VARIABLE
 from roslens.tracing.workloads.micro_ros_client import prepare
 

@@ -15,8 +15,7 @@ from roslens.collectors.results.micro_ros_bench import read_benchmark, read_prof
 from roslens.collectors.results.micro_ros_capture import captured_rate, read_capture
 from roslens.collectors.results.micro_ros_elf import differences, read_elf, static_difference
 from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges
-from roslens.collectors.results.micro_ros_heap import read_heap
-from roslens.collectors.results.micro_ros_tasks import read_tasks
+from roslens.collectors.results.micro_ros_tasks import read_heap, read_tasks
 from roslens.recording import UsageError
 
 RATES = """\

@@ -169,7 +169,8 @@ def test_no_limit_of_a_process_makes_the_tracer_end_it(name, value, emit, librar
     try:
 
         def count() -> int:
-            return struct.unpack("Q", shared.read_bytes()[:8])[0] if shared.exists() else 0
+            counter = shared.read_bytes()[:8] if shared.exists() else b""
+            return struct.unpack("Q", counter)[0] if len(counter) == 8 else 0
 
         def waits_for(least: int) -> int:
             while count() < least and program.poll() is None:

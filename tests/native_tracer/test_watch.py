@@ -30,9 +30,8 @@ from roslens.collectors.collection import collect
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.live import Model
-from roslens.live.limits import Limits
 from roslens.live.source import following
-from roslens.live.watch import Watch
+from roslens.live.watch import Limits, Watch
 from roslens.recording import UsageError, find_recordings, read_manifest
 from roslens.recording.scratch import scratch_folder
 from roslens.tracing.native_tracer.growing import Growing, find_growing

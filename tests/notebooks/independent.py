@@ -1,233 +1,861 @@
-"""The golden figures a second time: plain Python over the raw events, numpy and scipy.
+"""What each notebook must write of each sample, computed a second time from the tables.
 
-Nothing of `roslens.collectors.ros2` nor of `analysis` is used: what became of each message is told
-by `reference_model`, which walks through the events one after the other; percentiles are numpy's
-``median_unbiased`` (type 8 of Hyndman and Fan), intervals by scipy's Student t over runs.
+Plain Python, numpy and scipy, written from the definitions of the metrics and docs/calibration.md;
+nothing of `roslens.analysis` is used. The tables are held against a second model of the raw events
+in tests/ros2/test_twin.py. Which chains there are, and what climbs, is known from the samples'
+programs, their logs and factors.
 """
 
 from __future__ import annotations
 
-import csv
 import itertools
-import json
 import math
+import re
+import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
-import reference_model
+from numpy.typing import NDArray
 from scipy import stats
 
+Floats = NDArray[np.float64]
+Row = Mapping[str, Any]
+Cell = Mapping[str, Any]
 
-@dataclass
-class Delivery:
-    """A publication on the work topic, and what became of it."""
-
-    first_ns: int
-    rmw_ns: int | None
-    take_ns: int | None = None
-    rclcpp_take_ns: int | None = None
-    start_ns: int | None = None
-    end_ns: int | None = None
-
-
-@dataclass
-class Facts:
-    """What one run says of its work topic."""
-
-    cell: Mapping[str, Any]
-    sent: list[Delivery] = field(default_factory=list)
-    starts_ns: list[int] = field(default_factory=list)
-    services: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    resources: pl.DataFrame | None = None
-    published_ns: list[int] = field(default_factory=list)
-    logged: list[dict[str, str]] = field(default_factory=list)
-
-    @property
-    def delivered(self) -> list[Delivery]:
-        """Those whose callback ran."""
-        return [d for d in self.sent if d.start_ns is not None]
-
-    @property
-    def latencies_ns(self) -> list[int]:
-        """First publish event to callback_start."""
-        return [d.start_ns - d.first_ns for d in self.delivered if d.start_ns is not None]
+SYSTEM = {"/rosout", "/parameter_events", "ros_discovery_info", "/tf_static", "/clock"}
+LOST = {"lost", "replaced", "overwritten"}
+SENT = {*LOST, "delivered", "taken"}
+CHAINS = {
+    "demo": (
+        "/publisher -> /fibonacci.goal -> /subscriber -> /fibonacci.result -> /publisher",
+        "/publisher -> /status.request -> /subscriber -> /status.response -> /publisher",
+        "/publisher -> /samples -> /subscriber",
+    ),
+    "communication": ("/comm -> /topic_0 -> /comm",),
+    "communication_shared": ("/comm -> /topic_0 -> /comm",),
+    "lifecycle": ("/cell -> /cell_data -> /listener",),
+    "two_process": ("/talker -> /data -> /listener",),
+    "leak.tar.zst": ("/talker -> /data -> /listener",),
+    "chain.tar.zst": (
+        "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink",
+        "/source2 -> /a2 -> /node_c -> /c -> /sink",
+    ),
+}
+"""The chains of each sample, as its programs are built."""
 
 
-def recorded_in(run: Path) -> dict[str, list[dict[str, Any]]]:
-    """All events of a run, by name."""
-    files = (run / "events" / "ros2").glob("*.parquet")
-    return {f"ros2:{path.stem}": pl.read_parquet(path).to_dicts() for path in files}
+class Interval(NamedTuple):
+    """A value with its bounds; or the numbers that the sentence of a refusal must have."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    needs: Sequence[float] | None = None
 
 
-def facts_of(run: Path) -> Facts:
-    """What the reference model says of a collected run."""
-    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
-    facts = Facts(manifest["factors"])
-    with (run / "native" / "messages.csv").open(encoding="utf-8") as stream:
-        facts.logged = list(csv.DictReader(stream))
-    topic = manifest["work_topic"] or facts.logged[0]["topic"]
-    facts.logged = [row for row in facts.logged if row["topic"] == topic]
-    tables = reference_model.tables(recorded_in(run))
-    facts.sent = [
-        Delivery(
-            first_ns=row["publish_ns"],
-            rmw_ns=None if row["intra_process"] else row["rmw_publish_ns"],
-            take_ns=row["take_ns"],
-            rclcpp_take_ns=row["rclcpp_take_ns"],
-            start_ns=row["callback_start_ns"],
-            end_ns=row["callback_end_ns"],
+class Expected(NamedTuple):
+    """What metrics.json must say."""
+
+    metric: str
+    cell: Cell
+    interval: Interval
+    verdict: str | None = None
+    tolerance: float = 1e-9
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a sample: where its tables are, and what its manifest says."""
+
+    name: str
+    cell: Cell
+    work_topic: str | None
+    folder: Path
+    opened: Any
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """The rows of one of its tables."""
+        frame = self.opened.resources if name == "resources" else self.opened.table(name)
+        rows: list[dict[str, Any]] = frame.filter(pl.col("run") == self.name).collect().to_dicts()
+        return rows
+
+    @cached_property
+    def messages(self) -> list[dict[str, Any]]:
+        """Rows of the messages table, in order of publication."""
+        late = math.inf
+        return sorted(
+            self.table("messages"),
+            key=lambda m: late if m["publish_ns"] is None else m["publish_ns"],
         )
-        for row in tables["messages"]
-        if row["topic"] == topic and row["subscription_id"] is not None
-    ]
-    facts.published_ns = [
-        row["publish_ns"]
-        for row in tables["messages"]
-        if row["publish_ns"] is not None
-        and row["topic"] not in {None, "/rosout", "/parameter_events", "/tf_static", "/clock"}
-    ]
-    facts.starts_ns = [
-        row["start_ns"]
-        for row in tables["callback_instances"]
-        if row["kind"] == "subscription" and row["name"] == topic
-    ]
-    for row in tables["service_calls"]:
-        if None not in (row["response_taken_ns"], row["request_sent_ns"]):
-            took = row["response_taken_ns"] - row["request_sent_ns"]
-            facts.services[row["service"]].append(took)
-    if (run / "resources.parquet").is_file():
-        facts.resources = pl.read_parquet(run / "resources.parquet")
-    return facts
+
+    @cached_property
+    def instances(self) -> list[dict[str, Any]]:
+        """Executions of callbacks, in order."""
+        return sorted(self.table("callback_instances"), key=lambda i: i["start_ns"])
+
+    @cached_property
+    def topic(self) -> str:
+        """The work topic, else the one topic of the application that somebody subscribes to."""
+        if self.work_topic:
+            return self.work_topic
+        (topic,) = {m["topic"] for m in self.messages
+                    if m["outcome"] != "no_subscriber" and _own(m["topic"])}  # fmt: skip
+        return str(topic)
+
+    @cached_property
+    def heard(self) -> list[dict[str, Any]]:
+        """Messages on that topic."""
+        return [m for m in self.messages if m["topic"] == self.topic]
+
+    @cached_property
+    def part(self) -> tuple[int, int]:
+        """From the first to the last message of the application; no workload says ready."""
+        times = [m["publish_ns"] for m in self.messages
+                 if m["topic"] not in SYSTEM and m["publish_ns"] is not None]  # fmt: skip
+        return min(times), max(times)
+
+    @cached_property
+    def usage(self) -> dict[str, float]:
+        """CPU time (ns), PSS, RSS (bytes) of all processes, and over which part."""
+        of_process = defaultdict(list)
+        for row in sorted(self.table("resources"), key=lambda r: r["time_ns"]):
+            of_process[row["host"], row["vpid"]].append(row)
+        sampled = [r["time_ns"] for rows in of_process.values() for r in rows]
+        begin = max(self.part[0], min(sampled))
+        end = min(self.part[1], max(sampled))
+        found = {"begin": begin, "end": end, "cpu_ns": 0.0, "pss": 0.0, "rss": 0.0}
+        for rows in of_process.values():
+            known = [r for r in rows if r["cpu_time_ns"] is not None]
+            at = [r["time_ns"] - begin for r in known]
+            used = np.interp([0, end - begin], at, [r["cpu_time_ns"] for r in known])
+            found["cpu_ns"] += float(used[1] - used[0])
+            for name in ("pss", "rss"):
+                # The first sample of a process is taken while it is being loaded.
+                levels = [r[f"{name}_bytes"] for r in rows[1:] if begin <= r["time_ns"] <= end]
+                found[name] += float(np.mean([x for x in levels if x is not None]))
+        return found
+
+    @cached_property
+    def memory(self) -> tuple[Floats, Floats, Floats]:
+        """Seconds since the first sample, RSS of all processes, publications until then."""
+        of_process = defaultdict(list)
+        for row in self.table("resources"):
+            if row["rss_bytes"] is not None:
+                of_process[row["host"], row["vpid"]].append((row["time_ns"], row["rss_bytes"]))
+        times = sorted({t for rows in of_process.values() for t, _ in rows})
+        # A process has ended where others were sampled at least twice after it.
+        patience = 2 * int(np.median(np.diff(times)))
+        total = []
+        for now in times:
+            held = 0
+            for rows in of_process.values():
+                before = [size for t, size in sorted(rows) if t <= now]
+                if before and now <= max(rows)[0] + patience:
+                    held += before[-1]
+            total.append(held)
+        # Where no work topic is named, whatever the application publishes is its work.
+        work = [m for m in self.messages if m["topic"] == self.work_topic
+                or (self.work_topic is None and _own(m["topic"]))]  # fmt: skip
+        published = sorted({m["message_id"]: m["publish_ns"] for m in work}.values())
+        count = [sum(p <= now for p in published) for now in times]
+        while times[-1] > published[-1]:
+            times.pop()
+        n = len(times)
+        seconds = (np.array(times) - times[0]) / 1e9
+        return seconds, np.array(total[:n], float), np.array(count[:n], float)
+
+    @cached_property
+    def logged(self) -> dict[int, dict[str, int | None]]:
+        """What the program logged of each publication on the topic, by message_id."""
+        frame = self.opened.logged_messages.filter(
+            (pl.col("run") == self.name) & (pl.col("topic") == self.topic)
+        )
+        lines = sorted(frame.to_dicts(), key=lambda line: line["publish_realtime_ns"])
+        published = {m["message_id"]: m["publish_ns"] for m in self.heard}
+        assert len(lines) == len(published)
+        by_time = sorted(published, key=lambda message: published[message])
+        return dict(zip(by_time, lines, strict=True))
 
 
-# ---------------------------------------------------------------- one figure per run
+def runs_of(opened: Any) -> list[Run]:
+    """The runs of an opened sample, in the order of their cells."""
+    runs = [Run(run.name, dict(recording.manifest.factors), recording.manifest.work_topic,
+                recording.path, opened)
+            for run, recording in zip(opened.runs, opened.recordings, strict=True)]  # fmt: skip
+    return sorted(runs, key=lambda run: tuple(run.cell.values()))
 
 
-def _percentile(q: float) -> Callable[[Facts], float]:
-    return lambda facts: float(
-        np.percentile(np.array(facts.latencies_ns, float), q, method="median_unbiased")
-    )
+def _cells(runs: Iterable[Run]) -> list[list[Run]]:
+    return [list(of) for _, of in itertools.groupby(runs, key=lambda run: run.cell)]
 
 
-def _mean(of: Callable[[Delivery], int | None]) -> Callable[[Facts], float]:
-    def found(facts: Facts) -> float:
-        values = [value for d in facts.delivered if (value := of(d)) is not None]
-        return float(np.mean(values))
+def _own(topic: str) -> bool:
+    return topic not in SYSTEM and "/_" not in topic
 
+
+# ---------------------------------------------------------------- statistics over runs
+
+
+def over_runs(
+    values: Sequence[float], scale: Literal["positive", "fraction", "signed"] = "positive"
+) -> Interval:
+    """Mean of one value per run; 95 % interval by Student's t, as docs/calibration.md has it."""
+    k = len(values)
+    if k == 0:
+        return Interval(None, needs=[3])
+    mean = float(np.mean(values))
+    if k < 3:
+        return Interval(mean, needs=[k, 3])
+    half = float(stats.t.ppf(0.975, k - 1) * stats.sem(values))
+    if scale == "fraction":
+        return Interval(mean, max(0.0, mean - half), min(1.0, mean + half))
+    if scale == "signed":
+        return Interval(mean, mean - half, mean + half)
+    h = half / mean if mean else 0.0
+    return Interval(mean, mean * math.exp(-h), mean * (1 + (1 + 1.2 / math.sqrt(k)) * h))
+
+
+def mean(runs: Sequence[Sequence[float]]) -> Interval:
+    """Of the mean of each run that has samples."""
+    return over_runs([float(np.mean(x)) for x in runs if len(x)])
+
+
+def largest(runs: Sequence[Sequence[float]]) -> Interval:
+    """Of the largest of each run; runs must be about equally long."""
+    sizes = [len(x) for x in runs if len(x)]
+    found = over_runs([max(x) for x in runs if len(x)])
+    if found.needs is None and max(sizes) > 1.5 * min(sizes):
+        return Interval(found.value, needs=[min(sizes), max(sizes)])
     return found
 
 
-def _between(begin: str, end: str) -> Callable[[Delivery], int | None]:
-    def found(delivery: Delivery) -> int | None:
-        a, b = getattr(delivery, begin), getattr(delivery, end)
-        return None if a is None or b is None else b - a
+def percentile(runs: Sequence[Sequence[float]], q: float, rate_hz: float | None = None) -> Interval:
+    """Type 8 of Hyndman and Fan per run; refused of too few samples beyond it."""
+    arrays = [np.sort(np.asarray(x, float)) for x in runs if len(x)]
+    values = [_type_8(x, q) for x in arrays]
+    if math.inf in values:
+        return Interval(None, needs=[values.count(math.inf), len(values), 100 * (1 - q)])
+    found = over_runs(values)
+    fewest = min((len(x) for x in arrays), default=0)
+    # So few that all of them miss the percentile with a probability above 5 %.
+    least = next(n for n in itertools.count(1) if q**n + (1 - q) ** n <= 0.05)
+    if arrays and fewest < least:
+        return Interval(None, needs=[fewest, 100 * q, least])
+    if found.needs is not None:
+        return found
+    effective = fewest / _correlation_time([np.asarray(x, float) for x in runs if len(x)], q)
+    needed = math.ceil(round(5 / min(q, 1 - q), 6))
+    if round(effective) >= needed:
+        return found
+    wanted = math.ceil(needed * fewest / effective)
+    seconds = [] if rate_hz is None else [wanted / rate_hz]
+    needs = [round(effective), fewest, 100 * q, needed, wanted, *seconds]
+    return Interval(found.value, needs=needs)
 
+
+def _type_8(ordered: Floats, q: float) -> float:
+    finite = ordered[np.isfinite(ordered)]
+    if finite.size == ordered.size:
+        return float(np.percentile(ordered, 100 * q, method="median_unbiased"))
+    # numpy answers nan beside an infinity: it counts as soon as it has any weight.
+    position = (ordered.size + 1 / 3) * q + 1 / 3
+    if position > finite.size:
+        return math.inf
+    return float(np.interp(position, np.arange(1, finite.size + 1), finite))
+
+
+def _correlation_time(runs: Sequence[Floats], q: float) -> float:
+    """By Geyer's initial monotone sequence, of being above the quantile, all runs together."""
+    total = np.zeros(max(x.size for x in runs))
+    for x in runs:
+        above = (x > np.sort(x)[int(q * (x.size - 1))]).astype(float)
+        deviation = above - above.mean()
+        total[: x.size] += np.correlate(deviation, deviation, "full")[x.size - 1 :]
+    rho = total / total[0]
+    pairs = [a + b for a, b in zip(rho[0::2], rho[1::2], strict=False)]
+    pairs = list(itertools.takewhile(lambda pair: pair > 0, pairs))
+    return float(max(1.0, 2 * sum(itertools.accumulate(pairs, min)) - 1))
+
+
+def fraction(events: Sequence[int], totals: Sequence[int]) -> Interval:
+    """As docs/calibration.md describes fractions over runs: overdispersed, never below binomial."""
+    parts = [e / n for e, n in zip(events, totals, strict=True) if n]
+    k, total = len(parts), sum(totals)
+    if k < 3:
+        return over_runs(parts)
+    p = float(np.mean(parts))
+    if p > 0.5:
+        other = fraction([n - e for e, n in zip(events, totals, strict=True)], totals)
+        if other.low is None or other.high is None:
+            return Interval(p, needs=other.needs)
+        return Interval(p, 1 - other.high, 1 - other.low)
+    if p == 0:
+        assert k < 29
+        return Interval(p, needs=[k, total, k, round(100 * 0.9**k), 29])
+    binomial = p * (1 - p) * sum(1 / n for n in totals) / k**2
+    h = float(stats.t.ppf(0.975, k - 1)) * max(float(stats.sem(parts)), math.sqrt(binomial)) / p
+    seen = p * (1 + (1 + 1.2 / math.sqrt(k)) * h)
+    # A kind of run that was not met may lose up to twenty times as much.
+    u = 1 - 0.05 ** (1 / k)
+    high = min(1.0, (1 - u) * seen + u * min(1.0, 20 * seen))
+    return Interval(p, 0.0 if sum(events) <= 20 else p * math.exp(-h), high)
+
+
+# ---------------------------------------------------------------- messages
+
+
+def latencies(run: Run, topic: str, *, sent: bool = False) -> list[float]:
+    """First publish event to callback_start; of sent messages those that were lost are infinite."""
+    found: list[float] = []
+    for m in run.messages:
+        if m["topic"] != topic:
+            continue
+        if m["outcome"] == "delivered":
+            found.append(m["callback_start_ns"] - m["publish_ns"])
+        elif sent and m["outcome"] in LOST:
+            found.append(math.inf)
     return found
 
 
-def _queue(delivery: Delivery) -> int | None:
-    assert delivery.take_ns is not None
-    sent = delivery.first_ns if delivery.rmw_ns is None else delivery.rmw_ns
-    return delivery.take_ns - sent
+def of_topic(members: Sequence[Run], cell: Cell, topic: str | None = None) -> list[Expected]:
+    """Latency over delivered and over sent messages, and loss; by default of `Run.topic`."""
+    delivered = [latencies(run, topic or run.topic) for run in members]
+    sent = [latencies(run, topic or run.topic, sent=True) for run in members]
+    outcomes, rates = [], []
+    for run, each in zip(members, sent, strict=True):
+        own = [m for m in run.messages if m["topic"] == (topic or run.topic)]
+        outcomes.append([m["outcome"] for m in own])
+        assert "unknown" not in outcomes[-1]
+        seconds = (own[-1]["publish_ns"] - own[0]["publish_ns"]) / 1e9
+        if seconds > 0:
+            rates.append(len(each) / seconds)
+    rate = statistics.median(rates) if rates else None
+    lost = [sum(o in LOST for o in of) for of in outcomes]
+    known = [sum(o in SENT for o in of) for of in outcomes]
+    percentiles = [
+        Expected(f"{name}_p{round(100 * q)}", cell, percentile(arrays, q, rate))
+        for name, arrays in (("latency", delivered), ("latency_sent", sent))
+        for q in (0.5, 0.9, 0.99)
+    ]
+    return [
+        Expected("latency_mean", cell, mean(delivered)),
+        *percentiles,
+        Expected("loss", cell, fraction(lost, known)),
+    ]
 
 
-def _dispatch(delivery: Delivery) -> int | None:
-    # rclpy, and within a process: there is no rclcpp_take.
-    taken = delivery.rclcpp_take_ns or delivery.take_ns
-    assert delivery.start_ns is not None
-    return None if taken is None else delivery.start_ns - taken
+def latency(runs: Sequence[Run], _sample: str) -> list[Expected]:
+    """The notebook latency."""
+    named = all(run.work_topic for run in runs)
+    found = []
+    for members in _cells(runs):
+        cell = members[0].cell if named else {**members[0].cell, "topic": members[0].topic}
+        found += of_topic(members, cell)
+    for members in _cells(runs):
+        cell = members[0].cell if named else {**members[0].cell, "topic": members[0].topic}
+        took = [[i["end_ns"] - i["start_ns"] for i in run.instances
+                 if i["kind"] == "subscription" and i["name"] == run.topic
+                 and i["end_ns"] is not None] for run in members]  # fmt: skip
+        found.append(Expected("callback_duration_mean", cell, mean(took)))
+    found += resources(runs)
+    found += services(runs)
+    counts: dict[str, int] = defaultdict(int)
+    for run in runs:
+        for m in run.messages:
+            counts[m["topic"]] += m["outcome"] != "no_subscriber" and m["topic"] != run.topic
+    arrived = {m["topic"] for run in runs for m in run.messages if m["outcome"] == "delivered"}
+    heard = [topic for topic, count in counts.items() if count]
+    order = sorted(heard, key=lambda t: (not _own(t), t not in arrived, -counts[t], t))
+    for topic in order:
+        there = [run for run in runs if any(m["topic"] == topic and m["outcome"] != "no_subscriber"
+                                            for m in run.messages)]  # fmt: skip
+        for members in _cells(there):
+            cell = {**members[0].cell, "topic": topic}
+            found += of_topic(members, cell, topic)
+    return found
+
+
+def resources(runs: Sequence[Run]) -> list[Expected]:
+    """CPU and memory of all processes, over the measured part."""
+    found = []
+    for members in _cells(runs):
+        used = [run.usage for run in members]
+        cores = [u["cpu_ns"] / (u["end"] - u["begin"]) for u in used]
+        for name, values in (("cpu", cores), ("pss", [u["pss"] for u in used]),
+                             ("rss", [u["rss"] for u in used])):  # fmt: skip
+            found.append(Expected(name, members[0].cell, over_runs(values)))
+    return found
+
+
+def _begin(called: int | None, sent: int | None, taken: int | None) -> int | None:
+    """When it was sent: that is said after the write, when it may have been taken already."""
+    if called is not None or sent is None:
+        return called
+    return sent if taken is None else min(sent, taken)
+
+
+def services(runs: Sequence[Run]) -> list[Expected]:
+    """Response times of services; only bounds where the trace does not tell when calls began."""
+    found = []
+    names = {call["service"] for run in runs for call in run.table("service_calls")}
+    for service in sorted(names):
+        for members in _cells(runs):
+            took: list[list[float]] = []
+            measured = True
+            for run in members:
+                took.append([])
+                for call in run.table("service_calls"):
+                    if call["service"] == service and call["response_taken_ns"] is not None:
+                        times = [call[f"request_{x}_ns"] for x in ("called", "sent", "taken")]
+                        received = call["response_received_ns"] or call["response_taken_ns"]
+                        begin = _begin(*times)
+                        assert begin is not None
+                        took[-1].append(max(received, call["request_sent_ns"]) - begin)
+                        measured &= times[0] is not None
+            cell = {**members[0].cell, "service": service}
+            for name, of_calls in (("mean", mean(took)), ("p50", percentile(took, 0.5)),
+                                   ("p90", percentile(took, 0.9))):  # fmt: skip
+                interval = of_calls if measured else _at_least(of_calls)
+                found.append(Expected(f"service_latency_{name}", cell, interval))
+    return found
+
+
+def _at_least(of_calls: Interval) -> Interval:
+    """Refused, for the trace does not tell when calls began; "ROS 2" is in the sentence."""
+    least = [] if of_calls.value is None else [of_calls.value / 1e6]
+    return Interval(None, needs=[*least, 2])
+
+
+# ---------------------------------------------------------------- communication
+
+
+def communication(runs: Sequence[Run], _sample: str) -> list[Expected]:
+    """The notebook communication."""
+    cells = _cells(runs)
+    found = []
+    for name, of_run in (
+        ("publisher_period", _published_every),
+        ("subscription_period", _ran_every),
+    ):
+        found += [Expected(name, of[0].cell, over_runs([of_run(run) for run in of]))
+                  for of in cells]  # fmt: skip
+    for members in cells:
+        found += of_topic(members, members[0].cell)
+    for members in cells:
+        behind = [_behind(run) for run in members]
+        if not any(behind):
+            continue
+        seen = [float(np.median(of)) for of in behind]
+        full = sum(_full(run, depth) for run, depth in zip(members, seen, strict=True))
+        some = f"queue_full in {full} of {len(members)} runs" if full else "queue_not_full"
+        verdict = "queue_full" if full == len(members) else some
+        found.append(Expected("queue_depth_seen", members[0].cell, over_runs(seen), verdict))
+    for hop in HOPS:
+        found += _per_cell(f"hop_{hop}", cells, partial(_hop, hop), np.mean)
+    found += _per_cell("copy_after_callback_start", cells, _copied, np.median)
+    found += _per_cell("copy_before_publish_event", cells, _before, np.median)
+    found += _per_cell("logged_latency_mean", cells, _logged, np.mean)
+    for members in cells:
+        values = []
+        for run in members:
+            inside = {m["message_id"] for m in run.heard
+                      if run.usage["begin"] <= m["publish_ns"] <= run.usage["end"]}  # fmt: skip
+            values.append(run.usage["cpu_ns"] / len(inside))
+        found.append(Expected("cpu_per_publication", members[0].cell, over_runs(values)))
+    return found
+
+
+def _per_cell(
+    metric: str,
+    cells: Sequence[Sequence[Run]],
+    samples: Callable[[Run], Sequence[float]],
+    statistic: Callable[[Sequence[float]], Any],
+) -> list[Expected]:
+    """Of the cells in which any run has samples."""
+    found = []
+    for members in cells:
+        values = [float(statistic(x)) for run in members if (x := samples(run))]
+        if values:
+            found.append(Expected(metric, members[0].cell, over_runs(values)))
+    return found
 
 
 def _period(times: Sequence[int]) -> float:
     return (max(times) - min(times)) / (len(times) - 1)
 
 
-def _part(facts: Facts) -> tuple[int, int]:
-    """From the first to the last message, as far as there are samples; no workload says ready."""
-    assert facts.resources is not None
-    times = facts.resources["time_ns"].to_list()
-    begin, end = min(facts.published_ns), max(facts.published_ns)
-    return max(begin, min(times)), min(end, max(times))
+def _published_every(run: Run) -> float:
+    times: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    for m in run.heard:
+        times[m["publisher_id"]].add((m["message_id"], m["publish_ns"]))
+    return float(np.mean([_period([t for _, t in of]) for of in times.values()]))
 
 
-def _cpu_ns(facts: Facts) -> float:
-    assert facts.resources is not None
-    used = 0.0
-    for _, part in facts.resources.drop_nulls("cpu_time_ns").group_by("host", "vpid"):
-        rows = part.sort("time_ns").select("time_ns", "cpu_time_ns").rows()
-        for (a, before), (b, after) in itertools.pairwise(rows):
-            begin, end = _part(facts)
-            inside = max(0, min(b, end) - max(a, begin))
-            used += (after - before) * inside / (b - a)
-    return used
+def _ran_every(run: Run) -> float:
+    times = defaultdict(list)
+    for i in run.instances:
+        if i["kind"] == "subscription" and i["name"] == run.topic:
+            times[i["callback_id"]].append(i["start_ns"])
+    return float(np.mean([_period(of) for of in times.values()]))
 
 
-def _cpu(facts: Facts) -> float:
-    begin, end = _part(facts)
-    return _cpu_ns(facts) / (end - begin)
+def _behind(run: Run) -> list[int]:
+    """Of each message that was taken: later publications by the same publisher until then."""
+    published = {(m["publisher_id"], m["message_id"]): m["publish_ns"] for m in run.heard}
+    return [sum(publisher == m["publisher_id"] and m["publish_ns"] < at <= m["take_ns"]
+                for (publisher, _), at in published.items())
+            for m in run.heard if m["take_ns"] is not None]  # fmt: skip
 
 
-def _cpu_per_publication(facts: Facts) -> float:
-    begin, end = _part(facts)
-    return _cpu_ns(facts) / sum(begin <= d.first_ns <= end for d in facts.sent)
+def _full(run: Run, seen: float) -> bool:
+    """Whether a newer message pushed one out, or half of them had depth - 1 others behind."""
+    depth = {s["subscription_id"]: s["queue_depth"] for s in run.table("subscriptions")}
+    (subscription,) = {m["subscription_id"] for m in run.heard if m["subscription_id"] is not None}
+    pushed = any(m["outcome"] in {"replaced", "overwritten"} for m in run.heard)
+    return pushed or seen >= depth[subscription] - 1 > 0
 
 
-METRICS: Mapping[str, Callable[[Facts], float]] = {
-    "latency_mean": lambda facts: float(np.mean(facts.latencies_ns)),
-    "latency_p50": _percentile(50),
-    "latency_p90": _percentile(90),
-    "latency_p99": _percentile(99),
-    "latency_max": lambda facts: float(max(facts.latencies_ns)),
-    "loss": lambda facts: 1 - len(facts.delivered) / len(facts.sent),
-    "publisher_period": lambda facts: _period([d.first_ns for d in facts.sent]),
-    "subscription_period": lambda facts: _period(facts.starts_ns),
-    "callback_duration_mean": _mean(_between("start_ns", "end_ns")),
-    "hop_publish_call": _mean(_between("first_ns", "rmw_ns")),
-    "hop_queue_and_transport": _mean(_queue),
-    "hop_take": _mean(_between("take_ns", "rclcpp_take_ns")),
-    "hop_dispatch": _mean(_dispatch),
-    "cpu": _cpu,
-    "cpu_per_publication": _cpu_per_publication,
-}
-"""What is computed here, from the facts of one run."""
-
-SERVICES = "service_latency_mean"
-"""Computed here too, per service."""
-
-WITHOUT_INTERVAL = frozenset({"loss", "latency_max"})
-"""Whose interval is of another form: bounded, or of an extreme."""
+HOPS = ("publish_call", "queue_and_transport", "take", "dispatch")
 
 
-LOGGED = {"lifecycle": "/cell_data"}
-"""The topic of `facts_of` in samples whose manifests name no work topic."""
+def _hop(wanted: str, run: Run) -> list[float]:
+    """Where the latency went; a hop without an event goes on into the next."""
+    ends = ("rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns")
+    found = []
+    for m in run.heard:
+        if m["outcome"] == "delivered":
+            last = m["publish_ns"]
+            for hop, end in zip(HOPS, ends, strict=True):
+                if m[end] is not None:
+                    if hop == wanted:
+                        found.append(m[end] - last)
+                    last = m[end]
+    return found
 
 
-def computed(estimate: Mapping[str, Any], sample: str) -> bool:
-    """Whether a golden estimate is computed here too: of folders, one topic, with a value."""
-    return (
-        not sample.endswith(".zst")
-        and (estimate["metric"] in METRICS or estimate["metric"] == SERVICES)
-        and estimate["value"] is not None
-        and estimate["cell"].get("topic") in {None, LOGGED.get(sample)}
+def _received(run: Run) -> list[tuple[Row, Row]]:
+    """Messages whose callback ran and that were logged there too; one subscription has them."""
+    pairs = [(m, run.logged[m["message_id"]]) for m in run.heard
+             if m["callback_start_ns"] is not None]  # fmt: skip
+    return [(m, line) for m, line in pairs if line["callback_realtime_ns"] is not None]
+
+
+def _copied(run: Run) -> list[float]:
+    """A callback with unique_ptr gets a copy of a message from the middleware."""
+    owned = [c for c in run.table("callbacks") if c["kind"] == "subscription"
+             and c["name"] == run.topic and "unique_ptr<" in (c["symbol"] or "")]  # fmt: skip
+    return [line["callback_realtime_ns"] - m["callback_start_ns"]
+            for m, line in _received(run) if owned and not m["intra_process"]]  # fmt: skip
+
+
+def _before(run: Run) -> list[float]:
+    return [m["publish_ns"] - run.logged[m["message_id"]]["publish_realtime_ns"]
+            for m in {m["message_id"]: m for m in run.heard}.values()]  # fmt: skip
+
+
+def _logged(run: Run) -> list[float]:
+    return [line["callback_realtime_ns"] - line["publish_realtime_ns"]
+            for _, line in _received(run)]  # fmt: skip
+
+
+# ---------------------------------------------------------------- executors
+
+
+def executors(runs: Sequence[Run], _sample: str) -> list[Expected]:
+    """The notebook executors."""
+    found = []
+    for members in _cells(runs):
+        took = [latencies(run, run.topic) for run in members]
+        cell = members[0].cell
+        found += [
+            Expected("latency_mean", cell, mean(took)),
+            Expected("latency_p50", cell, percentile(took, 0.5)),
+            Expected("latency_p99", cell, percentile(took, 0.99)),
+            Expected("latency_max", cell, largest(took)),
+        ]
+    found += resources(runs)
+    for members in _cells(runs):
+        busy = [_busy(run) for run in members]
+        for name in ("wait", "callbacks", "blocked", "overhead"):
+            values = [b[name] for b in busy if name in b]
+            interval = over_runs(values, "fraction") if values else Interval(None, needs=[])
+            found.append(Expected(f"executor_{name}", members[0].cell, interval))
+    return found
+
+
+def _busy(run: Run) -> dict[str, float]:
+    """Parts of the time, mean over threads; without executor events only that of callbacks."""
+    threads = defaultdict(list)
+    for i in run.table("executor_intervals"):
+        if i["duration_ns"] is not None:
+            threads[i["vpid"], i["vtid"]].append(i)
+    if not threads:
+        return {"callbacks": _in_callbacks(run)}
+    parts = []
+    for rows in threads.values():
+        states: dict[str, int] = defaultdict(int)
+        for i in rows:
+            states[i["state"]] += i["duration_ns"]
+            states["callbacks"] += i["callback_ns"]
+        whole = sum(i["duration_ns"] for i in rows)
+        parts.append([states[x] / whole for x in ("wait", "callbacks", "blocked")])
+    wait, callbacks, blocked = map(float, np.mean(parts, axis=0))
+    return {"wait": wait, "callbacks": callbacks, "blocked": blocked,
+            "overhead": 1 - wait - callbacks - blocked}  # fmt: skip
+
+
+def _in_callbacks(run: Run) -> float:
+    begin, end = run.part
+    threads: dict[tuple[int, int], int] = defaultdict(int)
+    until: dict[tuple[int, int], int] = defaultdict(int)
+    for i in run.instances:
+        thread = i["vpid"], i["vtid"]
+        if i["end_ns"] is None or i["end_ns"] <= begin or i["start_ns"] >= end:
+            continue
+        # What is nested counts once.
+        since, last = max(i["start_ns"], begin, until[thread]), min(i["end_ns"], end)
+        threads[thread] += max(0, last - since)
+        until[thread] = max(until[thread], last)
+    return float(np.mean([inside / (end - begin) for inside in threads.values()]))
+
+
+# ---------------------------------------------------------------- chains
+
+
+class Passage(NamedTuple):
+    """One message along a chain: when it began and ended, and what became of it."""
+
+    begin_ns: int
+    end_ns: int | None
+    outcome: str
+    measured: bool = True
+    """Whether the trace tells when it began; else it took at least so long."""
+
+
+def chains(runs: Sequence[Run], sample: str) -> list[Expected]:
+    """The notebook chains."""
+    found = []
+    for chain in CHAINS[sample]:
+        for members in _cells(runs):
+            cell = {**members[0].cell, "chain": chain}
+            each = [sorted(_passages(run, chain)) for run in members]
+            done = [[p for p in of if p.outcome == "complete"] for of in each]
+            told = [sum(p.outcome not in {"unknown", "unfinished"} for p in of) for of in each]
+            took = [[p.end_ns - p.begin_ns for p in of if p.end_ns is not None] for of in done]
+            worst = [[late.end_ns - early.begin_ns for early, late in itertools.pairwise(of)
+                      if late.end_ns is not None] for of in done]  # fmt: skip
+            ends = [sorted({p.end_ns for p in of if p.end_ns is not None}) for of in done]
+            rates = [1e9 / _period(of) for of in ends]
+            # Of two messages that wait the trace does not tell which was used first: the rows are
+            # marked approximate, and some pairs are exchanged, which leaves the mean as it is.
+            far = 0.05 if "/a2" in chain else 1e-9
+            times = {"mean": mean(took), "p50": percentile(took, 0.5), "p90": percentile(took, 0.9),
+                     "p99": percentile(took, 0.99), "max": largest(took),
+                     "worst": largest(worst)}  # fmt: skip
+            measured = all(p.measured for of in done for p in of)
+            found += [
+                Expected("chain_complete", cell, fraction([len(of) for of in done], told)),
+                *(Expected(f"response_time_{name}", cell, value if measured else _at_least(value),
+                           None, 1e-9 if name == "mean" else far) for name, value in times.items()),
+                Expected("chain_rate", cell, over_runs(rates)),
+            ]  # fmt: skip
+    return found
+
+
+def _passages(run: Run, chain: str) -> list[Passage]:
+    topics = chain.split(" -> ")[1::2]
+    first, last = topics[0], topics[-1]
+    if first.endswith((".goal", ".request")):
+        return _calls(run, first)
+    begins, ends = ([m for m in run.messages if m["topic"] == topic] for topic in (first, last))
+    if first == last:
+        return [Passage(m["publish_ns"], m["callback_end_ns"], _outcome(m)) for m in begins]
+    # Which publication came of which is told by the program's own log of every stage.
+    log = pl.read_csv(run.folder / "samples.csv")
+    of_sample = [m for _, m in sorted(zip(log[f"{last[1:]}_publish_realtime_ns"].arg_sort(), ends,
+                                          strict=True), key=lambda pair: pair[0])]  # fmt: skip
+    assert log[f"{first[1:]}_publish_realtime_ns"].is_sorted()
+    return [Passage(m["publish_ns"], end["callback_end_ns"], _outcome(end))
+            for m, end in zip(begins, of_sample, strict=True)]  # fmt: skip
+
+
+def _outcome(last: Row) -> str:
+    if last["outcome"] != "delivered":
+        return str(last["outcome"])
+    return "unfinished" if last["callback_end_ns"] is None else "complete"
+
+
+def _calls(run: Run, first: str) -> list[Passage]:
+    """Calls of a service, or goals of an action, which answer or do not."""
+    name, _, kind = first.rpartition(".")
+    table, key, end = (
+        ("action_goals", "action", "result_taken_ns")
+        if kind == "goal"
+        else ("service_calls", "service", "response_taken_ns")
     )
+    found = []
+    for call in run.table(table):
+        begin = _begin(*(call[f"{kind}_{x}_ns"] for x in ("called", "sent", "taken")))
+        if call[key] == name and begin is not None:
+            outcome = "unknown" if call[end] is None else "complete"
+            measured = call[f"{kind}_called_ns"] is not None
+            found.append(Passage(begin, call[end], outcome, measured))
+    return found
 
 
-def figure(metric: str, runs: Sequence[Facts], service: str | None = None) -> tuple[float, ...]:
-    """Mean over runs, and the bounds of its 95 % interval where there are several runs."""
-    if metric == SERVICES:
-        values = [float(np.mean(facts.services[service or ""])) for facts in runs]
-    else:
-        values = [METRICS[metric](facts) for facts in runs]
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return (mean,)
-    if len(set(values)) == 1:
-        return (mean, mean, mean)
-    # Of quantities that cannot be negative: Student's t on the logs below, and wider above.
-    h = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)) / mean
-    return (mean, mean * math.exp(-h), mean * (1 + (1 + 1.2 / math.sqrt(len(values))) * h))
+# ---------------------------------------------------------------- leaks
+
+PAGES = 2 * 4096
+"""No slope of resident memory is known better than by two pages."""
+
+
+def leaks(runs: Sequence[Run], _sample: str, found: Sequence[Row]) -> list[Expected]:
+    """The notebook leaks.
+
+    Where memory bends is taken from what was `found` (tests/analysis/test_leaks.py is about that);
+    what follows it is computed.
+    """
+    expected = []
+    starts = []
+    for members, said in zip(_cells(runs), found[::2], strict=False):
+        cell = members[0].cell
+        end = min(run.memory[0][-1] for run in members)
+        begin = min(5.0, end / 10)
+        about = re.search(r"from ([\d.]+) s to ([\d.]+) s after the first sample(.*); per second",
+                          str(said["definition"]))  # fmt: skip
+        assert about, said["definition"]
+        assert float(about[1]) == float(f"{begin:g}")
+        assert float(about[2]) == float(f"{end:.4g}")
+        since = re.fullmatch(r", after the (?:bend|last step) at ([\d.]+) s", about[3])
+        assert since or not about[3], about[3]
+        last = float(since[1]) if since else begin
+        if "step" in about[3]:
+            last += 0.01 * (end - begin)
+        whole, _ = _after(members, begin, end)
+        starts += [
+            (cell, float(np.median(size[: max(1, size.size // 20)]))) for _, size, _ in whole
+        ]
+        if since:
+            end = min(float(seconds[-1]) for seconds, _, _ in whole)
+        # The bend is said to three digits: a sample within its rounding may lie on either side.
+        rounding = 0.5 * 10 ** (math.floor(math.log10(last)) - 2) if since else 0.0
+        near = [s for run in members for s in run.memory[0] if abs(s - last) <= rounding]
+        parts, slopes = min(
+            (_after(members, at, end) for at in [last - rounding, *np.nextafter(near, math.inf)]),
+            key=lambda after: abs(float(np.mean(after[1])) - said["value"]),
+        )
+        of_messages = [_theil_sen(messages, size) for _, size, messages in parts]
+        alone = len(members) == 1
+        a, b = (_line(parts[0][0], parts[0][1]), _line(parts[0][2], parts[0][1])) if alone else (
+            over_runs(slopes, "signed"), over_runs(of_messages, "signed"))  # fmt: skip
+        per_second = _with_pages(a, min(float(x[-1] - x[0]) for x, _, _ in parts))
+        per_message = _with_pages(b, min(float(x[-1] - x[0]) for _, _, x in parts))
+        # Ten seconds are too few for a verdict; the longer sample leaks as its factor says.
+        leaked = cell.get("leak_bytes_per_message")
+        verdict = "not_enough_evidence" if leaked is None else "climbs" if leaked else "stable"
+        expected += [
+            Expected("memory_slope", cell, per_second, verdict),
+            Expected("memory_slope_per_message", cell, per_message, verdict),
+        ]
+    for cell, of_cell in itertools.groupby(starts, key=lambda start: start[0]):
+        values = [value for _, value in of_cell]
+        expected.append(Expected("memory_baseline", cell, over_runs(values)))
+    return expected
+
+
+def _after(
+    members: Sequence[Run], begin: float, end: float
+) -> tuple[list[tuple[Floats, Floats, Floats]], list[float]]:
+    """Seconds, memory and messages of each run in this part, and its slope."""
+    parts = []
+    for run in members:
+        inside = (run.memory[0] >= begin) & (run.memory[0] <= end)
+        parts.append((run.memory[0][inside], run.memory[1][inside], run.memory[2][inside]))
+    return parts, [_theil_sen(seconds, size) for seconds, size, _ in parts]
+
+
+def _theil_sen(x: Floats, y: Floats) -> float:
+    """scipy's slope of at most 400 means of stretches."""
+    if x.size > 400:
+        stretches = np.split(np.arange(x.size), np.linspace(0, x.size, 401).astype(int)[1:-1])
+        x, y = (np.array([v[s].mean() for s in stretches]) for v in (x, y))
+    return float(stats.theilslopes(y, x)[0])
+
+
+def _with_pages(found: Interval, length: float) -> Interval:
+    if found.value is None or found.low is None or found.high is None:
+        return found
+    least = max((found.high - found.low) / 2, PAGES / length)
+    return Interval(found.value, found.value - least, found.value + least)
+
+
+def _line(x: Floats, y: Floats) -> Interval:
+    """Least squares with AR(1) errors, Cochrane and Orcutt (1949); n - 3 degrees of freedom."""
+    x, y = x - x.mean(), y - y.mean()
+    if not y.any():
+        return Interval(0.0, 0.0, 0.0)
+    phi = 0.0
+    for _ in range(500):
+        fit = stats.linregress(x[1:] - phi * x[:-1], y[1:] - phi * y[:-1])
+        rest = y - fit.slope * x - fit.intercept / (1 - phi)
+        rest -= rest.mean()
+        before, phi = phi, float(np.mean(rest[1:] * rest[:-1]) / np.mean(rest**2))
+        if abs(phi - before) < 1e-13:
+            break
+    n = x.size
+    # Of n - 1 points, as linregress counts them, two are spent on the line.
+    half = float(stats.t.ppf(0.975, n - 3) * fit.stderr)
+    return Interval(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)
+
+
+# ---------------------------------------------------------------- all of it
+
+NOTEBOOKS: Mapping[str, Callable[[Sequence[Run], str], list[Expected]]] = {
+    "latency": latency,
+    "communication": communication,
+    "executors": executors,
+    "chains": chains,
+}
+
+
+def expected_of(
+    notebook: str, sample: str, runs: Sequence[Run], found: Sequence[Row]
+) -> list[Expected]:
+    """What `found`, the estimates of metrics.json, must be, in order."""
+    if notebook == "leaks":
+        return leaks(runs, sample, found)
+    return NOTEBOOKS[notebook](runs, sample) if notebook in NOTEBOOKS else []
+
+
+def differences(expected: Sequence[Expected], found: Sequence[Row]) -> list[str]:
+    """What `found` says that it must not, in words; numbers agree to their tolerance."""
+    told = [(e["metric"], e["cell"]) for e in found]
+    wanted = [(e.metric, e.cell) for e in expected]
+    if told != wanted:
+        return [f"{a} instead of {b}" for a, b in itertools.zip_longest(told, wanted) if a != b]
+    wrong = []
+    for e, f in zip(expected, found, strict=True):
+        about = f"{e.metric} in {dict(e.cell)}"
+        for name in ("value", "low", "high"):
+            want, have = getattr(e.interval, name), f[name]
+            same = want is have if want is None or have is None else math.isclose(
+                want, have, rel_tol=e.tolerance, abs_tol=1e-9)  # fmt: skip
+            if not same:
+                wrong.append(f"{name} of {about} is {have} instead of {want}")
+        said = f["refused"]
+        numbers = said and [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*\.?\d*", said)]
+        needs = e.interval.needs
+        if needs is not None:
+            # What is no count is said to three digits.
+            needs = [x if isinstance(x, int) else float(f"{x:.3g}") for x in needs]
+        if numbers != needs:
+            wrong.append(f"{about}: {said!r} has not the numbers {needs}")
+        if e.verdict != f["verdict"]:
+            wrong.append(f"verdict of {about} is {f['verdict']} instead of {e.verdict}")
+    return wrong

@@ -6,28 +6,23 @@ factors of larger designs: nothing here is about numbers.
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 import roslens as rl
 from roslens.analysis.figures.comparison import comparison_plot
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.tool.figures import runs_plot
+from roslens.analysis.tool.report import runs_plot
 from roslens.analysis.verdicts.comparison import compare_levels
 from roslens.compare import load_side
 from roslens.html_page import html_page
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "workbench"))
-import running_lab
 from drawn import executed, faults, figures, first_screen, many_cells
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 NOTEBOOKS = ("executors", "latency", "communication", "leaks")
 SIZES = [(n, 1) for n in NOTEBOOKS] + [(n, 4) for n in NOTEBOOKS]
 SIZES += [("executors", 12), ("leaks", 12), *((n, 48) for n in NOTEBOOKS)]
@@ -36,26 +31,16 @@ pytestmark = pytest.mark.recording
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+def cells(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """Folders of so many cells."""
     folder = tmp_path_factory.mktemp("cells")
-    for name in ("demo", "communication"):
-        shutil.copytree(SAMPLES / name, folder / name)
-    rl.open([folder / "demo", folder / "communication"])
+    rl.open([samples / "demo", samples / "communication"])
     patterns = ("demo/*-Events", "demo/*-Single*", "communication/*off", "communication/*on")
-    sources = [sorted(folder.glob(pattern)) for pattern in patterns]
+    sources = [sorted(samples.glob(pattern)) for pattern in patterns]
     return {
         count: many_cells(folder / str(count), sources, count, 3 if count < 200 else 1)
         for count in (1, 4, 12, 48, 200)
     }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = running_lab.chromium(playwright)
-        yield found
-        found.close()
 
 
 def found_in(shown: list[Plot]) -> dict[str, list[str]]:

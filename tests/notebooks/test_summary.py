@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-
-from rich.console import Console
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.metrics import Metrics, write_metrics
+from roslens.printed import table_lines
 from roslens.summary import summary_table
 
 
@@ -37,9 +35,7 @@ def text_of(folder: Path, notebook: str, *estimates: Estimate, failed: int = 0) 
         for i in range(4)
     ]
     metrics = write_metrics(Metrics(recordings, {}, list(estimates)), folder)
-    console = Console(width=110, record=True, file=io.StringIO())
-    console.print(summary_table(metrics, notebook))
-    return console.export_text()
+    return "\n".join(line for line, _ in table_lines(summary_table(metrics, notebook), 110))
 
 
 def test_any_metrics_have_a_table(tmp_path: Path) -> None:
@@ -57,6 +53,20 @@ def test_any_metrics_have_a_table(tmp_path: Path) -> None:
     assert text.count("refused (1)") == 2
     assert text.count("(1) 2 runs; at least 3 are needed") == 1
     assert "4 runs (1 left out); the tracer lost 8 events and 0 packets" in text
+
+
+def test_what_refuses_every_interval_is_said_once(tmp_path: Path) -> None:
+    alone = "1 run; at least 3 are needed"
+    known = [estimate(name, 1000.0, refused=alone) for name in ("memory_slope", "cpu")]
+    text = text_of(tmp_path, "other", *known, estimate("rss", None, refused="not measured"))
+    assert text.count("1,000") == 2
+    assert text.count(f"no intervals: {alone}") == text.count(alone) == 1
+    assert text.count("refused (1)") == text.count("(1) not measured") == 1
+    other = estimate("rss", 3.0, refused="too few samples")
+    text = text_of(tmp_path / "two", "other", *known, other)
+    assert text.count("1,000 (1)") == 2
+    assert text.count("3.00 (2)") == 1
+    assert f"(1) no interval: {alone}" in text
 
 
 def test_no_column_of_verdicts_without_one(tmp_path: Path) -> None:

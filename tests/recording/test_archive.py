@@ -13,7 +13,8 @@ import pytest
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError, find_recordings
-from roslens.tracing.archive import HEAD, SUMS, pack
+from roslens.tracing.archive import pack
+from roslens.tracing.archive_names import HEAD, SUMS
 from roslens.tracing.unpacking import unpack
 
 pytestmark = pytest.mark.recording

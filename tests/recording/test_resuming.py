@@ -154,7 +154,7 @@ def test_an_interrupted_campaign_goes_on(runner_of, pings, tmp_path):
     runner = runner_of(write_suite(tmp_path, f"{pings} 100; sleep 0.4"))
     runner.begin()
     runner.wait_for(lambda: len(runner.ended()) >= 2 and runner.is_at_work())
-    with pytest.raises(UsageError, match="another roslens is recording"):
+    with pytest.raises(UsageError, match="another roslens writes there"):
         resume_campaign(runner.campaign)
     runner.process.send_signal(signal.SIGINT)
     assert runner.wait()[0] == 130

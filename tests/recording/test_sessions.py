@@ -63,6 +63,25 @@ def test_sessions_of_different_times_are_runs(folder: Path, capsys) -> None:
     assert opened.table("messages").collect()["run"].n_unique() == 3
 
 
+def test_sessions_of_one_system_are_runs_of_one_cell(folder: Path, tmp_path: Path) -> None:
+    """Those of `folder` are of three systems; the demo's runs with one executor are of one."""
+    apart = rl.open(folder)
+    assert [run.cell for run in apart.runs] == [{"recording": run.name} for run in apart.runs]
+    same = tmp_path / "same"
+    for number, trace in enumerate(sorted(SAMPLES.glob("demo/*Events/trace"))):
+        shutil.copytree(trace, same / f"session-2026112114{number}512")
+    opened = rl.open(same)
+    assert [run.cell for run in opened.runs] == [{}] * 3
+    told = opened.latency.estimates(full=True).filter(metric="latency_p50").row(0, named=True)
+    assert told["runs"] == 3
+    assert told["low"] < told["value"] < told["high"]
+    # A name that differs in more than numbers is a setting of its own.
+    for name in ("fast-1", "fast-2"):
+        (same / f"session-2026112114{name[-1]}512").rename(same / name)
+    cells = [run.cell["recording"] for run in rl.open(same).runs]
+    assert cells == ["fast-1", "fast-1", "session-20261121140512"]
+
+
 def test_each_side_of_a_comparison_has_its_runs(tmp_path: Path) -> None:
     for name in ("base", "new"):
         for trace in sorted(SAMPLES.glob("demo/*/trace"))[:4]:

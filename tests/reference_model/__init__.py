@@ -6,7 +6,8 @@ the end decides. Rows are dicts: what begins with ``_`` refers to other rows or 
 are the columns of docs/tables.md. Only Python's standard library is used, and nothing of roslens.
 
 Not here: tables about the tracer or the machine (``losses``, ``health``, scheduling, ``rmw`` of
-processes).
+processes), and what is joined from tables afterwards (actions and their goals, states of lifecycle
+nodes, declared links).
 """
 
 from __future__ import annotations
@@ -14,20 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from reference_model import actions, timers
+from reference_model import timers
 from reference_model.callbacks import Callbacks
 from reference_model.clocks import BoundsOf
 from reference_model.events import in_order
 from reference_model.executors import Executors
 from reference_model.gaps import Gaps
 from reference_model.heap import Heap
-from reference_model.lifecycle import Lifecycle
-from reference_model.links import Links
 from reference_model.messages import Messages
 from reference_model.objects import Objects, Row
 from reference_model.one_sided import one_sided
 from reference_model.orders import Orders
-from reference_model.publications import Publications, python_processes
+from reference_model.publications import Publications
 from reference_model.ring_buffers import RingBuffers
 from reference_model.services import Services
 from reference_model.takes import Takes
@@ -35,19 +34,10 @@ from reference_model.walk import Walk
 
 __all__ = ["tables"]
 
-OBJECTS = {
-    "contexts": "context",
-    "nodes": "node",
-    "publishers": "publisher",
-    "subscriptions": "subscription",
-    "services": "service",
-    "clients": "client",
-    "timers": "timer",
-    "callbacks": "callback",
-    "ring_buffers": "ring_buffer",
-    "state_machines": "state_machine",
-}
-"""Tables of objects, and what their numbers are called."""
+OBJECTS = (
+    "contexts", "nodes", "publishers", "subscriptions", "services", "clients", "timers",
+    "callbacks", "ring_buffers",
+)  # fmt: skip
 
 
 def tables(
@@ -56,7 +46,7 @@ def tables(
     synchronisation: str | None = None,
     bounds_of: BoundsOf = lambda _: {},
 ) -> dict[str, list[Row]]:
-    """Every table that the model has.
+    """Every table that is made of events alone.
 
     Parameters
     ----------
@@ -79,17 +69,13 @@ def tables(
     events = in_order(recorded)
     objects = Objects(declared)
     callbacks = Callbacks(objects)
-    publications = Publications(objects, callbacks, python_processes(events))
+    publications = Publications(objects, callbacks)
     takes = Takes(objects, callbacks)
     gaps = Gaps(losses)
     buffers = RingBuffers(objects, publications, takes, gaps)
     services = Services(objects, callbacks)
-    executors, lifecycle, links = Executors(callbacks), Lifecycle(objects), Links(objects)
-    heap = Heap(callbacks)
-    parts = (
-        objects, callbacks, publications, takes, buffers, services, executors, lifecycle, links,
-        heap,
-    )  # fmt: skip
+    executors, heap = Executors(callbacks), Heap(callbacks)
+    parts = (objects, callbacks, publications, takes, buffers, services, executors, heap)
     Walk(*parts, gaps=gaps, orders=Orders(objects, callbacks)).through(events)
     for part in parts:
         part.finish()
@@ -102,18 +88,14 @@ def tables(
     found = {
         "processes": list(objects.processes.values()),
         **{name: objects.rows[name] for name in OBJECTS},
-        "actions": actions.ends(objects),
         "callback_instances": callbacks.instances,
         "publications": publications.rows,
         "takes": takes.rows,
         "messages": messages.rows,
         "one_sided_messages": alone,
         "service_calls": services.rows,
-        "action_goals": actions.goals(objects, services.rows, publications.rows, gaps.everywhere()),
         "timer_activations": timers.activations(callbacks.instances, gaps),
         "executor_intervals": executors.rows,
-        "lifecycle_states": lifecycle.rows,
-        "message_links": links.rows,
         "heap": heap.processes(),
         "callback_heap": heap.by_callback(),
         "callback_allocations": heap.instances(),
@@ -122,28 +104,14 @@ def tables(
     return found
 
 
-_NUMBERED = OBJECTS | {
-    "callback_instances": "callback_instance",
-    "publications": "message",
-    "takes": "take",
-    "processes": "process",
-}
+_NUMBERED = {name: name.removesuffix("s") for name in (*OBJECTS, "callback_instances", "takes")}
+_NUMBERED |= {"publications": "message", "processes": "process"}
+"""What the numbers of a table's rows are called."""
 _REFERENCES = {
-    "_call": "message_id",
-    "_callback": "callback_id",
-    "_callback_instance": "callback_instance_id",
-    "_client": "client_id",
-    "_client_callback_instance": "client_callback_instance_id",
-    "_node": "node_id",
-    "_owner": "owner_id",
-    "_process": "process_id",
-    "_publisher": "publisher_id",
-    "_service": "service_id",
-    "_subscription": "subscription_id",
-    "_take": "take_id",
-    "_timer": "timer_id",
-    **{f"_{part}": f"{part}_id" for part in actions.PARTS},
-}
+    f"_{what}": f"{what}_id"
+    for what in (*_NUMBERED.values(), "client_callback_instance", "owner")
+    if what != "message"
+} | {"_call": "message_id"}
 
 
 def _number(found: Mapping[str, list[Row]]) -> None:

@@ -26,8 +26,8 @@ from reference_model.events import Event
 from reference_model.objects import Objects, Row
 from reference_model.walk import place
 
-Stack: TypeAlias = tuple[Row, Any] | None
-"""The execution on top, and what is below it."""
+Stack: TypeAlias = tuple[Row, ...]
+"""The open executions of a thread, the one on top last."""
 
 
 class Callbacks:
@@ -38,7 +38,7 @@ class Callbacks:
         self.instances: list[Row] = []
         self.ends_alone = 0
         self.latest: dict[Any, Row] = {}
-        self._open: dict[Any, Stack] = defaultdict(lambda: None)
+        self._open: dict[Any, Stack] = defaultdict(tuple)
 
     def on_callback_start(self, e: Event) -> None:
         instance = {
@@ -51,55 +51,32 @@ class Callbacks:
             "_cut": False,
         }
         self.instances.append(instance)
-        self._abandon(e)
         self.latest[e["thread"]] = instance
-        self._open[e["thread"]] = (instance, self._open[e["thread"]])
-
-    def _abandon(self, e: Event) -> None:
-        """Leave out of the stack those of the same callback."""
-        others = []
-        stack = self._open[e["thread"]]
-        while stack is not None:
-            others.append(stack[0])
-            stack = stack[1]
-        for other in reversed(others):
-            if other["_address"] != e["callback"]:
-                stack = (other, stack)
-        self._open[e["thread"]] = stack
+        others = (i for i in self._open[e["thread"]] if i["_address"] != e["callback"])
+        self._open[e["thread"]] = (*others, instance)
 
     def on_callback_end(self, e: Event) -> None:
-        above = []
-        stack = self._open[e["thread"]]
-        while stack is not None and stack[0]["_address"] != e["callback"]:
-            above.append(stack[0])
-            stack = stack[1]
-        if stack is None:
+        instance = self.open_one(e)
+        if instance is None:
             self.ends_alone += 1
             return
-        if not stack[0]["_cut"]:
-            stack[0]["end_ns"] = e["time_ns"]
-        stack = stack[1]
-        for instance in reversed(above):
-            stack = (instance, stack)
-        self._open[e["thread"]] = stack
+        if not instance["_cut"]:
+            instance["end_ns"] = e["time_ns"]
+        self._open[e["thread"]] = tuple(i for i in self._open[e["thread"]] if i is not instance)
 
-    def is_open(self, e: Event) -> bool:
-        """Whether an execution of the event's callback is open on its thread."""
-        stack = self._open[e["thread"]]
-        while stack is not None and stack[0]["_address"] != e["callback"]:
-            stack = stack[1]
-        return stack is not None
+    def open_one(self, e: Event) -> Row | None:
+        """The execution of the event's callback that is open on its thread."""
+        own = (i for i in self._open[e["thread"]] if i["_address"] == e["callback"])
+        return next(own, None)
 
     def on_gap(self, e: Event) -> None:
-        stack = self._open[e["thread"]]
-        while stack is not None:
-            stack[0]["_cut"] = True
-            stack = stack[1]
+        for instance in self._open[e["thread"]]:
+            instance["_cut"] = True
 
     def running(self, thread: Any) -> Stack:
         """What `within` needs to know of this moment of a thread."""
         stack = self._open[thread]
-        return None if stack is not None and stack[0]["_cut"] else stack
+        return () if stack and stack[-1]["_cut"] else stack
 
     def finish(self) -> None:
         for instance in self.instances:
@@ -114,8 +91,5 @@ class Callbacks:
 
 def within(stack: Stack) -> Row | None:
     """The execution in which a moment lies; to be asked at the end."""
-    while stack is not None:
-        instance, stack = stack
-        if instance["end_ns"] is not None:
-            return instance
-    return None
+    ended = (instance for instance in reversed(stack) if instance["end_ns"] is not None)
+    return next(ended, None)

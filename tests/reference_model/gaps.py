@@ -59,12 +59,6 @@ class Gaps:
         """Whether an order of a process was broken from one time to another."""
         return any(of == proc and b <= end and e >= begin for of, b, e in self.broken)
 
-    def everywhere(self) -> list[Mapping[str, Any]]:
-        """All of them, as rows of losses."""
-        return self.rows + [
-            {"host": proc[0], "begin_ns": begin, "end_ns": end} for proc, begin, end in self.broken
-        ]
-
 
 def _writer(loss: Mapping[str, Any]) -> int | None:
     found = _FILE.fullmatch((loss.get("stream") or "").split("/")[-1])

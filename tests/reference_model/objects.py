@@ -19,9 +19,9 @@ may be meant: the nearest in time is. A callback's symbol likewise.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partialmethod
 from typing import Any, TypeAlias
 
 from reference_model.events import Event, Proc
@@ -123,25 +123,16 @@ class Objects:
 
     # ------------------------------------------------------------ publishers, subscriptions
 
-    def on_rmw_publisher_init(self, e: Event) -> None:
-        self._rmw_endpoint("publisher", e)
-
-    def on_rmw_subscription_init(self, e: Event) -> None:
-        self._rmw_endpoint("subscription", e)
-
     def _rmw_endpoint(self, kind: str, e: Event) -> None:
         rmw = f"rmw_{kind}_handle"
         own = DISCOVERY if f"rcl_{kind}_init" in self.declared else None
         columns = {rmw: e[rmw], f"{kind}_handle": None, "gid": e["gid"], "topic": own}
         self._new(f"{kind}s", e, (rmw,), **columns, queue_depth=None, _node=None, _rcl=False)
 
-    def on_rcl_publisher_init(self, e: Event) -> None:
-        self._last_publisher[e["thread"]] = self._rcl_endpoint("publisher", e)
+    on_rmw_publisher_init = partialmethod(_rmw_endpoint, "publisher")
+    on_rmw_subscription_init = partialmethod(_rmw_endpoint, "subscription")
 
-    def on_rcl_subscription_init(self, e: Event) -> None:
-        self._rcl_endpoint("subscription", e)
-
-    def _rcl_endpoint(self, kind: str, e: Event) -> Row:
+    def _rcl_endpoint(self, kind: str, e: Event) -> None:
         handle, rmw = f"{kind}_handle", f"rmw_{kind}_handle"
         begun = self.now(rmw, e["proc"], e[rmw])
         if begun is None or begun["_rcl"]:
@@ -158,12 +149,13 @@ class Objects:
         begun[handle] = e[handle]
         if not (kind == "publisher" and e["topic_name"] == ROSOUT):
             self._name(begun, handle)
-        return begun
+        if kind == "publisher":
+            self._last_publisher[e["thread"]] = begun
+
+    on_rcl_publisher_init = partialmethod(_rcl_endpoint, "publisher")
+    on_rcl_subscription_init = partialmethod(_rcl_endpoint, "subscription")
 
     # ------------------------------------------------------------ services, clients, timers
-
-    def on_rcl_service_init(self, e: Event) -> None:
-        self._service_end("service", e)
 
     def on_rcl_client_init(self, e: Event) -> None:
         client = self._service_end("client", e)
@@ -177,6 +169,8 @@ class Objects:
         handle, rmw = f"{kind}_handle", f"rmw_{kind}_handle"
         columns = {handle: e[handle], rmw: e[rmw], "service": e["service_name"]}
         return self._new(f"{kind}s", e, (handle, rmw), **columns, _node=self._node(e))
+
+    on_rcl_service_init = partialmethod(_service_end, "service")
 
     def on_rcl_timer_init(self, e: Event) -> None:
         columns = {"timer_handle": e["timer_handle"], "period_ns": e["period"]}
@@ -234,12 +228,6 @@ class Objects:
         if buffer is not None and buffer["_link"] is None:
             buffer["_link"] = e
 
-    # ------------------------------------------------------------ lifecycle
-
-    def on_rcl_lifecycle_state_machine_init(self, e: Event) -> None:
-        columns = {"state_machine": e["state_machine"], "_node": self._node(e)}
-        self._new("state_machines", e, ("state_machine",), **columns)
-
     # ------------------------------------------------------------ the end
 
     def finish(self) -> None:
@@ -252,8 +240,7 @@ class Objects:
             self._finish_callback(callback)
         for buffer in self.rows["ring_buffers"]:
             self._finish_ring_buffer(buffer)
-        for kind in ("publishers", "subscriptions", "services", "clients", "timers",
-                     "state_machines"):  # fmt: skip
+        for kind in ("publishers", "subscriptions", "services", "clients", "timers"):
             for row in self.rows[kind]:
                 row["node"] = row["_node"] and row["_node"]["node"]
 
@@ -317,7 +304,3 @@ def in_words(period_ns: int) -> str:
         if period_ns % size == 0:
             return f"{period_ns // size} {unit}"
     return f"{period_ns} ns"
-
-
-ACTION = re.compile(r"^(.*)/_action/(send_goal|get_result|cancel_goal|feedback|status)$")
-"""What a name says of an action, and which part of it."""

@@ -35,7 +35,7 @@ class Orders:
         if name == "callback_start" or name.startswith("rclcpp_executor_"):
             self._executes.add(thread)
         elif name == "callback_end" and thread in self._executes:
-            return None if self.callbacks.is_open(e) else last
+            return last if self.callbacks.open_one(e) is None else None
         elif name == "rclcpp_ring_buffer_clear":
             self._filled.pop((e["proc"], e["buffer"]), None)
         elif name == "rclcpp_ring_buffer_enqueue":

@@ -6,16 +6,13 @@ the thread's last publish event was:
 
 * ``rclcpp_intra_publish`` begins a call.
 * ``rclcpp_publish`` begins a call; after an intra one it may go on with that: see below.
-* ``rcl_publish`` goes on after an rclcpp one of the same message (rclpy tells another address than
-  rcl sees: there any rclcpp one will do) and after an intra one of the same publisher.
+* ``rcl_publish`` goes on after any rclcpp one (in rclpy the two tell different addresses of one
+  message) and after an intra one of the same publisher.
 * ``rmw_publish`` goes on after an rcl one of the same message.
 
 Decided by the thread's next publish event: an rclcpp one goes on with the intra one before it if
 the rcl one after it is of the same publisher; where none comes next, if both have the same message
 (the message that goes out may be a copy, elsewhere).
-
-Decided by a look at the whole, before: which processes are rclpy's, where rcl never sees the
-address that rclcpp told.
 
 Decided at the end: the publisher of what names none.
 
@@ -31,11 +28,10 @@ Decided at the end: the publisher of what names none.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 from reference_model.callbacks import Callbacks, within
-from reference_model.events import Event, Proc
+from reference_model.events import Event
 from reference_model.objects import DISCOVERY, ROSOUT, Objects, Row
 from reference_model.walk import place
 
@@ -54,19 +50,6 @@ KINDS = {
 INTERNAL = frozenset({ROSOUT, "/parameter_events", DISCOVERY})
 
 
-def python_processes(events: Iterable[Event]) -> set[Proc]:
-    """The processes in which no rcl_publish has the address that rclcpp_publish told before it."""
-    last: dict[Any, Event] = {}
-    same: dict[Proc, bool] = {}
-    for e in events:
-        if e["event"] in KINDS:
-            before = last.get(e["thread"])
-            if e["event"] == "rcl_publish" and before and before["event"] == "rclcpp_publish":
-                same[e["proc"]] = same.get(e["proc"], False) or _same_message(before, e)
-            last[e["thread"]] = e
-    return {proc for proc, ever in same.items() if not ever}
-
-
 def _same_message(a: Event, b: Event) -> bool:
     return a["message"] is not None and a["message"] == b["message"]
 
@@ -74,8 +57,8 @@ def _same_message(a: Event, b: Event) -> bool:
 class Publications:
     """Calls of publish(), and the one that each thread is in."""
 
-    def __init__(self, objects: Objects, callbacks: Callbacks, python: set[Proc]) -> None:
-        self.objects, self.callbacks, self.python = objects, callbacks, python
+    def __init__(self, objects: Objects, callbacks: Callbacks) -> None:
+        self.objects, self.callbacks = objects, callbacks
         self.rows: list[Row] = []
         self.last: dict[Any, tuple[Event, Row]] = {}
         """Each thread's last publish event, and its call."""
@@ -99,10 +82,7 @@ class Publications:
         self._decide(e)
         before, call = self.last.get(e["thread"], (None, None))
         goes_on = before is not None and (
-            (
-                before["event"] == "rclcpp_publish"
-                and (_same_message(before, e) or e["proc"] in self.python)
-            )
+            before["event"] == "rclcpp_publish"
             or (
                 before["event"] == "rclcpp_intra_publish"
                 and before["publisher_handle"] == e["publisher_handle"]

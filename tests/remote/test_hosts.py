@@ -17,7 +17,7 @@ from roslens.tracing.lifeline import Begun, Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import KERNEL_EVENTS
 from roslens.tracing.remote.arguments import record_arguments
-from roslens.tracing.remote.fetching import fetch
+from roslens.tracing.remote.campaign import fetch
 from roslens.tracing.remote.ssh import Host, ssh_command
 
 
@@ -75,9 +75,9 @@ def test_options_are_passed_on_where_they_are_not_the_default() -> None:
     options = TracingOptions.checked(
         tracer="native", events=("ros2:rcl*", "x:*"), flight=2.5, subbuf_size="64k", kernel="off"
     )
-    assert record_arguments(options, "none", trace_rclpy=True, allocations=True) == [
+    assert record_arguments(options, "none", trace_rclpy=False, allocations=True) == [
         *("--tracer", "native", "--event", "ros2:rcl*", "--event", "x:*", "--kernel", "off"),
-        *("--flight", "2.5", "--subbuf-size", "65536", "--ros", "none", "--trace-rclpy"),
+        *("--flight", "2.5", "--subbuf-size", "65536", "--ros", "none", "--no-trace-rclpy"),
         "--allocations",
     ]
     more = TracingOptions(kernel_events=(*KERNEL_EVENTS, "irq:*"), max_disk=1 << 20)

@@ -23,6 +23,7 @@ from roslens.analysis.tool.parameters import ToolParameters
 from roslens.analysis.tool.report import ToolReport
 from roslens.collectors.results.formats import FORMATS, find_results
 from roslens.recording.errors import UsageError
+from roslens.recording.foreign import read_foreign
 from roslens.report import run_report
 from roslens.tool_files import open_tool_files
 
@@ -80,6 +81,21 @@ def test_each_format_is_recognised_and_gives_estimates(tmp_path: Path, name: str
     assert [place for place, _ in find_results(inside)] == [path]
     assert [place for place, _ in find_results(tmp_path)] == [path]
     assert opened(path).estimates
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_process_apart_reads_what_is_read_here(tmp_path: Path, name: str) -> None:
+    ((place, known),) = find_results(MADE[name](tmp_path))
+    options = {"number": FORMATS.index(known)}
+    apart = read_foreign(
+        "roslens.collectors.results.formats:results_of", place, "", options=options
+    )
+    for there, here in zip(apart, known.read(place), strict=True):
+        assert here.summary.equals(there.pop("summary"))
+        assert here.series.equals(there.pop("series"))
+        assert here.samples.equals(there.pop("samples"))
+        told = vars(here) | {"notes": list(here.notes)}
+        assert told == told | there
 
 
 def test_every_format_is_tried_here_and_named_on_the_page() -> None:

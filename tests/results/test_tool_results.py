@@ -16,6 +16,7 @@ from roslens.collectors.results.reference_system import read_reference_system
 from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording.errors import UsageError
+from roslens.tool_files import read_result
 
 
 def value(result: ToolResult, metric: str, **which: str) -> tuple[float | None, str]:
@@ -408,8 +409,8 @@ def test_buildfarm_percentiles_are_refused_and_throughput_is_renamed(tmp_path: P
     assert value(found, "throughput") == (3 * 1024**2, "byte/s")
     assert "cpu_p95" not in found.summary["metric"].to_list()
     assert len(found.notes) == 2
-    path.write_text("[]")
-    with pytest.raises(UsageError, match=r"not a benchmark\.json"):
+    path.write_text('{"a": "dblValue"')
+    with pytest.raises(UsageError, match=r"benchmark\.json: not JSON: .*is it cut off"):
         read_buildfarm_benchmark(path)
 
 
@@ -451,8 +452,8 @@ def test_robotperf_with_the_statistics_of_its_note(tmp_path: Path) -> None:
     assert value(found, "latency_lost") == (0.005, "1")
     assert found.metadata["id"] == "a1"
     path.write_text("results: 7\n")
-    with pytest.raises(UsageError, match=r"not a benchmark\.yaml"):
-        read_robotperf(path)
+    with pytest.raises(UsageError, match=r"cannot be read as RobotPerf .*TypeError"):
+        read_result(path)
 
 
 def test_memory_by_number_of_entities(tmp_path: Path) -> None:

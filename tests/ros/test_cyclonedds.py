@@ -160,7 +160,10 @@ def test_rclpy_runs_on_it_and_nothing_of_fast_dds_is_loaded(
     script.write_text(PAIR)
     with with_cyclone.isolated(tmp_path / "log") as ros:
         done = subprocess.run(
-            ros.command(script),
+            [
+                str(ros.python),
+                str(script),
+            ],
             env=ros.process_environment(preload=ros.preload()),
             capture_output=True,
             text=True,

@@ -24,6 +24,7 @@ from tests.ros.conftest import Recorder
 
 from roslens.recording.manifest import Endpoint
 from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros.environment import python_path
 from roslens.tracing.ros.header import read_instrumentation
 
 DEMO = Path(__file__).resolve().parents[2] / "tracing" / "workloads" / "demo" / "run.py"
@@ -45,14 +46,15 @@ def test_the_trace_says_what_the_nodes_say(
     native = tmp_path / "native"
     with ros.isolated(tmp_path / "log") as alone:
         environment = alone.process_environment(recorder.environment, preload=ros.preload())
-        environment["ROSLENS_TRACE_RCLPY"] = "1"
+        environment["PYTHONPATH"] = python_path(environment)
         environment["ROSLENS_READY_FILE"] = str(tmp_path / "ready")
-        command = alone.command(
-            DEMO,
+        command = [
+            str(alone.python),
+            str(DEMO),
             *("--payload", str(payload), "--executor", executor),
             # A number, for on a busy machine few fit into a time.
             *("--rate", "200", "--messages", "250", "--output", str(native)),
-        )
+        ]
         run, events, trace = recorder.record(command, environment)
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
@@ -164,7 +166,7 @@ def running(ros: RosEnvironment, folder: Path) -> Iterator[subprocess.Popen[str]
     with ros.isolated(folder / "log") as alone:
         environment = alone.process_environment() | {"ROSLENS_READY_FILE": str(ready)}
         process = subprocess.Popen(
-            alone.command(DEMO, "--seconds", "30", "--output", str(folder / "native")),
+            [str(alone.python), str(DEMO), "--seconds", "30", "--output", str(folder / "native")],
             env=environment,
             stderr=subprocess.PIPE,
             text=True,
@@ -205,11 +207,12 @@ def wait_gone(pids: list[int]) -> None:
 def test_a_number_of_messages(ros: RosEnvironment, tmp_path: Path) -> None:
     # 100 messages take half a second longer than the time that is given beside.
     with ros.isolated(tmp_path / "log") as alone:
-        command = alone.command(
-            DEMO,
+        command = [
+            str(alone.python),
+            str(DEMO),
             *("--messages", "100", "--rate", "100", "--seconds", "0.5"),
             *("--output", str(tmp_path / "native")),
-        )
+        ]
         subprocess.run(command, env=alone.process_environment(), check=True, timeout=120)
     messages = rows(tmp_path / "native" / "messages.csv")
     assert [int(m["sequence"]) for m in messages] == list(range(100))
@@ -249,7 +252,7 @@ def test_the_nodes_end_when_their_launcher_is_killed(ros: RosEnvironment, tmp_pa
 def test_wrong_options(ros: RosEnvironment, tmp_path: Path) -> None:
     for arguments in (("--executor", "None"), ("--payload", "3"), ("--rate", "0")):
         run = subprocess.run(
-            ros.command(DEMO, *arguments, "--output", str(tmp_path)),
+            [str(ros.python), str(DEMO), *arguments, "--output", str(tmp_path)],
             env=ros.process_environment(),
             capture_output=True,
             text=True,

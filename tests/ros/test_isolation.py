@@ -18,9 +18,8 @@ import pytest
 from tests.ros.conftest import Recorder
 
 from roslens.tracing.ros import RosEnvironment, diagnose_no_events, find_ros
-from roslens.tracing.ros.domain import DOMAINS, own_domain, ports
+from roslens.tracing.ros.domain import DOMAINS, SHARED_MEMORY, own_domain, ports, without_leftovers
 from roslens.tracing.ros.environment import UsageError
-from roslens.tracing.ros.shm import SHARED_MEMORY, without_leftovers
 
 TALKER = """
 import select, sys, rclpy

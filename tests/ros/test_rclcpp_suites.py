@@ -18,6 +18,8 @@ import pytest
 from tests.record_suite import record_changed
 
 import roslens as rl
+from roslens.analysis.verdicts.comparison import compare_levels
+from roslens.compare import load_side
 from roslens.recording import RunFailedError
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.cyclonedds import found_cyclone
@@ -29,6 +31,7 @@ from roslens.tracing.workloads.rclcpp_workloads.prepare import prepare
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 from ground_truth import compare, truth_of  # noqa: E402
+from why_trial import RIGHT, first_causes  # noqa: E402
 
 pytestmark = pytest.mark.live
 RCLCPP = ("rclcpp", "rclcpp_action", "rclcpp_lifecycle", "cm_executors")
@@ -174,3 +177,42 @@ def test_services_actions_timers_chain_and_lifecycle(tmp_path: Path) -> None:
         "parameters": {"executor": "SingleThreaded"},
     }
     agrees(record_changed("executors-rclcpp", tmp_path, {**changes, "workload": workload}), 5)
+
+
+@pytest.mark.parametrize("cause", ["same_thread", "lock"])
+def test_first_causes_are_those_that_were_injected(cause: str, tmp_path: Path) -> None:
+    """By the injector's log: of 5 messages a second, each later than 5 ms, nine in ten at least."""
+    changes: dict[str, Any] = {"factors": {"cause": [cause]}, "duration": 6, "tracing": {}}
+    (log,) = record_changed("causes", tmp_path, changes).rglob("native/injections.csv")
+    found = first_causes(log, 5_000_000, kernel=False)
+    met = found.filter("met")
+    assert met.height >= 15
+    assert met["cause"].cast(pl.String).is_in(RIGHT[cause][1]).mean() >= 0.9
+
+
+def test_a_seeded_delay_is_the_cause_of_the_change(tmp_path: Path) -> None:
+    """A timer on the thread works for 1 or 15 ms before each message, and logs how long it took."""
+    workload = {
+        "builtin": "rclcpp_workloads", "ros": "rclcpp", "says_ready": True,
+        "parameters": {"workload": "causes", "cause": "same_thread", "rate": 25, "every": 1},
+    }  # fmt: skip
+    changes: dict[str, Any] = {"factors": {"hold_us": [1000, 15000]}, "duration": 4, "tracing": {},
+                               "repetitions": 3, "workload": workload}  # fmt: skip
+    recordings = record_changed("causes", tmp_path, changes)
+    side = load_side(recordings)
+    (c,) = [c for c in compare_levels(side, "hold_us", {}).compared if c.metric == "latency_p50"]
+    assert c.difference is not None
+    assert sum(effect.value for _, effect in c.causes) == pytest.approx(c.difference.value)
+    cause, effect = c.causes[0]
+    assert cause.startswith("executor, timer callback (")
+    assert effect.value / c.difference.value > 0.8
+    took = pl.col("end_realtime_ns") - pl.col("begin_realtime_ns")
+    short, long = (
+        [
+            pl.read_csv(log).select(took.median()).item()
+            for log in recordings.rglob(f"*{us}/native/i*.csv")
+        ]
+        for us in (1000, 15000)
+    )
+    assert len(short) == len(long) == 3
+    assert effect.value == pytest.approx((sum(long) - sum(short)) / 3, rel=0.25)

@@ -22,7 +22,7 @@ from roslens.tracing.lttng import SessionDaemon
 from roslens.tracing.rclpy_tracing.callbacks import symbol_of, traced
 from roslens.tracing.rclpy_tracing.tracepoints import Tracepoints
 from roslens.tracing.ros import RosEnvironment
-from roslens.tracing.ros.environment import RCLPY_TRACING
+from roslens.tracing.ros.environment import RCLPY_TRACING, python_path
 
 NODES = Path(__file__).parent / "nodes"
 EXECUTORS = ("SingleThreaded", "MultiThreaded", "Events")
@@ -40,7 +40,7 @@ def recording(
     with ros.isolated(folder / "log") as alone:
         recorder = Recorder(daemon, folder)
         run, events, _ = recorder.record(
-            alone.command(NODES / "entities.py", request.param, trace_rclpy=True),
+            [str(alone.python), str(RCLPY_TRACING), str(NODES / "entities.py"), request.param],
             alone.process_environment(recorder.environment, preload=ros.preload()),
         )
     assert run.returncode == 0, run.stderr
@@ -312,6 +312,42 @@ def test_the_folder_runs_scripts_and_modules_and_says_what_is_wrong(
     done = run(str(script), LD_PRELOAD="", LD_LIBRARY_PATH="/nowhere")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1 or "rclpy" in done.stderr
+
+
+@pytest.mark.live
+def test_whatever_imports_rclpy_is_traced_and_what_python_ran_before_is_run(
+    ros: RosEnvironment, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('another')\n")
+    program = "import sys, rclpy.node; print(sys.modules['rclpy_tracing'].is_enabled())"
+    environment = ros.process_environment(preload=ros.preload())
+    environment["PYTHONPATH"] = python_path({"PYTHONPATH": str(tmp_path)})
+
+    def run(*arguments: str) -> tuple[list[str], list[str]]:
+        done = subprocess.run(
+            [str(ros.python), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines(), done.stderr.splitlines()
+
+    assert run("-c", program) == (["another", "True"], [])
+    # Traced once, also by the folder's own command; `wrapped` is what publish() was before.
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "from rclpy.publisher import Publisher\n"
+        "print(hasattr(Publisher.publish.__wrapped__, '__wrapped__'))\n"
+    )
+    assert run(str(RCLPY_TRACING), str(script)) == (["another", "False"], [])
+    # What cannot be traced runs on, and one line says why: here an rclpy that lacks its parts.
+    (tmp_path / "rclpy").mkdir()
+    (tmp_path / "rclpy" / "__init__.py").touch()
+    printed, warned = run("-c", "import rclpy; print('on')")
+    assert printed == ["another", "on"]
+    assert len(warned) == 1
+    assert warned[0].startswith("roslens: callbacks of Python nodes are not recorded: ")
 
 
 # ---------------------------------------------------------------- without ROS

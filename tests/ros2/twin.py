@@ -29,7 +29,6 @@ IDENTITY = {
     "timer_id": ("timers", ("timer_handle",)),
     "callback_id": ("callbacks", ("callback",)),
     "ring_buffer_id": ("ring_buffers", ("buffer",)),
-    "state_machine_id": ("state_machines", ("state_machine",)),
     "callback_instance_id": ("callback_instances", ("vtid", "start_ns")),
     "message_id": (
         "publications",
@@ -40,16 +39,9 @@ IDENTITY = {
 """Of each number: the table of what it numbers, and the columns that say which one it is."""
 ROLES = {
     "owner_id": {"subscription": "subscription_id", "timer": "timer_id", "service": "service_id"},
-    "send_goal_id": {"server": "service_id", "client": "client_id"},
-    "cancel_goal_id": {"server": "service_id", "client": "client_id"},
-    "get_result_id": {"server": "service_id", "client": "client_id"},
-    "feedback_id": {"server": "publisher_id", "client": "subscription_id"},
-    "status_id": {"server": "publisher_id", "client": "subscription_id"},
     "client_callback_instance_id": dict.fromkeys((None,), "callback_instance_id"),
 }
-"""Numbers of what a column ``kind`` or ``role`` of the row says."""
-ORDER_ONLY = frozenset({"action_id", "action_goal_id", "link_id"})
-"""Numbers to which nothing refers."""
+"""Numbers of what a column ``kind`` of the row says."""
 NOT_HERE = {"processes": {"rmw"}}
 """Columns that the reference model does not have."""
 
@@ -85,7 +77,7 @@ def compared(ours: Tables, theirs: Tables) -> dict[str, str]:
     names = {name: {c.name for c in TABLES[name].columns} - NOT_HERE.get(name, set())
              for name in theirs}  # fmt: skip
     said = [
-        {name: _said(tables, name, sorted(names[name] - ORDER_ONLY)) for name in theirs}
+        {name: _said(tables, name, sorted(names[name])) for name in theirs}
         for tables in (ours, theirs)
     ]
     found = {}
@@ -111,8 +103,7 @@ def _cell(tables: Tables, row: Mapping[str, Any], column: str) -> Any:
     if value is None:
         return None
     if column in ROLES:
-        of = row.get("kind") if column == "owner_id" else row.get("role")
-        column = ROLES[column][of]
+        column = ROLES[column][row.get("kind")]
     if column not in IDENTITY:
         return value
     table, keys = IDENTITY[column]

@@ -2,16 +2,19 @@
 
     python tests/security/mutations.py [--mutations 2000] [--seed 1] [NAME ...]
 
-Every reader of `collectors/results`, and those of manifests, plans, suites, budgets and of what the
-samplers wrote. Seeds are whole files, made by the tests of each format or taken from the samples.
-A read that raises anything but `RoslensError`, takes more CPU time than `SECONDS` or more memory
-than `BYTES` beyond what was in use is a failure, and its mutant is kept.
+Every reader of `collectors/results`, and those of manifests, plans, suites, budgets, metrics.json,
+stored results of simulations, packed recordings and of what the samplers wrote. Seeds are whole
+files, made by the tests of each format or taken from the samples. A read that raises anything but
+`RoslensError`, takes more CPU time than `SECONDS` or more memory than `BYTES` beyond what was used
+before is a failure, and its mutant is kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import random
 import re
 import resource
@@ -24,14 +27,25 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from rich.console import Console
 from tests.ctf import test_ctf2_drafts as drafts
 from tests.micro_ros import test_results as micro_ros
 from tests.results import test_tool_report as tools
 
+from roslens.analysis.calibration.results import from_csv
+from roslens.analysis.estimate import Metric
+from roslens.analysis.metrics import Metrics, write_metrics
+from roslens.analysis.statistics.fractions import fraction_over_runs
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.verdicts.budgets import check_budgets, read_budgets
+from roslens.analysis.verdicts.comparison import compare_sides
+from roslens.check import checks_table
+from roslens.check import summary as check_summary
 from roslens.collectors.reader import open_trace
 from roslens.collectors.results.logged_messages import read_logged_messages
 from roslens.collectors.results.micro_ros import read_all
@@ -42,6 +56,7 @@ from roslens.collectors.results.storage_recovery import SCHEMA as RECOVERY
 from roslens.collectors.results.storage_recovery import read_recovery
 from roslens.collectors.results.storage_runs import read_storage_run
 from roslens.collectors.results.storage_study import read_digests
+from roslens.compare import comparison_table, load_side, summary
 from roslens.recording import RoslensError
 from roslens.recording.manifest import read_manifest
 from roslens.recordings import open_recordings
@@ -65,6 +80,15 @@ CAPTURES = {
     "ip.log": "10.000000 IP 10.0.0.1.7400 > 10.0.0.2.8888: UDP, length 42\n",
     "serial.log": "10.0 TX 01 02 0a\n10.1 RX 7e\n10.2 TX 01 02 0a ff\n",
 }
+
+
+BUDGETS = """budgets:
+- latency_p99 < 50 ms
+- loss < 0.1 %
+- budget: cpu < 1 core
+  where: {executor: events}
+- memory_slope < 1 kB/s
+"""
 
 
 @dataclass(frozen=True)
@@ -182,6 +206,59 @@ def a_micro_ros_folder(folder: Path) -> Path:
     return folder
 
 
+def metrics_file(folder: Path) -> Path:
+    """As a report writes it: quantities of every scale in two cells."""
+    found = []
+    for executor in ("events", "single"):
+        cell = {"executor": executor}
+        for name, unit, values in (
+            ("latency_p99", "ns", [1e6, 2e6, 1.5e6, 1.2e6]),
+            ("cpu", "core", [0.2, 0.3, 0.25, 0.2]),
+        ):
+            found.append(value_over_runs(Metric(name, "from a to b", unit), cell, values, 400))
+        slope = Metric("memory_slope", "growth", "B/s", scale="signed")
+        found.append(value_over_runs(slope, cell, [10.0, -3.0, 4.0], 300))
+        loss = Metric("loss", "lost / sent", "1", scale="fraction")
+        found.append(fraction_over_runs(loss, cell, [0, 1, 3], [100, 100, 100]))
+    run = {
+        "run": "a", "suite": "s", "campaign": "c", "cell": {"executor": "events"},
+        "status": "complete", "counts": True, "discarded_events": 0, "lost_packets": 0,
+        "truncated": 0, "git_commit": None,
+    }  # fmt: skip
+    other = {**run, "run": "b", "cell": {"executor": "single"}}
+    return write_metrics(Metrics([run, other], {"python": "3"}, found), folder)
+
+
+def judged(metrics: Path, budgets: Path) -> None:
+    """Compare a metrics.json with a whole one, check it, and print all of it."""
+    whole = load_side(metrics_file(metrics.with_name("whole")))
+    side = load_side(metrics)
+    console = Console(file=io.StringIO(), width=150)
+    names = ("latency_p99", "loss", "cpu", "memory_slope")
+    for one, two in ((whole, side), (side, whole), (side, side)):
+        compared = compare_sides(one, two, names)
+        console.print(comparison_table(compared))
+        summary(compared)
+        compared.json_text()
+    found = check_budgets(read_budgets(budgets), side)
+    console.print(checks_table(found))
+    check_summary(found)
+    found.json_text()
+
+
+def metrics_judged(path: Path) -> None:
+    """With whole budgets."""
+    budgets = path.with_name("budgets.yaml")
+    budgets.write_text(BUDGETS)
+    judged(path, budgets)
+
+
+def unpacked(path: Path) -> object:
+    """A packed recording, into a cache beside it."""
+    with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(path.with_name("cache"))):
+        return open_recordings(path, collect=False)
+
+
 def sampled(path: Path) -> object:
     """What the samplers and the workload wrote in a recording."""
     return open_recordings(path, collect=False).resources.collect()
@@ -229,6 +306,19 @@ TARGETS = {
     "manifest": Target(copied(RUN / "manifest.json"), read_manifest),
     "plan": Target(a_plan, read_plan),
     "suite": Target(copied(SHIPPED / "demo.yaml"), load_suite),
+    "metrics": Target(metrics_file, metrics_judged),
+    "budgets": Target(
+        file("budgets.yaml", BUDGETS),
+        lambda path: judged(metrics_file(path.with_name("metrics")), path),
+    ),
+    "calibration": Target(
+        file(
+            "results.csv",
+            b"".join((DATA / "calibration/results.csv").read_bytes().splitlines(True)[:20]),
+        ),
+        from_csv,
+    ),
+    "archive": Target(copied(DATA / "samples" / "hung.tar.zst"), unpacked),
     "samples": Target(copied(RUN, "manifest.json", "resources.parquet"), sampled, "*.parquet"),
 }
 

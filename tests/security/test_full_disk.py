@@ -77,6 +77,8 @@ def test_a_full_disk_leaves_what_was_there(run: Path, tmp_path: Path, verb: str)
 @pytest.mark.parametrize("option", ["--json", "--plot"])
 def test_a_comparison_on_a_full_disk(run: Path, tmp_path: Path, option: str) -> None:
     """A full disk is no wrong use, which a missing right to write is."""
+    # Importing it keeps a list of fonts, which the limit would forbid.
+    subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=True)
     out = tmp_path / "out.svg"
     done = limited(100, "compare", run, run, option, out)
     assert done.returncode == 4, done.stderr
@@ -90,6 +92,22 @@ def test_a_report_on_a_full_disk_names_its_folder(run: Path, tmp_path: Path) -> 
     assert done.returncode == 4, done.stderr
     (said,) = (x for x in done.stderr.splitlines() if x.startswith("roslens: error:"))
     assert str(tmp_path / "report") in said
+
+
+def test_folders_on_a_full_disk(run: Path, tmp_path: Path) -> None:
+    """An archive taken apart by another process, and a merge: nothing is left of either."""
+    archive, out = tmp_path / "x.tar.zst", tmp_path / "out"
+    assert limited(resource.RLIM_INFINITY, "pack", run, "-o", archive).returncode == 0
+    shutil.copytree(run, tmp_path / "other")
+    before = set(tmp_path.iterdir())
+    for verb in (("unpack", archive, out), ("merge", run, tmp_path / "other", "-o", out)):
+        done = limited(2000, *verb)
+        assert done.returncode == 4, done.stderr
+        assert done.stderr.splitlines()[-1].startswith(f"roslens: error: {out}: cannot be written")
+        if verb[0] == "unpack":
+            assert list(out.iterdir()) == []
+            out.rmdir()
+        assert set(tmp_path.iterdir()) == before
 
 
 def test_collect_on_a_full_disk(tmp_path: Path) -> None:

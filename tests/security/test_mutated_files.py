@@ -175,17 +175,6 @@ def test_bytes(tmp_path: Path, source: Path, read: Callable[[Path], object]) -> 
         assert "\n" not in answer(read, path)
 
 
-@pytest.mark.parametrize("kind", ["metrics", "budgets", "suites", "calibration", "archives"])
-def test_a_few_of_the_mutations(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Of those that benchmarks/mutated_files.py makes by thousands."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    from mutated_files import defects
-
-    refused, found = defects(kind, 40, seed=2)
-    assert found == []
-    assert 10 < refused <= 40
-
-
 def test_manifest_fields(tmp_path: Path) -> None:
     whole, chance = json.loads((RUN / "manifest.json").read_text()), random.Random(3)
     path = tmp_path / "manifest.json"

@@ -14,7 +14,7 @@ import pytest
 from storage_cells import ROOT
 
 from roslens.analysis.runs import Run
-from roslens.analysis.storage.bound import throughput_bounds
+from roslens.analysis.storage.published import throughput_bounds
 from roslens.analysis.storage.recovery import CLAIMS, RecoveryRun, resilience
 from roslens.analysis.storage.statements import (
     FURTHER,

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roslens.analysis.figures.graph import MOST_TOPICS, draw_graph
-from roslens.analysis.figures.layers import layered
+from roslens.analysis.figures.graph import MOST_TOPICS, draw_graph, layered
 from roslens.analysis.figures.timeline import draw_timeline
 from roslens.analysis.figures.waterfall import chain_waterfall, mean_parts, way_waterfall
 from roslens.analysis.flow.chain import Chain
@@ -120,6 +119,21 @@ def test_every_part_of_the_graph_says_what_it_is() -> None:
     nodes, topics = {"/a", "/b", "/c"}, {HOSTILE, "/nobody"}
     edges = {("/a", HOSTILE), ("/b", HOSTILE), ("/c", HOSTILE), ("/b", "/nobody")}
     assert found == {(n, None) for n in nodes} | {(None, t) for t in topics} | edges
+
+
+def test_what_runs_lost_is_counted_over_all_their_messages() -> None:
+    """10 of 100 and 1 of 400 are 11 of 500 by hand, and not the mean of 10 % and 0.25 %."""
+    frame = pl.DataFrame({
+        "run": ["a"] * 100 + ["b"] * 400,
+        "outcome": ["lost"] * 10 + ["delivered"] * 489 + ["lost"],
+        "latency_ns": [None] * 10 + [1000] * 489 + [None],
+        "publish_ns": range(500),
+    }).with_columns(
+        topic=pl.lit("/t"), publisher_node=pl.lit("/a"), subscription_node=pl.lit("/b")
+    )  # fmt: skip
+    (row,) = topics_overview(frame.lazy()).rows(named=True)
+    assert (row["not_arrived"], row["messages"]) == (11, 500)
+    assert row["lost"] == pytest.approx(11 / 500)
 
 
 def test_a_thumbnail_shows_what_arrived_when_what_did_not_and_holes() -> None:
@@ -234,22 +248,27 @@ def test_the_worst_messages_come_first_and_those_of_every_node_not_at_all() -> N
 def test_chains_are_counted_by_where_they_began() -> None:
     both = chain_of_two()
     begun = ChainInstances(
-        both.chain, both.instances.with_columns(begin_ns=pl.Series([0, 10, 20])), both.hops, ()
+        both.chain, both.instances.with_columns(begin_ns=pl.Series([0, 10, 20])), both.made_hops, ()
     )
     name = str(begun.chain)
-    assert chains_overview([begun]).rows() == [(name, 3, 2, 10.0, 14.0, 14.0)]
-    assert chains_overview([begun], 5, 30).rows() == [(name, 2, 1, 14.0, 14.0, 14.0)]
-    assert chains_overview([begun], 40, 50).rows() == [(name, 0, 0, None, None, None)]
+    # A percentile of fewer instances than its interval needs is none.
+    assert chains_overview([begun]).rows() == [(name, 3, 2, None, None, 14.0, False)]
+    assert chains_overview([begun], 5, 30).rows() == [(name, 2, 1, None, None, 14.0, False)]
+    assert chains_overview([begun], 40, 50).rows() == [(name, 0, 0, None, None, None, False)]
     assert chains_overview([]).height == 0
 
 
 @pytest.mark.recording
 def test_two_runs_stand_side_by_side() -> None:
     page = StartPage([str(ROOT / "data" / "samples" / "demo")])
-    assert "culprit" not in page._worst().columns
-    page.beside = 1
+    # Each as `why` says it of the message, up to the start of its callback.
+    told = page._worst()["why"].to_list()
+    assert all(told[:10])
+    assert set(told[10:]) == {""}
+    assert page._worst()["why"].to_list() == told
+    page.beside = 3  # as the first one it has the 299 latencies that a P99 needs
     row = page._topics().filter(pl.col("topic") == "/samples").row(0, named=True)
-    for name, index in (("P99 [ms]", 0), ("P99 ∥", 1)):
+    for name, index in (("P99 [ms]", 0), ("P99 ∥", 3)):
         own = topics_overview(page.all.only(page.all.runs[index].name).messages)
         assert row[name] == own.filter(pl.col("topic") == "/samples")["p99_ms"].item()
     assert row["∥/P99"] == row["P99 ∥"] / row["P99 [ms]"]
@@ -279,9 +298,10 @@ def chain_of_two() -> ChainInstances:
             "instance": [0, 1, 2],
             "outcome": ["complete", "complete", "lost"],
             "latency_ns": [6 * MS, 14 * MS, None],
+            "at_least": [False, False, False],
         }
     )
-    return ChainInstances(Chain(("/a", "/t", "/b")), instances, hops, ())
+    return ChainInstances(Chain(("/a", "/t", "/b")), instances, lambda: hops, ())
 
 
 def test_parts_of_the_waterfall_add_up_to_the_mean_latency() -> None:

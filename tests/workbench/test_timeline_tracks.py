@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.analysis.synthetic import table
 
+from roslens.analysis.path.path import NEEDED, Paths
 from roslens.analysis.timeline import arrows as kinds
 from roslens.analysis.timeline.arrows import Flows
 from roslens.analysis.timeline.build import TrackTables, build_timeline
@@ -261,18 +263,37 @@ MESSAGE = {
 }
 
 
+def no_paths() -> Paths:
+    return Paths({name: table(name) for name in NEEDED}, {})
+
+
 def test_hops_add_up_to_the_whole_way() -> None:
-    journey = journey_of(pl.LazyFrame([MESSAGE]), 2)
+    """Two earlier messages of the same callback, one after the other, are one hop."""
+    place = {"host": "h", "vpid": 1, "vtid": 7, "kind": "subscription", "name": "/t", "node": "/b"}
+    ran = [(0, 50, 150), (1, 150, 400), (2, 500, 700)]
+    given = {
+        "messages": [MESSAGE | {"subscription_id": 3, "subscription_host": "h",
+                                "subscription_vpid": 1}],
+        "callback_instances": [
+            place | {"callback_instance_id": number, "start_ns": start, "end_ns": end,
+                     "callback_id": 4}
+            for number, start, end in ran
+        ],
+    }  # fmt: skip
+    tables = {name: table(name, *given.get(name, ())) for name in NEEDED}
+    paths = Paths(tables, {})
+    journey = journey_of(tables["messages"].lazy(), 2, lambda: paths)
     assert journey is not None
     assert [(h.name, h.duration_ns) for h in journey.hops] == [
-        ("publish -> rcl_publish", 10),
-        ("rcl_publish -> rmw_publish", 20),
-        ("rmw_publish -> take", 270),
-        ("take -> callback_start", 100),
-        ("callback_start -> callback_end", 200),
+        ("publishing", 30),
+        ("queue, subscription callback (/t) of /b", 270),
+        ("executor", 100),
+        ("running", 200),
     ]
     assert sum(h.duration_ns for h in journey.hops[:-1]) == journey.latency_ns
-    assert journey_of(pl.LazyFrame([MESSAGE]), 99) is None
+    assert journey_of(tables["messages"].lazy(), 99, lambda: paths) is None
+    (without,) = way_of(tables["messages"].lazy(), [2], no_paths)
+    assert not without.hops
 
 
 def test_arrows_of_a_window_and_their_number_beyond_the_most() -> None:
@@ -346,7 +367,7 @@ def test_a_call_is_an_arrow_there_and_one_back_and_a_journey() -> None:
         (1000, 1020, None, 12, "/c", "/s", kinds.REQUEST),
     ]
     assert flows.arrows(450, 900).count == 0
-    journey = journey_of(none, 11, calls)
+    journey = journey_of(none, 11, no_paths, calls)
     assert journey is not None
     assert [(h.name, h.duration_ns) for h in journey.hops] == [
         ("request_sent -> request_taken", 50),
@@ -380,7 +401,7 @@ def test_the_way_of_a_message_leads_back_to_its_source_and_on_to_its_end() -> No
     assert flows.way(1) == [2, 4, 5]
     assert flows.way(9) == [9]
     assert flows.way(77) == []
-    assert [j.message_id for j in way_of(messages, flows.way(5))] == [50, 51, 52]
+    assert [j.message_id for j in way_of(messages, flows.way(5), no_paths)] == [50, 51, 52]
 
 
 def test_messages_in_a_circle_end() -> None:

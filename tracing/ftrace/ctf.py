@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +21,13 @@ from roslens.tracing.ftrace.formats import Format, PageHeader
 from roslens.tracing.ftrace.pages import LATEST, find_events, find_missed
 from roslens.tracing.ftrace.raw import Bytes, Clock, Ints, RawTrace, Records
 from roslens.tracing.ftrace.rows import Encoder, Rows, numbers_at
+from roslens.tracing.ftrace.switches import (
+    Accounted,
+    Events,
+    accounted_by_others,
+    can_tell,
+    with_switches,
+)
 from roslens.tracing.ftrace.tsdl import metadata
 
 _PAGES = 512
@@ -84,9 +91,12 @@ def write_ctf(raw: RawTrace, folder: Path, clock: Clock) -> Converted:
     folder.mkdir(parents=True)
     done = Converted()
     try:
+        if not can_tell(_switch_of(raw), raw.runtime):
+            raw = replace(raw, runtime=None)
+        others = {} if raw.runtime is None else accounted_by_others(_all_events(raw), raw.runtime)
         for cpu, pieces in sorted(raw.cpus.items()):
             with (folder / f"kernel_{cpu}").open("xb") as stream:
-                _Stream(raw, cpu, stream, done).write(pieces)
+                _Stream(raw, cpu, stream, done, others).write(pieces)
         for cpu, records in sorted(raw.records.items()):
             with (folder / f"kernel_{cpu}").open("xb") as stream:
                 _Stream(raw, cpu, stream, done).write_records(records())
@@ -98,11 +108,40 @@ def write_ctf(raw: RawTrace, folder: Path, clock: Clock) -> Converted:
     return done
 
 
+def _all_events(raw: RawTrace) -> Iterator[Events]:
+    if raw.header is not None:
+        for pieces in raw.cpus.values():
+            for block in blocks_of(pieces(), raw.header):
+                found = find_events(block, raw.header)
+                yield block, found.begin, found.size, found.time
+
+
+def blocks_of(pieces: Iterator[bytes], header: PageHeader) -> Iterator[Bytes]:
+    """Pages in pieces of any size as blocks of whole ones, the last one perhaps torn."""
+    size = _PAGES * header.page_size
+    rest = b""
+    for piece in pieces:
+        rest += piece
+        while len(rest) >= size:
+            yield np.frombuffer(rest[:size], dtype=np.uint8)
+            rest = rest[size:]
+    if rest:
+        yield np.frombuffer(rest, dtype=np.uint8)
+
+
 class _Stream:
     """The stream of one CPU."""
 
-    def __init__(self, raw: RawTrace, cpu: int, stream: BinaryIO, done: Converted) -> None:
+    def __init__(
+        self,
+        raw: RawTrace,
+        cpu: int,
+        stream: BinaryIO,
+        done: Converted,
+        others: Mapping[int, Accounted] | None = None,
+    ) -> None:
         self._raw, self._cpu, self._stream, self._done = raw, cpu, stream, done
+        self._others = others or {}
         self._encoder, self._switch = Encoder(raw), _switch_of(raw)
         self._lost = self._of_kernel = 0
         self._running: int | None = None
@@ -114,9 +153,9 @@ class _Stream:
         overrun = self._raw.overruns.get(self._cpu, 0)
         if overrun:
             # A page that is full has no room for the number of those lost before it.
-            missed = [find_missed(x, self._header) for x in self._blocks(pieces())]
+            missed = [find_missed(x, self._header) for x in blocks_of(pieces(), self._header)]
             self._untold = overrun - sum(int(x[x > 0].sum()) for x in missed)
-        for block in self._blocks(pieces()):
+        for block in blocks_of(pieces(), self._header):
             if len(block) % self._header.page_size:
                 self._done.damaged_pages += 1
             self._pages(block)
@@ -140,17 +179,6 @@ class _Stream:
         if self._raw.header is None:
             raise UsageError("pages of ftrace without a description of their heads")
         return self._raw.header
-
-    def _blocks(self, pieces: Iterator[bytes]) -> Iterator[Bytes]:
-        size = _PAGES * self._header.page_size
-        rest = b""
-        for piece in pieces:
-            rest += piece
-            while len(rest) >= size:
-                yield np.frombuffer(rest[:size], dtype=np.uint8)
-                rest = rest[size:]
-        if rest:
-            yield np.frombuffer(rest, dtype=np.uint8)
 
     def _pages(self, data: Bytes) -> None:
         found = find_events(data, self._header)
@@ -197,6 +225,11 @@ class _Stream:
         self._stream.write(_HEAD.pack(_MAGIC, 0, begin, end, bits, bits, self._lost, self._cpu))
 
     def _packet(self, data: Bytes, begin: Ints, size: Ints, time: Ints) -> None:
+        if self._switch is not None and self._raw.runtime is not None:
+            data, begin, size, time = with_switches(
+                (data, begin, size, time), self._switch, self._raw.runtime, self._others,
+                cpu=self._cpu, running=self._running, last=self._last,
+            )  # fmt: skip
         rows = self._encoder.encode(data, begin, size, time)
         done = self._done
         done.of_others += rows.of_others

@@ -127,7 +127,8 @@ def format_of(
 def of_program(described: Format) -> Format:
     """The event of a program that a probe of ours, ``<event>__<number>``, stands for."""
     name = described.name.rpartition("__")[0]
-    fields = tuple(x for x in described.fields if not x.name.startswith("__probe_"))
+    added = ("__probe_", "roslens_")
+    fields = tuple(x for x in described.fields if not x.name.startswith(added))
     return Format(described.number, f"ros2:{name}", fields)
 
 

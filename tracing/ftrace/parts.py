@@ -9,8 +9,6 @@ from pathlib import Path
 
 from roslens.recording import UsageError
 
-LARGEST_SECTION = 256 << 20
-
 
 class Reader:
     """Reads numbers and texts one after the other, and nothing beyond the end."""
@@ -40,10 +38,7 @@ class Reader:
 
     def sized(self, size: int) -> str:
         """The next text whose size stands before it, in so many bytes."""
-        length = self.number(size)
-        if length > LARGEST_SECTION:
-            raise UsageError(f"{self.where}: damaged: a text of {length:,} B")
-        return self.bytes(length).decode(errors="replace")
+        return self.bytes(self.number(size)).decode(errors="replace")
 
 
 class Limit:

@@ -74,7 +74,9 @@ class RawTrace:
         Of events of programs: by their numbers in the kernel the threads that are meant; events
         of others are left out. None for events of the kernel.
     ignored
-        Numbers of events that belong to another trace.
+        Numbers of events that are not written.
+    runtime
+        The event by which switches from idle are put back; None: it was not recorded.
     """
 
     formats: Mapping[int, Format]
@@ -89,6 +91,7 @@ class RawTrace:
     whole: bool = False
     threads: Mapping[int, Thread] | None = None
     ignored: frozenset[int] = frozenset()
+    runtime: Format | None = None
 
 
 def pages_of(path: Path, offset: int = 0, size: int | None = None) -> Iterator[bytes]:

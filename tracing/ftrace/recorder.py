@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import shipped
-from roslens.tracing.ftrace.ctf import Converted, write_ctf
+from roslens.tracing.ftrace.ctf import Converted, blocks_of, write_ctf
 from roslens.tracing.ftrace.formats import (
     FTRACE_NAMES,
     Format,
@@ -28,7 +28,9 @@ from roslens.tracing.ftrace.formats import (
     parse_formats,
     parse_header_page,
 )
+from roslens.tracing.ftrace.names import FoundHandle, GraphEndpoint, Names
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Thread, pages_of
+from roslens.tracing.ftrace.switches import RUNTIME
 from roslens.tracing.ftrace.tracefs import PROBES, new_name, remove, tracefs, write
 from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.guard import guarded
@@ -40,6 +42,7 @@ ATTACHED_NAME = "attached"
 """Beside it: the trace of programs that were attached to."""
 ABOUT_NAME = "about.json"
 _PERIOD_SECONDS = 0.05
+_ROUNDS_OF_PAGES = 10
 _PIPE_BYTES = 1 << 20
 _BLOCK = 64 << 10
 _REMOVE = (
@@ -62,6 +65,9 @@ class _About(BaseModel):
     offset_ns: int
     whole: bool
     threads: dict[int, tuple[int, int, str]] | None
+    graph: list[GraphEndpoint] = []
+    handles: list[FoundHandle] = []
+    own: list[str] = []
 
 
 @dataclass
@@ -108,8 +114,11 @@ class Instance:
         write(self.path / "trace_clock", "mono")
         write(self.path / "buffer_size_kb", str(max(4, buffer_bytes >> 10)))
         self.formats: dict[str, str] = {}
+        self.own: set[str] = set()
         self.whole = True
         self.threads: dict[int, Thread] | None = None
+        self.graph: list[GraphEndpoint] = []
+        self.handles: list[FoundHandle] = []
 
     @property
     def cpus(self) -> list[int]:
@@ -129,6 +138,12 @@ class Instance:
             write(folder / "enable", "1")
             return True
         return False
+
+    def enable_for_switches(self) -> None:
+        """Record what puts back switches that are missing, if that is not recorded anyway."""
+        before = set(self.formats)
+        self.enable(RUNTIME)
+        self.own = set(self.formats) - before
 
     def only_descendants(self) -> None:
         """Record only this thread and the processes and threads that come of it from now on."""
@@ -204,8 +219,12 @@ class Drain:
                 self._guarded(self._rest)
 
     def _run(self) -> None:
+        rounds = 0
         while not self._stop.is_set() and self.trouble is None:
-            self._guarded(self._pages)
+            rounds += 1
+            # What follows attached programs needs their first events soon, not a page full of them.
+            prompt = self._instance.threads is not None and rounds % _ROUNDS_OF_PAGES == 0
+            self._guarded(self._rest if prompt else self._pages)
             self._stop.wait(_PERIOD_SECONDS)
 
     def _guarded(self, step: Callable[[int, int], None]) -> None:
@@ -285,11 +304,13 @@ def ftrace_recording(
             missing = [event for event in events if not instance.enable(event)]
             if missing:
                 recording.notes.append(f"this kernel has no event {', '.join(missing)}")
+            if instance.whole and not descendants_only and "sched_switch" in events:
+                instance.enable_for_switches()
             prepare(instance)
             recording.events = sorted(
                 x.name
                 for name, text in instance.formats.items()
-                if not name.startswith(PROBES)
+                if not name.startswith(PROBES) and name not in instance.own
                 for x in parse_formats([(name, text)]).values()
             )
             if descendants_only:
@@ -319,6 +340,7 @@ def describe(instance: Instance, raw: Path) -> None:
     about = _About(
         header_page=header,
         formats=instance.formats,
+        own=sorted(instance.own),
         overruns=instance.overruns(),
         hostname=os.uname().nodename,
         release=os.uname().release,
@@ -327,6 +349,8 @@ def describe(instance: Instance, raw: Path) -> None:
         whole=instance.whole,
         # It grows meanwhile.
         threads=None if instance.threads is None else dict(instance.threads),
+        graph=instance.graph,
+        handles=list(instance.handles),
     )
     (raw / ABOUT_NAME).write_text(about.model_dump_json(), encoding="utf-8")
 
@@ -395,12 +419,21 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         if path.name.removeprefix("cpu").isdecimal() and path.is_file():
             cpus[int(path.name.removeprefix("cpu"))] = partial(pages_of, path)
     described: dict[bool, dict[int, Format]] = {True: {}, False: {}}
+    runtime = None
+    own_events: set[int] = set()
     for name, text in about.formats.items():
-        described[name.startswith(PROBES)].update(parse_formats([(f"{raw}: {name}", text)]))
+        found = parse_formats([(f"{raw}: {name}", text)])
+        runtime = next((x for x in found.values() if x.name == RUNTIME), runtime)
+        if name in about.own:
+            own_events.update(found)
+        else:
+            described[name.startswith(PROBES)].update(found)
+    header = parse_header_page(about.header_page, str(raw / ABOUT_NAME))
     trace = RawTrace(
-        header=parse_header_page(about.header_page, str(raw / ABOUT_NAME)),
+        header=header,
         formats=described[False],
-        ignored=frozenset(described[True]),
+        ignored=frozenset({*described[True], *own_events}),
+        runtime=runtime,
         cpus=cpus,
         overruns=about.overruns,
         hostname=about.hostname,
@@ -411,10 +444,18 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
     clock = clock_beside(beside, own) or own
     others = missing = 0
     if about.threads is not None:
+        names = Names(
+            replace(trace, formats=described[True]), about.threads, about.graph, about.handles
+        )
+        for pages in cpus.values():
+            for block in blocks_of(pages(), header):
+                names.read(block)
+        made, records = names.records()
         programs = replace(
             trace,
-            formats={n: of_program(x) for n, x in described[True].items()},
-            ignored=frozenset(described[False]),
+            formats={n: of_program(x) for n, x in described[True].items()} | made,
+            records={max(cpus, default=-1) + 1: lambda: iter(records)},
+            ignored=frozenset({*described[False], *own_events}),
             overruns={},
             domain="ust",
             threads=about.threads,
@@ -422,5 +463,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         )
         attached = write_ctf(programs, folder.with_name(ATTACHED_NAME), clock)
         others, missing = attached.of_others, attached.missing
+    if about.threads is not None and not described[False]:
+        return Converted(of_others=others, missing=missing)
     done = write_ctf(trace, folder, clock)
     return replace(done, of_others=others, missing=done.missing + missing)

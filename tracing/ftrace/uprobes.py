@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from roslens.recording import UsageError
+from roslens.tracing.ftrace.names import NAME_FETCH, NAME_FIELD, NAMED
 from roslens.tracing.ftrace.recorder import Instance
 from roslens.tracing.ftrace.tracefs import group_of, write
 from roslens.tracing.native_tracer.table import distributions, instrumentation_of
@@ -167,6 +168,9 @@ def _arguments(point: Tracepoint, known: Instrumentation, registers: tuple[str, 
         else:
             fetch = f"{register}:{'s64' if parameter.type == 'int64_t' else 'x64'}"
         found.append(f"{parameter.name}={fetch}")
+    first = known.functions[point.name][:1]
+    if point.name in NAMED and first and first[0].name == f"rmw_{NAMED[point.name]}_handle":
+        found.append(f"{NAME_FIELD}={NAME_FETCH.format(register=registers[0])}")
     return " ".join(found)
 
 
@@ -206,7 +210,7 @@ def _instrumentation(target: Target, exported: set[str]) -> Instrumentation:
     return min(reversed(fitting), key=lambda x: len({p.name for p in x.tracepoints} ^ exported))
 
 
-def threads_of(targets: list[Target]) -> dict[int, tuple[int, int, str]]:
+def threads_of(targets: Sequence[Target]) -> dict[int, tuple[int, int, str]]:
     """The threads that the targets have now: process, thread as they know themselves, name."""
     found = {}
     for target in targets:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,9 +50,9 @@ _BLOCK = 50_000
 
 @dataclass
 class _Cpu:
-    """The events of a CPU: begin in the file, bytes, time; and what was lost before which."""
+    """Time, begin in the file and bytes of each event of a CPU; what was lost when."""
 
-    events: list[tuple[int, int, int]] = field(default_factory=list)
+    events: array[int] = field(default_factory=lambda: array("q"))
     lost: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -84,13 +85,11 @@ def convert_perf_data(path: Path, folder: Path, *, beside: Path, max_bytes: int)
     """
     with mapped(path) as data:
         Limit(max_bytes).take(len(data), str(path))
-        try:
-            return _converted(data, str(path), folder, beside)
-        except struct.error as error:
-            raise UsageError(f"{path}: damaged: ends within what it announces") from error
+        return _converted(data, path, folder, beside)
 
 
-def _converted(data: mmap.mmap, where: str, folder: Path, beside: Path) -> Converted:
+def _converted(data: mmap.mmap, path: Path, folder: Path, beside: Path) -> Converted:
+    where = str(path)
     _, size, attr_size, *places = _HEADER.unpack_from(data, 0)
     attributes, content = tuple(places[:2]), tuple(places[2:4])
     if size != _HEADER.size or not _ATTRIBUTES.size + 16 <= attr_size <= 1 << 12:
@@ -108,7 +107,7 @@ def _converted(data: mmap.mmap, where: str, folder: Path, beside: Path) -> Conve
             "'perf record -k CLOCK_MONOTONIC'"
         )
     cpus = _events(data, content, parts, where)
-    whole = np.frombuffer(bytes(data), dtype=np.uint8)
+    whole = np.memmap(path, dtype=np.uint8, mode="r")
     trace = RawTrace(
         formats=parse_formats(formats_of_perf(described, where)),
         records={cpu: partial(_records, whole, found) for cpu, found in cpus.items()},
@@ -193,14 +192,15 @@ def _events(data: mmap.mmap, content: tuple[int, ...], parts: int, where: str) -
                 (length,) = struct.unpack_from("<I", data, begin)
                 if begin + 4 + length > at + size:
                     raise UsageError(f"{where}: damaged: an event beyond its record")
-                cpu.events.append((time, begin + 4, length))
+                cpu.events.extend((time, begin + 4, length))
         at += size
     return cpus
 
 
 def _records(data: np.ndarray[tuple[int], np.dtype[np.uint8]], cpu: _Cpu) -> Iterator[Records]:
     """In the order of time, in blocks that end where something was lost."""
-    events = np.array(sorted(cpu.events), dtype=np.int64).reshape(-1, 3)
+    events = np.frombuffer(cpu.events, dtype=np.int64).reshape(-1, 3)
+    events = events[np.argsort(events[:, 0], kind="stable")]
     lost = sorted(cpu.lost)
     edges = np.searchsorted(events[:, 0], [time for time, _ in lost]).tolist()
     starts = sorted({0, *edges, *range(0, len(events), _BLOCK)})

@@ -4,7 +4,7 @@ Opt-in, and free when it is not used. Standard library only, so that it runs in 
 that ROS 2 has (Python 3.10 and newer), where roslens itself is not installed::
 
     python3 <this folder> my_node.py ARGUMENTS...      # or: <this folder> -m package.module
-    ROSLENS_TRACE_RCLPY=1                              # for programs that call enable_if_asked()
+    PYTHONPATH=<this folder>/start                     # for whatever is started: `roslens record`
     import rclpy_tracing; rclpy_tracing.enable()       # with this folder's parent on sys.path
 
 The events are those of ros2_tracing, with rclpy's own handles, so a tool that reads C++ nodes
@@ -27,6 +27,6 @@ between the take and the call. ``rmw_take``, ``rcl_take`` and ``callback_start``
 another on one thread in all three executors.
 """
 
-from .instrument import enable, enable_if_asked, is_enabled
+from .instrument import enable, is_enabled
 
-__all__ = ["enable", "enable_if_asked", "is_enabled"]
+__all__ = ["enable", "is_enabled"]

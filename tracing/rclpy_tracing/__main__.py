@@ -13,6 +13,8 @@ def load() -> ModuleType:
     """Import the package, also when the folder itself was given to the interpreter."""
     if __package__:
         return importlib.import_module(__package__)
+    if "rclpy_tracing" in sys.modules:
+        return sys.modules["rclpy_tracing"]
     folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     spec = importlib.util.spec_from_file_location(
         "rclpy_tracing",

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 from typing import Any, Callable  # noqa: UP035
 
 from .callbacks import symbol_of, traced
 from .executors import trace_executors
 from .tracepoints import Tracepoints, load_tracepoints
 
-VARIABLE = "ROSLENS_TRACE_RCLPY"
 _state: dict[str, Tracepoints] = {}
 
 
 def is_enabled() -> bool:
     """Whether rclpy is instrumented in this process."""
     return bool(_state)
-
-
-def enable_if_asked() -> bool:
-    """`enable` if the variable ``ROSLENS_TRACE_RCLPY`` is set to anything but 0 or nothing."""
-    if os.environ.get(VARIABLE, "0") in {"", "0"}:
-        return False
-    enable()
-    return True
 
 
 def enable() -> None:
@@ -46,6 +36,8 @@ def enable() -> None:
         importlib.import_module(f"rclpy.{name}")
         for name in ("client", "executors", "node", "publisher", "service", "subscription", "timer")
     )
+    if _state:  # start/sitecustomize.py did it while rclpy was imported
+        return
     tracepoints = load_tracepoints()
     _state["tracepoints"] = tracepoints
 

@@ -27,7 +27,7 @@ def record_arguments(
     options: TracingOptions,
     ros: RosChoice,
     *,
-    trace_rclpy: bool = False,
+    trace_rclpy: bool = True,
     allocations: bool = False,
 ) -> list[str]:
     """What of the options differs from the defaults, for another ``roslens record``."""
@@ -42,5 +42,5 @@ def record_arguments(
                 words += [name, f"{one:g}" if isinstance(one, float) else str(one)]
     if ros != "auto":
         words += ["--ros", ros]
-    flags = {"--trace-rclpy": trace_rclpy, "--allocations": allocations}
+    flags = {"--no-trace-rclpy": not trace_rclpy, "--allocations": allocations}
     return [*words, *(name for name, wanted in flags.items() if wanted)]

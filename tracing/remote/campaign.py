@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,20 +27,28 @@ from roslens.recording import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     Manifest,
+    RoslensError,
     RunFailedError,
     UsageError,
     read_manifest,
 )
 from roslens.recording.files import write_atomically
 from roslens.recording.layout import MANIFEST_NAME
+from roslens.recording.scratch import held
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
-from roslens.tracing.claim import held
 from roslens.tracing.command import exit_code
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lifeline import SILENT_SECONDS
-from roslens.tracing.remote.fetching import fetch
 from roslens.tracing.remote.recorder import RemoteRecorder
-from roslens.tracing.remote.ssh import Host, ends_well, find_ssh
+from roslens.tracing.remote.ssh import (
+    UNREACHABLE,
+    Host,
+    ends_well,
+    find_ssh,
+    ssh_command,
+    why_unreachable,
+)
+from roslens.tracing.unpacking import unpack_stream
 
 HOSTS_NAME = "hosts.json"
 HOSTS_SUITE = "hosts"
@@ -364,3 +374,63 @@ def _still_runs(host: HostState, interruption: Interruption) -> bool:
             return True
         time.sleep(_AGAIN_SECONDS)
     return False
+
+
+def fetch(destination: str, there: str, here: Path, interruption: Interruption) -> None:
+    """Fetch a folder; what lies in `here` is whole, or it is not there.
+
+    Parameters
+    ----------
+    destination
+        The other host.
+    there, here
+        The folder on it, and the new one for its content.
+    interruption
+        Ends it early where it is asked once more.
+
+    Raises
+    ------
+    RunFailedError
+        It cannot be reached, has no such folder, broke off, or there is no room here.
+    """
+    part = here.with_name(f".{here.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    command = ssh_command(destination, ["tar", "-C", there, "-cf", "-", "."])
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            start_new_session=True,
+        )
+        asked, trouble = interruption.count, None
+
+        def read(size: int) -> bytes:
+            if interruption.count > asked:
+                raise RunFailedError("interrupted")
+            assert process.stdout is not None
+            return process.stdout.read(size)
+
+        try:
+            unpack_stream(read, part, "what it sent")
+        except OSError as error:
+            trouble = f"{part}: cannot be written: {(error.strerror or str(error)).lower()}"
+        except RoslensError as error:
+            trouble = str(error)
+        finally:
+            if trouble is not None:
+                process.kill()
+            status = process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        said.seek(0)
+        words = said.read().decode(errors="replace").strip().splitlines() or [""]
+    if status == UNREACHABLE:
+        trouble = why_unreachable(words[-1], destination)
+    elif status > 0:
+        trouble = f"tar ended with status {status} there: {words[0]}"
+    if trouble is not None:
+        shutil.rmtree(part, ignore_errors=True)
+        raise RunFailedError(trouble)
+    part.rename(here)

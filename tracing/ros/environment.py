@@ -23,8 +23,7 @@ from typing import Literal
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import shipped, write_atomically
 from roslens.tracing.ros.cache import cache_folder, locked
-from roslens.tracing.ros.domain import own_domain
-from roslens.tracing.ros.shm import without_leftovers
+from roslens.tracing.ros.domain import own_domain, without_leftovers
 from roslens.tracing.ros.tracetools import build_stub, build_tracetools
 
 EMBEDDED_DISTRO = "kilted"
@@ -33,6 +32,7 @@ RMW_VARIABLE = "RMW_IMPLEMENTATION"
 SUPPORTED_PYTHONS = ((3, 12), (3, 11))
 PINS = shipped("requirements", f"ros-{EMBEDDED_DISTRO}.txt")
 RCLPY_TRACING = shipped("tracing", "rclpy_tracing")
+_AT_START = str(RCLPY_TRACING / "start")
 
 _MARKER = "roslens-complete"
 _NAMED_PACKAGES = (
@@ -90,23 +90,6 @@ class RosEnvironment:
         if name is None or name not in self.middlewares:
             return self
         return replace(self, rmw=name, variables={**self.variables, RMW_VARIABLE: name})
-
-    def command(self, target: str | Path, *arguments: str, trace_rclpy: bool = False) -> list[str]:
-        """The command that runs a Python script (a path) or module (a name) with this ROS.
-
-        Parameters
-        ----------
-        target
-            Path of a script (ending in ``.py`` or holding a slash), else a module's name.
-        arguments
-            Its arguments.
-        trace_rclpy
-            Also emit the callback and publish events of rclpy (see docs/rclpy_tracing.md).
-        """
-        name = os.fspath(target)
-        is_script = name.endswith(".py") or "/" in name
-        wrapper = [str(RCLPY_TRACING)] if trace_rclpy else []
-        return [str(self.python), *wrapper, *([] if is_script else ["-m"]), name, *arguments]
 
     def process_environment(
         self, base: Mapping[str, str] | None = None, *, preload: Sequence[Path] = ()
@@ -196,6 +179,12 @@ def find_ros(
     if environ.get("ROS_DISTRO") and environ.get("AMENT_PREFIX_PATH"):
         return sourced_ros(environ)
     return embedded_ros(progress)
+
+
+def python_path(environment: Mapping[str, str]) -> str:
+    """``PYTHONPATH`` of programs whose Python nodes are to emit callback and publish events."""
+    before = environment.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join([_AT_START, *(x for x in before if x and x != _AT_START)])
 
 
 def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnvironment:

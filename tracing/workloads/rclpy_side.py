@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-RCLPY_TRACING = Path(__file__).resolve().parents[1] / "rclpy_tracing"
 EXECUTORS = ("SingleThreaded", "MultiThreaded", "Events")
 DISCOVERY_SECONDS = 15.0
-AGAIN = "ROSLENS_WORKLOAD_TRACED"
 _FOREVER_SECONDS = 1e6
 
 
@@ -46,14 +44,6 @@ def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
     options.output = options.output.resolve()
     options.output.mkdir(parents=True, exist_ok=True)
     return options
-
-
-def trace_rclpy(script: str) -> None:
-    """Begin `script` again with rclpy traced, where ``ROSLENS_TRACE_RCLPY`` asks for it."""
-    asked = os.environ.get("ROSLENS_TRACE_RCLPY", "0") not in {"", "0"}
-    if asked and AGAIN not in os.environ:
-        command = [sys.executable, str(RCLPY_TRACING), script, *sys.argv[1:]]
-        os.execve(sys.executable, command, {**os.environ, AGAIN: "1"})  # noqa: S606
 
 
 class Stop:

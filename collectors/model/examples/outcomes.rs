@@ -12,7 +12,7 @@ use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use roslens_ctf::{Want, open};
 use roslens_model::{
-    About, Batch, Gaps, Guesses, Identity, KINDS, Kinds, Model, NONE, Process, Registry,
+    About, Batch, Gaps, Guesses, Id, Identity, KINDS, Kinds, Model, Process, Registry,
 };
 
 type Tables = HashMap<String, RecordBatch>;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let processes = ends.iter().map(|(vpid, end)| Process {
-        host: 0,
+        host: Some(Id::FIRST),
         namespace: 0,
         vpid: *vpid,
         since: i64::MIN,
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let about = About {
         enabled: Kinds::named(&kinds),
         happened: Kinds::named(&kinds),
-        synchronisation: NONE,
+        synchronisation: None,
         guesses: Guesses::default(),
         clocks: HashMap::default(),
     };

@@ -2,11 +2,15 @@
 
 use ahash::HashMap;
 
+use crate::identity::{Host, Process};
+use crate::ids::{Maybe, of};
 use crate::intake::{Kind, Kinds};
 use crate::publications::{Guesses, Publication};
-use crate::registry::Registry;
-use crate::rows::{NEVER, NONE};
-use crate::takes::Take;
+use crate::registry::{Name, Publisher, Registry};
+use crate::rows::NEVER;
+
+/// Two hosts.
+pub type Hosts = (Maybe<Host>, Maybe<Host>);
 
 /// What is known of a recording beside its events.
 #[derive(Clone)]
@@ -15,60 +19,36 @@ pub struct About {
     pub enabled: Kinds,
     /// Kinds of events that happened.
     pub happened: Kinds,
-    /// How the clocks of hosts were synchronised, as a name; or `NONE`.
-    pub synchronisation: u32,
+    /// How the clocks of hosts were synchronised, as a name.
+    pub synchronisation: Maybe<Name>,
     /// Since when a process could publish on one topic only.
     pub guesses: Guesses,
     /// By two hosts: times, and by how much their clocks may be apart there; at most that between.
-    pub clocks: HashMap<(u32, u32), Vec<(i64, i64)>>,
+    pub clocks: HashMap<Hosts, Vec<(i64, i64)>>,
 }
 
 /// What a publication is of, once all is known.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Source {
-    /// Its publisher, or `NONE`.
-    pub publisher: u32,
-    /// Its topic, as a name, or `NONE`.
-    pub topic: u32,
-    /// Its node, as a name, or `NONE`.
-    pub node: u32,
-}
-
-impl Source {
-    /// Of no publication.
-    pub const NONE: Self = Self {
-        publisher: NONE,
-        topic: NONE,
-        node: NONE,
-    };
+    pub publisher: Maybe<Publisher>,
+    pub topic: Maybe<Name>,
+    pub node: Maybe<Name>,
 }
 
 impl About {
-    /// The topic of a take: the middleware's own have no event of rcl.
-    #[must_use]
-    pub fn take_topic(&self, known: &Registry, take: &Take) -> u32 {
-        let of = known.subscriptions.get(take.subscription as usize);
-        let own = of.is_none() && take.rcl == NEVER && !take.intra;
-        let topic = of.map_or(NONE, |of| of.topic);
-        if own && self.enabled.has(Kind::RclTake) {
-            known.discovery
-        } else if take.rcl != NEVER && topic == known.discovery {
-            // What rcl took is of a subscription of which rcl's event is missing.
-            NONE
-        } else {
-            topic
-        }
-    }
-
     /// What a publication of a process is of: by address, else by what else its process could publish.
-    #[must_use]
-    pub fn source(&self, objects: &Registry, process: u32, row: &Publication) -> Source {
+    pub(crate) fn source(
+        &self,
+        objects: &Registry,
+        process: Maybe<Process>,
+        row: &Publication,
+    ) -> Source {
         let discovery = objects.discovery;
         let mut found = Source {
             publisher: row.publisher,
-            ..Source::NONE
+            ..Source::default()
         };
-        let known = objects.publishers.get(row.publisher as usize);
+        let known = of(&objects.publishers, row.publisher);
         if let Some(of) = known {
             (found.topic, found.node) = (of.topic, of.node);
         }
@@ -80,7 +60,7 @@ impl About {
             }
         } else if self.enabled.has(Kind::RclPublish) && found.topic == discovery {
             // It went through rcl, of whose publisher the event is missing.
-            found.topic = NONE;
+            found.topic = None;
         } else if known.is_none()
             && rcl
             && !above
@@ -90,16 +70,18 @@ impl About {
             found.topic = objects.rosout;
         }
         // Where rcl has its events one is missing, and perhaps that of the publisher, too.
-        if found.topic == NONE && row.rclcpp != NEVER && !rcl && !self.enabled.has(Kind::RclPublish)
+        if found.topic.is_none()
+            && row.rclcpp != NEVER
+            && !rcl
+            && !self.enabled.has(Kind::RclPublish)
         {
             let steps = self.guesses.get(&process);
             let steps = steps.map_or(&[][..], Vec::as_slice);
             let after = steps.partition_point(|(since, ..)| *since <= row.publish);
             let last = steps[..after].last();
             (found.topic, found.publisher) =
-                last.map_or((NONE, NONE), |(_, topic, publisher)| (*topic, *publisher));
-            let of = objects.publishers.get(found.publisher as usize);
-            found.node = of.map_or(NONE, |of| of.node);
+                last.map_or((None, None), |(_, topic, publisher)| (*topic, *publisher));
+            found.node = of(&objects.publishers, found.publisher).and_then(|of| of.node);
         }
         found
     }

@@ -2,11 +2,16 @@
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
+use crate::callbacks::Execution;
 use crate::existing::Existing;
-use crate::matches::{Key, mark};
+use crate::ids::{Id, Maybe, flagged};
+use crate::matches::{Key, chains, mark};
 use crate::messages::{Join, Matched};
 use crate::model::Model;
-use crate::rows::{NEVER, NONE};
+use crate::publications::Publication;
+use crate::registry::{Name, Subscription};
+use crate::rows::NEVER;
+use crate::takes::Take;
 
 /// How long after the event of a publication the middleware stamps it, at most.
 const TOLERANCE: i64 = 10_000_000;
@@ -29,7 +34,7 @@ pub fn estimate(model: &mut Model) {
             continue;
         }
         let topic = model.source(&row).topic;
-        if topic != NONE && topic != model.registry.discovery {
+        if let Some(topic) = topic.filter(|_| topic != model.registry.discovery) {
             sent.entry(topic).or_default().push((called, message));
         }
     }
@@ -46,17 +51,17 @@ pub fn estimate(model: &mut Model) {
             && let Some(row) = model.publications.rows.edit(message)
             && !row.estimated
         {
-            (row.stamp, row.estimated, row.taken) = (key.1, true, chain);
-            mark(&mut model.takes.rows, chain);
+            (row.stamp, row.estimated, row.taken) = (key.1, true, Some(chain));
+            mark(&mut model.takes.rows, Some(chain));
         }
     }
 }
 
 /// By topic publications without a timestamp, with their times.
-type Sent = HashMap<u32, Vec<(i64, u32)>>;
+type Sent = HashMap<Id<Name>, Vec<(i64, Id<Publication>)>>;
 
 /// Which of these publications a topic and timestamp may be of.
-fn claimed(sent: &Sent, (topic, stamp): Key) -> Option<u32> {
+fn claimed(sent: &Sent, (topic, stamp): Key) -> Maybe<Publication> {
     let rows = sent.get(&topic)?;
     let after = rows.partition_point(|(called, _)| *called <= stamp);
     let (called, message) = rows[..after].last()?;
@@ -65,28 +70,15 @@ fn claimed(sent: &Sent, (topic, stamp): Key) -> Option<u32> {
 
 /// Topics and timestamps that were taken and not published and may be of these publications, each
 /// with the chain of the takes.
-fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, u32> {
+fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, Id<Take>> {
     let rows = model.publications.rows.iter();
     let published: HashSet<Key> = rows
-        .map(|(_, row)| (model.registry.topic(row.publisher), row.stamp))
+        .filter_map(|(_, row)| Some((model.registry.topic(row.publisher)?, row.stamp)))
         .filter(|key| claimed(sent, *key).is_some())
         .collect();
-    let mut found = HashMap::new();
-    for number in 0..model.takes.rows.count() {
-        let Some(take) = model.takes.rows.get(number) else {
-            continue;
-        };
-        let key = (model.registry.topic_at(take.subscription), take.stamp);
-        if !take.intra
-            && take.stamp != NEVER
-            && claimed(sent, key).is_some()
-            && !published.contains(&key)
-            && let Some(take) = model.takes.rows.edit(number)
-        {
-            take.next = found.insert(key, number).unwrap_or(NONE);
-        }
-    }
-    found
+    chains(&mut model.takes.rows, &model.registry, |key| {
+        claimed(sent, *key).is_some() && !published.contains(key)
+    })
 }
 
 /// Where an init event is missing, a timestamp that is unique in the recording joins alone.
@@ -104,21 +96,21 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
         let stamped = stamped.filter(|(_, row)| row.stamp != NEVER);
         stamped.map(|(message, row)| (message, row.stamp, model.source(&row).topic))
     };
-    if !(alone.iter().any(|(_, topic)| *topic == NONE) || sent().any(|(.., topic)| topic == NONE)) {
+    let mut topics = alone.iter().map(|(_, topic)| *topic);
+    if topics.all(|topic| topic.is_some()) && sent().all(|(.., topic)| topic.is_some()) {
         return;
     }
-    let mut by_time: HashMap<i64, (u32, u32)> = HashMap::new();
+    let mut by_time: HashMap<i64, (Maybe<Publication>, Maybe<Name>)> = HashMap::new();
     for (message, stamp, topic) in sent().filter(|(.., topic)| *topic != discovery) {
         by_time
             .entry(stamp)
-            .and_modify(|twice| twice.0 = NONE)
-            .or_insert((message, topic));
+            .and_modify(|twice| twice.0 = None)
+            .or_insert((Some(message), topic));
     }
     for (number, topic) in alone {
         if let Some(take) = model.takes.rows.edit(number)
-            && let Some((message, of)) = by_time.get(&take.stamp)
-            && *message != NONE
-            && (*of == NONE || topic == NONE)
+            && let Some((Some(message), of)) = by_time.get(&take.stamp)
+            && (of.is_none() || topic.is_none())
         {
             take.matched = true;
             found.push(Matched::new(*message, (number, take), Join::TimestampAlone));
@@ -127,12 +119,12 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
 }
 
 /// Executions for messages between processes: subscription, start and number.
-fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
+fn ran(model: &Model) -> impl Iterator<Item = (Id<Subscription>, i64, Id<Execution>)> {
     let executions = model.callbacks.executions.iter();
     executions.filter_map(|(number, execution)| {
-        let callback = model.registry.callbacks.get(execution.callback as usize)?;
-        let own = callback.kind == model.registry.subscription && execution.intra == Some(false);
-        (own && callback.owner != NONE).then_some((callback.owner, execution.start, number))
+        let callback = model.registry.callback(execution.callback);
+        let of = model.registry.subscription_of(&callback)?;
+        (execution.intra == Some(false)).then_some((of, execution.start, number))
     })
 }
 
@@ -140,20 +132,14 @@ fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
 ///
 /// Middleware does not trace every way of taking: loaned messages are taken without an event up to
 /// Kilted, serialized ones in Humble.
-pub fn without_takes(model: &Model) -> Vec<u32> {
-    let ran = (0..)
-        .zip(&model.registry.callbacks)
-        .zip(&model.callbacks.ran);
-    let ran = ran.filter(|((_, of), ran)| {
-        **ran && of.kind == model.registry.subscription && of.owner != NONE
-    });
-    let taken = |of: &u32| model.takes.of.get(*of as usize) == Some(&true);
-    let found: HashSet<u32> = ran
-        .map(|((_, of), _)| of.owner)
-        .filter(|of| !taken(of))
-        .collect();
-    let mut found: Vec<u32> = found.into_iter().collect();
+pub fn without_takes(model: &Model) -> Vec<Id<Subscription>> {
+    let ran = model.registry.callbacks.iter().zip(&model.callbacks.ran);
+    let ran = ran.filter(|(_, ran)| **ran);
+    let found = ran.filter_map(|(of, _)| model.registry.subscription_of(of));
+    let found = found.filter(|of| !flagged(&model.takes.of, Some(*of)));
+    let mut found: Vec<_> = found.collect();
     found.sort_unstable();
+    found.dedup();
     found
 }
 
@@ -162,13 +148,13 @@ pub fn without_takes(model: &Model) -> Vec<u32> {
 /// With as many callbacks as publications the first belongs to the first, if none starts before its
 /// publication. Otherwise a callback belongs to the latest publication before it, if no other
 /// callback does. Where neither holds for the whole of a subscription, nothing is joined.
-pub fn by_order(model: &Model, untaken: &[u32]) -> Vec<Matched> {
+pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
     let mut found = Vec::new();
     if untaken.is_empty() {
         return found;
     }
-    let mut sent: HashMap<u32, Vec<(i64, u32)>> = HashMap::new();
-    let mut starts: HashMap<u32, Vec<(i64, u32)>> = HashMap::new();
+    let mut sent: HashMap<_, Vec<(i64, Id<Publication>)>> = HashMap::new();
+    let mut starts: HashMap<_, Vec<(i64, Id<Execution>)>> = HashMap::new();
     for of in untaken {
         sent.insert(*of, Vec::new());
     }
@@ -198,7 +184,7 @@ pub fn by_order(model: &Model, untaken: &[u32]) -> Vec<Matched> {
             );
             continue;
         }
-        let mut seen: HashSet<u32> = HashSet::default();
+        let mut seen: HashSet<Id<Publication>> = HashSet::default();
         let latest: Option<Vec<_>> = starts
             .iter()
             .map(|(start, number)| {

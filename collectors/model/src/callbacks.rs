@@ -9,9 +9,11 @@
 //! `rclcpp_executor_wait_for_work` begins a wait, the thread's next executor event ends it; the time
 //! in callbacks is that in executions that ended, each stretch counted once.
 
+use crate::identity::{Process, Thread};
+use crate::ids::{Id, Maybe, entry};
 use crate::intake::{Event, Kind};
-use crate::registry::{HandleKind, Registry};
-use crate::rows::{NEVER, NONE, Rows, flag, known, plain};
+use crate::registry::{Callback, HandleKind, Registry};
+use crate::rows::{NEVER, Rows, known, plain};
 
 /// Starts of one thread that are open at once; what lies below them can no longer end.
 const DEEPEST: usize = 4096;
@@ -23,12 +25,10 @@ plain! {
         pub start: i64,
         /// `callback_end`, or `NEVER`.
         pub end: i64,
-        /// Its thread.
-        pub thread: u32,
-        /// Its callback, or `NONE`.
-        pub callback: u32,
-        /// The execution on its thread that was open when it started, or `NONE`.
-        below: u32,
+        pub thread: Id<Thread>,
+        pub callback: Maybe<Callback>,
+        /// The execution on its thread that was open when it started.
+        below: Maybe<Execution>,
         /// Whether the message came within the process, of those that say so.
         pub intra: Option<bool>,
     }
@@ -41,13 +41,11 @@ plain! {
         pub begin: i64,
         /// `timeout`, of a wait.
         pub timeout: i64,
-        /// Its thread.
-        pub thread: u32,
-        /// Whether it is a wait.
+        pub thread: Id<Thread>,
         pub wait: bool,
         /// The next stretch of the thread, and the one before.
-        next: u32,
-        before: u32,
+        next: Maybe<Interval>,
+        before: Maybe<Interval>,
         /// What had been executed, and how long callbacks had run, before it on its thread; and, where
         /// events may be missing before its end, by then.
         executed: i64,
@@ -62,7 +60,7 @@ plain! {
 #[derive(Clone)]
 struct Open {
     callback: u64,
-    execution: u32,
+    execution: Maybe<Execution>,
     start: i64,
     /// How long callbacks had run before, as far as they had ended.
     covered: i64,
@@ -70,13 +68,14 @@ struct Open {
     cut: bool,
 }
 
-#[derive(Clone)]
-struct Thread {
+#[derive(Clone, Default)]
+struct State {
     open: Vec<Open>,
-    last: u32,
+    /// Whether an execution was seen.
+    ran: bool,
     covered: i64,
     executed: i64,
-    interval: u32,
+    interval: Maybe<Interval>,
 }
 
 /// All executions and stretches.
@@ -90,37 +89,28 @@ pub struct Callbacks {
     pub ends_alone: u64,
     /// Of each callback whether it ran for a message between processes.
     pub ran: Vec<bool>,
-    threads: Vec<Thread>,
+    threads: Vec<State>,
 }
 
 impl Callbacks {
-    fn thread(&mut self, number: u32) -> &mut Thread {
-        let place = number as usize;
-        if self.threads.len() <= place {
-            self.threads.resize_with(place + 1, || Thread {
-                open: Vec::new(),
-                last: NONE,
-                covered: 0,
-                executed: 0,
-                interval: NONE,
-            });
-        }
-        &mut self.threads[place]
-    }
-
     /// `callback_start`; returns the number of the execution.
-    pub fn on_start(&mut self, event: &Event, objects: &Registry, process: u32) -> u32 {
+    pub fn on_start(
+        &mut self,
+        event: &Event,
+        objects: &Registry,
+        process: Maybe<Process>,
+    ) -> Maybe<Execution> {
         let address = event.get(0);
         let callback = objects.object(HandleKind::Callback, process, address, event.time);
-        let execution = self.executions.count();
-        let thread = self.thread(event.thread);
-        thread.last = execution;
+        let execution = self.executions.next();
+        let thread = entry(&mut self.threads, event.thread);
+        thread.ran = true;
         if thread.open.len() >= DEEPEST {
             thread.open.drain(..DEEPEST / 2);
         }
         let of = address.unwrap_or_default();
         thread.open.retain(|open| open.callback != of);
-        let below = thread.open.last().map_or(NONE, |open| open.execution);
+        let below = thread.open.last().and_then(|open| open.execution);
         let covered = thread.covered;
         thread.open.push(Open {
             callback: of,
@@ -129,14 +119,11 @@ impl Callbacks {
             covered,
             cut: false,
         });
-        let kind = objects
-            .callbacks
-            .get(callback as usize)
-            .map_or(NONE, |of| of.kind);
-        let of_message = kind == NONE || kind == objects.subscription;
+        let kind = objects.callback(callback).kind;
+        let of_message = kind.is_none() || kind == objects.subscription;
         let intra = event.get(1).filter(|_| of_message).map(|intra| intra != 0);
-        if intra == Some(false) && callback != NONE {
-            flag(&mut self.ran, callback);
+        if let Some(callback) = callback.filter(|_| intra == Some(false)) {
+            *entry(&mut self.ran, callback) = true;
         }
         self.executions.push(Execution {
             start: event.time,
@@ -145,21 +132,20 @@ impl Callbacks {
             callback,
             below,
             intra,
-        });
-        execution
+        })
     }
 
     /// `callback_end`; returns whether its start is known, or need not be: it was before the
     /// thread's first event.
     pub fn on_end(&mut self, event: &Event) -> bool {
         let address = event.get(0).unwrap_or_default();
-        let thread = self.thread(event.thread);
+        let thread = entry(&mut self.threads, event.thread);
         let Some(place) = thread
             .open
             .iter()
             .rposition(|open| open.callback == address)
         else {
-            let known = thread.last == NONE && thread.interval == NONE;
+            let known = !thread.ran && thread.interval.is_none();
             self.ends_alone += 1;
             return known;
         };
@@ -187,8 +173,8 @@ impl Callbacks {
     }
 
     /// Events of a thread may be missing: when what is open ended, or whether, is not known.
-    pub fn cut(&mut self, thread: u32, time: i64) {
-        let thread = self.thread(thread);
+    pub fn cut(&mut self, thread: Id<Thread>, time: i64) {
+        let thread = entry(&mut self.threads, thread);
         for open in &mut thread.open {
             open.cut = true;
         }
@@ -198,18 +184,16 @@ impl Callbacks {
         }
     }
 
-    /// The execution that may enclose this moment of a thread, or `NONE`.
-    pub fn around(&mut self, thread: u32) -> u32 {
-        let open = self.thread(thread).open.last();
-        open.filter(|open| !open.cut)
-            .map_or(NONE, |open| open.execution)
+    /// The execution that may enclose this moment of a thread.
+    pub fn around(&mut self, thread: Id<Thread>) -> Maybe<Execution> {
+        let open = entry(&mut self.threads, thread).open.last();
+        open.filter(|open| !open.cut)?.execution
     }
 
     /// The innermost execution that was running at a moment of its thread, once all are known.
     ///
     /// One without an end encloses nothing: whether it had returned by then cannot be known.
-    #[must_use]
-    pub fn enclosing(&self, around: u32, moment: i64) -> u32 {
+    pub fn enclosing(&self, around: Maybe<Execution>, moment: i64) -> Maybe<Execution> {
         let mut number = around;
         while let Some(execution) = self.executions.get(number) {
             if execution.end >= moment {
@@ -217,17 +201,17 @@ impl Callbacks {
             }
             number = execution.below;
         }
-        NONE
+        None
     }
 
     /// An event of an executor.
     pub fn on_executor(&mut self, kind: Kind, event: &Event) {
-        let number = self.intervals.count();
-        let before = self.thread(event.thread).interval;
+        let number = self.intervals.next();
+        let before = entry(&mut self.threads, event.thread).interval;
         let last = self.intervals.get(before);
         let waited = last.is_none_or(|last| last.wait || last.cut != NEVER);
         let wait = kind == Kind::Wait;
-        let thread = self.thread(event.thread);
+        let thread = entry(&mut self.threads, event.thread);
         let (covered, executed) = (thread.covered, thread.executed);
         thread.executed += i64::from(kind == Kind::Execute);
         if !(wait || waited) {
@@ -242,7 +226,7 @@ impl Callbacks {
             timeout: event.signed(0).filter(|_| wait).unwrap_or(NEVER),
             thread: event.thread,
             wait,
-            next: NONE,
+            next: None,
             before,
             executed,
             covered,
@@ -253,9 +237,8 @@ impl Callbacks {
     }
 
     /// End, number of executions and time in callbacks of a stretch; those seen, where it has no end.
-    #[must_use]
     pub fn of(&self, interval: &Interval) -> (Option<i64>, i64, i64) {
-        let thread = &self.threads[interval.thread as usize];
+        let thread = &self.threads[interval.thread.place()];
         let next = self.intervals.get(interval.next);
         let (end, executed, covered) = match next {
             _ if interval.cut != NEVER => (None, interval.executed_by, interval.covered_by),
@@ -270,7 +253,6 @@ impl Callbacks {
     }
 
     /// How long an execution lasted.
-    #[must_use]
     pub fn duration(execution: &Execution) -> Option<i64> {
         known(execution.end).map(|end| end.wrapping_sub(execution.start))
     }

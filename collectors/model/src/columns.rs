@@ -10,7 +10,10 @@ use arrow_array::{
 use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
 
-use crate::rows::{NEVER, NONE};
+use crate::identity::Host;
+use crate::ids::{Maybe, last};
+use crate::registry::Name;
+use crate::rows::NEVER;
 
 fn nulls<T: PartialEq + Copy>(values: &[T], nothing: T) -> Option<NullBuffer> {
     // Most columns have none.
@@ -19,6 +22,9 @@ fn nulls<T: PartialEq + Copy>(values: &[T], nothing: T) -> Option<NullBuffer> {
     }
     Some(values.iter().map(|value| *value != nothing).collect())
 }
+
+/// The number of no text.
+const NO_TEXT: u32 = u32::MAX;
 
 /// Texts that columns hold by number.
 #[derive(Clone)]
@@ -47,7 +53,6 @@ pub(crate) use columns;
 
 impl<'a> Columns<'a> {
     /// None yet, of those with these names; of all there are where none are given.
-    #[must_use]
     pub const fn new(texts: &'a Texts, wanted: Option<&'a [String]>) -> Self {
         Self {
             texts,
@@ -75,12 +80,15 @@ impl<'a> Columns<'a> {
         self.add(name, Arc::new(Int64Array::new(values.into(), nulls)));
     }
 
-    /// Numbers of objects and rows, null where `NONE`.
-    pub fn id(&mut self, name: &'static str, values: impl Iterator<Item = u32>) {
-        self.int64(
-            name,
-            values.map(|x| if x == NONE { NEVER } else { i64::from(x) }),
-        );
+    /// Numbers of objects and rows.
+    pub fn id<T, I: Into<Maybe<T>>>(
+        &mut self,
+        name: &'static str,
+        values: impl Iterator<Item = I>,
+    ) {
+        let number = |id: I| id.into().map_or(NEVER, |id| i64::from(id.number()));
+        let numbers = values.map(number);
+        self.int64(name, numbers);
     }
 
     /// Numbers of processes and threads, null where -1.
@@ -93,16 +101,16 @@ impl<'a> Columns<'a> {
         self.add(name, Arc::new(Int32Array::new(values.into(), nulls)));
     }
 
-    /// Names, null where there is none of that number.
-    pub fn name(&mut self, name: &'static str, values: impl Iterator<Item = u32>) {
+    /// Names.
+    pub fn name(&mut self, name: &'static str, values: impl Iterator<Item = Maybe<Name>>) {
         let texts = Arc::clone(&self.texts.names);
-        self.text(name, values, texts);
+        self.text(name, values.map(last), texts);
     }
 
-    /// Labels of hosts, likewise.
-    pub fn host(&mut self, name: &'static str, values: impl Iterator<Item = u32>) {
+    /// Labels of hosts.
+    pub fn host(&mut self, name: &'static str, values: impl Iterator<Item = Maybe<Host>>) {
         let texts = Arc::clone(&self.texts.hosts);
-        self.text(name, values, texts);
+        self.text(name, values.map(last), texts);
     }
 
     /// One of a few words, null beyond their number.
@@ -125,14 +133,14 @@ impl<'a> Columns<'a> {
         if !self.wants(name) {
             return;
         }
-        let there = u32::try_from(texts.len()).unwrap_or(NONE);
+        let there = u32::try_from(texts.len()).unwrap_or(NO_TEXT);
         let mut values: Vec<u32> = values
-            .map(|value| if value < there { value } else { NONE })
+            .map(|value| if value < there { value } else { NO_TEXT })
             .collect();
-        let nulls = nulls(&values, NONE);
+        let nulls = nulls(&values, NO_TEXT);
         if nulls.is_some() {
             // What is null has a number of its own all the same.
-            for value in values.iter_mut().filter(|value| **value == NONE) {
+            for value in values.iter_mut().filter(|value| **value == NO_TEXT) {
                 *value = 0;
             }
         }

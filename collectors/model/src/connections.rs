@@ -10,11 +10,13 @@ use std::collections::VecDeque;
 use ahash::HashMap;
 
 use crate::decide::{Decision, Facts, Flight, Foreseen, Judge, Match, Outcome, Reason};
+use crate::ids::{Maybe, entry};
 use crate::intake::Kind;
-use crate::messages::{First, Leg, Message};
+use crate::messages::{Ends, First, Leg, Message};
 use crate::model::Model;
 use crate::pairing::{Pairing, Partners};
-use crate::rows::{NEVER, NONE, flag};
+use crate::registry::Subscription;
+use crate::rows::NEVER;
 
 /// What a publisher sent to a subscription.
 pub struct Connection {
@@ -22,14 +24,13 @@ pub struct Connection {
     pub first: u64,
     /// As many as there are, and those of which nothing shows that there was a connection.
     pub count: i64,
-    /// See `count`.
     pub never_taken: i64,
     /// When the one that was taken last was taken.
     before: i64,
     /// How many messages the history of the subscription holds.
     depth: usize,
     /// How many of the takes that `Facts` foresees are behind.
-    passed: (usize, usize),
+    passed: [usize; 2],
     /// How many of its rows wait; and, while some do, numbers of rows with when they were handed to
     /// the middleware.
     waiting: usize,
@@ -37,14 +38,14 @@ pub struct Connection {
 }
 
 impl Connection {
-    fn new(model: &Model, subscription: u32, first: u64) -> Self {
+    fn new(model: &Model, subscription: Maybe<Subscription>, first: u64) -> Self {
         Self {
             first,
             count: 0,
             never_taken: 0,
             before: NEVER,
             depth: model.registry.depth(subscription),
-            passed: (0, 0),
+            passed: [0; 2],
             waiting: 0,
             pushes: VecDeque::new(),
         }
@@ -65,27 +66,24 @@ impl Connection {
 
     /// Note what came after the oldest message that waits; returns whether that is known, now that
     /// those published at a time come.
-    fn look_ahead(&mut self, flight: &mut Flight, foreseen: Option<&Foreseen>, now: i64) -> bool {
-        let time = |found: Option<&(u64, i64)>| found.map_or(NEVER, |(_, time)| *time);
-        let behind = |(of, _): &(u64, i64)| *of <= flight.number;
-        if let Some(foreseen) = foreseen {
-            let (next, after) = &mut self.passed;
-            *next += foreseen.nexts[*next..]
-                .iter()
-                .take_while(|take| behind(take))
-                .count();
-            *after += foreseen.afters[*after..]
-                .iter()
-                .take_while(|take| behind(take))
-                .count();
-            flight.next = time(foreseen.nexts.get(*next));
-            flight.after = time(foreseen.afters.get(*after));
+    fn look_ahead(
+        &mut self,
+        flight: &mut Flight,
+        foreseen: Option<&[Foreseen; 2]>,
+        now: i64,
+    ) -> bool {
+        if let Some([by_any, by_take]) = foreseen {
+            let [next, after] = &mut self.passed;
+            flight.next = by_any.after(flight.number, next);
+            flight.after = by_take.after(flight.number, after);
         }
+        let behind = |(of, _): &(u64, i64)| *of <= flight.number;
         while self.pushes.front().is_some_and(behind) {
             self.pushes.pop_front();
         }
         let last = self.depth.checked_sub(1);
-        flight.full = time(last.and_then(|last| self.pushes.get(last)));
+        let full = last.and_then(|last| self.pushes.get(last));
+        flight.full = full.map_or(NEVER, |(_, time)| *time);
         // Only of what was taken before and will be taken again a rule asks whether it was pushed out.
         let known = flight.full != NEVER || self.depth == 0 || flight.after <= now;
         let known = known || flight.before == NEVER;
@@ -101,10 +99,9 @@ impl Connection {
 
 /// All messages, one after the other.
 pub struct Messages {
-    /// Where they come from.
     pub pairing: Pairing,
     /// By publisher and subscription.
-    pub connections: HashMap<(u32, u32), Connection>,
+    pub connections: HashMap<Ends, Connection>,
     /// Rows joined by time or order.
     pub approximate: u64,
     /// Rows of which nobody knows whether they were lost, as events were not recorded.
@@ -183,7 +180,7 @@ impl Messages {
     fn count(&mut self, model: &Model, row: &Message, decision: Decision) {
         self.approximate += u64::from(decision.how == Match::Approximate);
         let not_recorded = row.sent.stamp == NEVER || !model.about.happened.has(Kind::RmwTake);
-        let due = row.leg == Leg::Middleware && row.subscription != NONE;
+        let due = row.leg == Leg::Middleware && row.subscription.is_some();
         self.untold += u64::from(decision.outcome == Outcome::Unknown && not_recorded && due);
     }
 }
@@ -192,7 +189,7 @@ impl Facts {
     /// Of all messages, once what belongs together is known.
     pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
         let mut found = Self {
-            untaken: partners.untaken.iter().copied().collect(),
+            untaken: partners.untaken.iter().copied().map(Some).collect(),
             ..Self::default()
         };
         let alone = partners.alone.iter();
@@ -217,17 +214,15 @@ impl Facts {
         let taken = row.take_time();
         let key = (row.publisher, row.subscription);
         if row.is_open() {
-            let foreseen = self.foreseen.entry(key).or_default();
-            (foreseen.open, foreseen.open_by_take) = (true, true);
-        } else if row.taken != NEVER
-            && let Some(foreseen) = self.foreseen.get_mut(&key)
-        {
-            if std::mem::take(&mut foreseen.open) {
-                foreseen.nexts.push((number, row.taken));
+            for foreseen in self.foreseen.entry(key).or_default() {
+                foreseen.open = true;
             }
-            let by_take = row.is_between() && taken != NEVER;
-            if by_take && std::mem::take(&mut foreseen.open_by_take) {
-                foreseen.afters.push((number, taken));
+        } else if row.taken != NEVER
+            && let Some([by_any, by_take]) = self.foreseen.get_mut(&key)
+        {
+            by_any.on_taken(number, row.taken);
+            if row.is_between() && taken != NEVER {
+                by_take.on_taken(number, taken);
             }
         }
         let joined = row.publish != NEVER && row.taken != NEVER;
@@ -240,8 +235,8 @@ impl Facts {
             let first = self.ordinary.entry(row.subscription).or_insert(taken);
             *first = taken.min(*first);
         }
-        if row.sent.first == First::Above && row.publisher != NONE {
-            flag(&mut self.above, row.publisher);
+        if let Some(publisher) = row.publisher.filter(|_| row.sent.first == First::Above) {
+            *entry(&mut self.above, publisher) = true;
         }
     }
 }

@@ -8,11 +8,14 @@ use ahash::{HashMap, HashSet};
 
 use crate::existing::USUAL_WAIT;
 use crate::gaps::Place;
+use crate::identity::Process;
+use crate::ids::{Maybe, flagged, of};
 use crate::intake::Kind;
-use crate::messages::{First, Join, Leg, Message};
+use crate::messages::{Ends, First, Join, Leg, Message};
 use crate::model::Model;
 use crate::pairing::Partners;
-use crate::rows::{NEVER, NONE};
+use crate::registry::Subscription;
+use crate::rows::NEVER;
 
 /// An enum with the words by which tables name its values, and what each of them means.
 macro_rules! words {
@@ -91,11 +94,8 @@ words! {
 /// What is said of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What became of it.
     pub outcome: Outcome,
-    /// How it was joined.
     pub how: Match,
-    /// By which rule.
     pub reason: Reason,
 }
 
@@ -103,38 +103,49 @@ pub struct Decision {
 #[derive(Default)]
 pub struct Facts {
     /// Of each subscription the longest that a message waited to be taken.
-    pub longest_wait: HashMap<u32, i64>,
+    pub longest_wait: HashMap<Maybe<Subscription>, i64>,
     /// Subscriptions whose takes were not recorded.
-    pub untaken: HashSet<u32>,
+    pub untaken: HashSet<Maybe<Subscription>>,
     /// Publishers whose publications begin above rcl.
     pub above: Vec<bool>,
     /// Of each subscription when it first took a message of a known publication from a ring buffer.
-    pub ordinary: HashMap<u32, i64>,
+    pub ordinary: HashMap<Maybe<Subscription>, i64>,
     /// Of each subscription when it took what nobody is known to have published.
-    pub alone: HashMap<u32, Vec<i64>>,
-    /// By publisher and subscription, where some message was not taken.
-    pub foreseen: HashMap<(u32, u32), Foreseen>,
+    pub alone: HashMap<Maybe<Subscription>, Vec<i64>>,
+    /// By publisher and subscription, where some message was not taken: what was taken next, by its
+    /// take or its callback, and as a take tells.
+    pub foreseen: HashMap<Ends, [Foreseen; 2]>,
 }
 
 /// Of each stretch of messages of a connection that were not taken what comes after it: the number of
 /// the next row that was taken, and when it was.
 #[derive(Default)]
 pub struct Foreseen {
-    /// By its take or its callback.
-    pub nexts: Vec<(u64, i64)>,
-    /// As a take tells.
-    pub afters: Vec<(u64, i64)>,
-    /// Whether such a stretch goes on, for either.
+    pub found: Vec<(u64, i64)>,
+    /// Whether such a stretch goes on.
     pub open: bool,
-    /// See `open`.
-    pub open_by_take: bool,
+}
+
+impl Foreseen {
+    /// A message was taken, which ends such a stretch.
+    pub fn on_taken(&mut self, number: u64, time: i64) {
+        if std::mem::take(&mut self.open) {
+            self.found.push((number, time));
+        }
+    }
+
+    /// When the first message after a row was taken; `passed` of them are behind, and never come again.
+    pub fn after(&self, number: u64, passed: &mut usize) -> i64 {
+        let rest = self.found[*passed..].iter();
+        *passed += rest.take_while(|(of, _)| *of <= number).count();
+        self.found.get(*passed).map_or(NEVER, |(_, time)| *time)
+    }
 }
 
 /// A message with all that the rules ask of it; times are `NEVER` where there is none.
 pub struct Flight {
     /// Its row, and the number of that.
     pub row: Message,
-    /// See `row`.
     pub number: u64,
     /// When an earlier message of its connection was taken last.
     pub before: i64,
@@ -169,8 +180,10 @@ pub struct Judge<'a> {
 
 type Rule = (Reason, Outcome, fn(&Judge<'_>, &Flight) -> bool);
 
-/// What became of a message between processes that was never taken.
-const NEVER_TAKEN: &[Rule] = &[
+/// What became of a message between processes of which no take is known: the first rule that applies
+/// decides. Their numbers are those of docs/model.md; a message becomes `lost` by the last ones alone.
+const RULES: &[Rule] = &[
+    // 1.
     (
         Reason::TakesNotRecorded,
         Outcome::Unknown,
@@ -180,22 +193,22 @@ const NEVER_TAKEN: &[Rule] = &[
         },
     ),
     (Reason::PublisherUnknown, Outcome::Unknown, |_, flight| {
-        flight.row.publisher == NONE
+        flight.row.publisher.is_none()
     }),
     (
         Reason::SharedTimestamp,
         Outcome::Unknown,
         |judge, flight| {
             let sent = &flight.row.sent;
-            judge
-                .partners
-                .shared_keys
-                .contains(&(sent.topic, sent.stamp))
+            let key = sent.topic.map(|topic| (topic, sent.stamp));
+            key.is_some_and(|key| judge.partners.shared_keys.contains(&key))
         },
     ),
+    // 2.
     (Reason::NoTimestamp, Outcome::Unknown, |judge, flight| {
         judge.has_no_proof(flight)
     }),
+    // 3.
     (Reason::Gap, Outcome::Unknown, |judge, flight| {
         let place = judge.place(flight.row.process);
         let gaps = &judge.model.gaps;
@@ -205,20 +218,24 @@ const NEVER_TAKEN: &[Rule] = &[
         let (row, gaps) = (&flight.row, &judge.model.gaps);
         gaps.broken(row.process, row.publish, flight.until())
     }),
+    // 4.
     (Reason::RecordingEnded, Outcome::Unknown, |judge, flight| {
         let longest = judge.longest(flight).unwrap_or(USUAL_WAIT);
         let end = judge.model.identity.end(flight.row.process);
         flight.next == NEVER && flight.row.publish.saturating_add(longest) > end
     }),
+    // 5.
     (Reason::BeforeFirstTake, Outcome::NotMatched, |_, flight| {
         flight.before == NEVER && flight.next != NEVER
     }),
     (Reason::NeverTaken, Outcome::NotMatched, |_, flight| {
         flight.before == NEVER
     }),
+    // 6.
     (Reason::PushedOut, Outcome::Replaced, |judge, flight| {
         judge.is_pushed_out(flight)
     }),
+    // 7.
     (Reason::Overtaken, Outcome::Lost, |_, flight| {
         flight.next != NEVER
     }),
@@ -227,7 +244,6 @@ const NEVER_TAKEN: &[Rule] = &[
 
 impl Judge<'_> {
     /// What became of a message.
-    #[must_use]
     pub fn decide(&self, flight: &Flight) -> Decision {
         let row = &flight.row;
         let how = row.join.how();
@@ -246,15 +262,15 @@ impl Judge<'_> {
             Leg::LateJoiner | Leg::Unpublished => {
                 so(Outcome::Unknown, how, Reason::PublicationNotRecorded)
             }
-            _ if row.execution != NONE => self.joined(Outcome::Delivered, flight),
-            _ if row.take != NONE => self.joined(Outcome::Taken, flight),
+            _ if row.execution.is_some() => self.joined(Outcome::Delivered, flight),
+            _ if row.take.is_some() => self.joined(Outcome::Taken, flight),
             Leg::NoSubscription => so(Outcome::NoSubscriber, how, Reason::NoSubscription),
             Leg::UnknownSubscription => so(Outcome::Unknown, how, Reason::SubscriptionUnknown),
             Leg::Overwritten => so(Outcome::Overwritten, how, Reason::PlaceOverwritten),
             Leg::Cleared => so(Outcome::Overwritten, how, Reason::BufferCleared),
             Leg::Buffer => so(Outcome::Unknown, how, Reason::StillInBuffer),
             Leg::Middleware => {
-                let mut rules = NEVER_TAKEN.iter();
+                let mut rules = RULES.iter();
                 let rule = rules.find(|(.., applies)| applies(self, flight));
                 let (reason, outcome) = rule.map_or(
                     (Reason::ReceiverSeen, Outcome::Lost),
@@ -272,7 +288,7 @@ impl Judge<'_> {
         let doubt = || {
             let processes = [self.model.publishing_process(row.message), row.process];
             let gaps = &self.model.gaps;
-            let above = || self.facts.above.get(row.publisher as usize) == Some(&true);
+            let above = || flagged(&self.facts.above, row.publisher);
             let starts_below = row.intra != Some(true) && row.sent.first == First::Below;
             if row.sent.cut || (starts_below && above()) {
                 Some(Reason::FirstEventMissing)
@@ -301,7 +317,7 @@ impl Judge<'_> {
         }
     }
 
-    fn place(&self, process: u32) -> Place {
+    fn place(&self, process: Maybe<Process>) -> Place {
         self.model.identity.place_of(process)
     }
 
@@ -342,9 +358,9 @@ impl Judge<'_> {
     /// Whether later messages have its place in the subscription's history.
     fn is_pushed_out(&self, flight: &Flight) -> bool {
         let row = &flight.row;
-        let sender = self.model.registry.publishers.get(row.publisher as usize);
-        let hosts = [sender.map_or(NONE, |of| of.process), row.process];
-        let hosts = hosts.map(|process| self.model.identity.place(process));
+        let sender = of(&self.model.registry.publishers, row.publisher);
+        let hosts = [sender.and_then(|of| of.process), row.process];
+        let hosts = hosts.map(|process| self.model.identity.host(process));
         let wait = flight.full.saturating_sub(row.sent.push.max(flight.before));
         let soon = self.longest(flight).is_some_and(|longest| wait <= longest);
         hosts[0].is_some()
@@ -358,7 +374,6 @@ impl Judge<'_> {
 
 impl Join {
     /// What tables say of it.
-    #[must_use]
     pub const fn how(self) -> Match {
         match self {
             Self::Nothing => Match::Nothing,

@@ -2,28 +2,31 @@
 
 use ahash::{HashMap, HashMapExt};
 
+use crate::ids::{Id, Maybe, numbered};
 use crate::model::Model;
-use crate::rows::NONE;
+use crate::registry::{Name, Subscription};
 
 /// How long a message may be on its way where no other one of the subscription shows it, in ns.
 pub const USUAL_WAIT: i64 = 1_000_000_000;
 
 /// Which subscriptions exist as something is published.
 pub struct Existing {
-    on_topic: HashMap<u32, Vec<u32>>,
+    on_topic: HashMap<Id<Name>, Vec<Id<Subscription>>>,
     /// Of each the first publication after the last event of its process.
-    after: HashMap<u32, i64>,
+    after: HashMap<Id<Subscription>, i64>,
     /// Of each the publications after its process had gone.
     pub gone: Vec<u64>,
 }
 
 impl Existing {
     /// Of these subscriptions.
-    pub(crate) fn new(model: &Model, wanted: impl Fn(u32) -> bool) -> Self {
-        let mut on_topic: HashMap<u32, Vec<u32>> = HashMap::new();
-        for (number, of) in (0..).zip(&model.registry.subscriptions) {
-            if of.topic != NONE && of.topic != model.registry.discovery && wanted(number) {
-                on_topic.entry(of.topic).or_default().push(number);
+    pub(crate) fn new(model: &Model, wanted: impl Fn(Id<Subscription>) -> bool) -> Self {
+        let mut on_topic: HashMap<_, Vec<_>> = HashMap::new();
+        for (number, _) in numbered(&model.registry.subscriptions) {
+            if let Some(topic) = model.registry.topic_at(Some(number))
+                && wanted(number)
+            {
+                on_topic.entry(topic).or_default().push(number);
             }
         }
         Self {
@@ -34,10 +37,17 @@ impl Existing {
     }
 
     /// Those of a topic at a time, but for those of processes that had gone; times never fall.
-    pub(crate) fn at(&mut self, model: &Model, topic: u32, publish: i64, found: &mut Vec<u32>) {
+    pub(crate) fn at(
+        &mut self,
+        model: &Model,
+        topic: Maybe<Name>,
+        publish: i64,
+        found: &mut Vec<Id<Subscription>>,
+    ) {
         found.clear();
-        for number in self.on_topic.get(&topic).into_iter().flatten() {
-            let of = &model.registry.subscriptions[*number as usize];
+        let there = topic.and_then(|topic| self.on_topic.get(&topic));
+        for number in there.into_iter().flatten() {
+            let of = &model.registry.subscriptions[number.place()];
             if publish < of.created || publish >= of.ended {
                 continue;
             }
@@ -50,7 +60,7 @@ impl Existing {
                 if publish > first.max(end.saturating_add(USUAL_WAIT))
                     && !model.gaps.overlap(place, end, publish)
                 {
-                    self.gone[*number as usize] += 1;
+                    self.gone[number.place()] += 1;
                     continue;
                 }
             }

@@ -9,6 +9,8 @@
 
 use ahash::HashMap;
 
+use crate::identity::{Host, Process};
+use crate::ids::{Maybe, entry};
 use crate::intake::Event;
 use crate::rows::NEVER;
 
@@ -20,7 +22,7 @@ const ROUND_TRIP: i64 = 5_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
     /// Its host.
-    pub host: u32,
+    pub host: Maybe<Host>,
     /// The only process of which something is missing, where there is one.
     pub vpid: Option<i32>,
     /// The only CPU on which something is missing, where there is one.
@@ -59,18 +61,21 @@ impl Stretches {
 }
 
 /// Where a process is: its host, and its number there.
-pub type Place = (u32, i32);
+pub type Place = (Maybe<Host>, i32);
+
+/// A host, one of its processes or all, and a CPU.
+type OnCpu = (Maybe<Host>, Option<i32>, Option<i32>);
 
 /// All gaps and broken orders.
 #[derive(Clone, Default)]
 pub struct Gaps {
     /// By host, and by process where only that one lacks events.
-    declared: HashMap<(u32, Option<i32>), Stretches>,
+    declared: HashMap<(Maybe<Host>, Option<i32>), Stretches>,
     /// The same by CPU, where that is known.
-    on_cpu: HashMap<(u32, Option<i32>, Option<i32>), Stretches>,
+    on_cpu: HashMap<OnCpu, Stretches>,
     /// By process: begin and end of each, in the order in which they were found.
-    broken: HashMap<u32, Vec<(i64, i64)>>,
-    sorted: HashMap<u32, Stretches>,
+    broken: HashMap<Maybe<Process>, Vec<(i64, i64)>>,
+    sorted: HashMap<Maybe<Process>, Stretches>,
 }
 
 impl Gaps {
@@ -90,14 +95,12 @@ impl Gaps {
     }
 
     /// Whether the trace tells of none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.declared.is_empty()
     }
 
     /// When the first one began that the trace tells of.
-    #[must_use]
-    pub fn first(&self) -> Option<i64> {
+    pub(crate) fn first(&self) -> Option<i64> {
         let gaps = self.declared.values().filter_map(|gaps| gaps.0.first());
         gaps.map(|(_, begin)| *begin).min()
     }
@@ -108,15 +111,13 @@ impl Gaps {
     }
 
     /// Whether events of a process may be missing between two moments at which some were recorded.
-    #[must_use]
-    pub fn between(&self, place: Place, from: i64, until: i64) -> bool {
+    pub(crate) fn between(&self, place: Place, from: i64, until: i64) -> bool {
         from != NEVER && self.of(place).any(|gaps| gaps.between(from, until))
     }
 
     /// Whether an event of a thread may be missing between this one and the one before it. Where
     /// there was none before, any gap that began before may hide one.
-    #[must_use]
-    pub fn before(&self, place: Place, last: LastSeen, now: &Event) -> bool {
+    pub(crate) fn before(&self, place: Place, last: LastSeen, now: &Event) -> bool {
         let found = self.of(place).any(|gaps| gaps.between(last.any, now.time));
         let stayed = now.cpu.is_some() && last.cpu == now.cpu;
         if !found || !stayed || now.time.saturating_sub(last.any) > ROUND_TRIP {
@@ -132,25 +133,23 @@ impl Gaps {
     }
 
     /// Whether events of a process may be missing from one time to another, both included.
-    #[must_use]
-    pub fn overlap(&self, place: Place, from: i64, until: i64) -> bool {
+    pub(crate) fn overlap(&self, place: Place, from: i64, until: i64) -> bool {
         self.of(place).any(|gaps| gaps.overlap(from, until))
     }
 
     /// An order was broken in a process.
-    pub fn on_broken(&mut self, process: u32, begin: i64, end: i64) {
+    pub(crate) fn on_broken(&mut self, process: Maybe<Process>, begin: i64, end: i64) {
         self.broken.entry(process).or_default().push((begin, end));
     }
 
     /// Whether an order was broken in a process after this time, as far as is known by now.
-    #[must_use]
-    pub fn broken_since(&self, process: u32, since: i64) -> bool {
+    pub(crate) fn broken_since(&self, process: Maybe<Process>, since: i64) -> bool {
         let last = self.broken.get(&process).and_then(|found| found.last());
         last.is_some_and(|(_, end)| *end > since)
     }
 
     /// All events were seen.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for (process, found) in &self.broken {
             let mut stretches =
                 Stretches(found.iter().map(|(begin, end)| (*end, *begin)).collect());
@@ -160,15 +159,13 @@ impl Gaps {
     }
 
     /// After `finish`: whether an order was broken in a process from one time to another.
-    #[must_use]
-    pub fn broken(&self, process: u32, from: i64, until: i64) -> bool {
+    pub(crate) fn broken(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
         let found = self.sorted.get(&process);
         found.is_some_and(|found| found.overlap(from, until))
     }
 
     /// Process, begin and end of each broken order, in the order of time.
-    #[must_use]
-    pub fn all_broken(&self) -> Vec<(u32, i64, i64)> {
+    pub(crate) fn all_broken(&self) -> Vec<BrokenOrder> {
         let each = self.broken.iter();
         let mut all: Vec<_> = each
             .flat_map(|(process, found)| found.iter().map(|(begin, end)| (*process, *begin, *end)))
@@ -178,16 +175,17 @@ impl Gaps {
     }
 }
 
+/// A process, and the begin and end of a stretch in which an order was broken there.
+pub type BrokenOrder = (Maybe<Process>, i64, i64);
+
 /// When each thread was seen last.
 #[derive(Clone, Default)]
-pub struct Continuity(Vec<LastSeen>);
+pub struct Continuity(Vec<Option<LastSeen>>);
 
 /// The last event of a thread; `NEVER` where there was none.
 #[derive(Clone, Copy)]
 pub struct LastSeen {
-    /// Of any kind.
     pub any: i64,
-    /// Of ROS 2.
     pub ros: i64,
     /// The CPU that recorded the last one, where that is known.
     cpu: Option<i32>,
@@ -195,22 +193,18 @@ pub struct LastSeen {
 
 impl Continuity {
     /// An event of a thread; returns when it was seen before.
-    pub fn on_event(&mut self, event: &Event, of_ros: bool) -> LastSeen {
-        let place = event.thread as usize;
-        if self.0.len() <= place {
-            let never = LastSeen {
-                any: NEVER,
-                ros: NEVER,
-                cpu: None,
-            };
-            self.0.resize(place + 1, never);
-        }
-        let last = &mut self.0[place];
-        let before = *last;
-        (last.any, last.cpu) = (event.time, event.cpu);
-        if of_ros {
-            last.ros = event.time;
-        }
+    pub(crate) fn on_event(&mut self, event: &Event, of_ros: bool) -> LastSeen {
+        let last = entry(&mut self.0, event.thread);
+        let before = last.unwrap_or(LastSeen {
+            any: NEVER,
+            ros: NEVER,
+            cpu: None,
+        });
+        *last = Some(LastSeen {
+            any: event.time,
+            ros: if of_ros { event.time } else { before.ros },
+            cpu: event.cpu,
+        });
         before
     }
 }
@@ -218,10 +212,11 @@ impl Continuity {
 #[cfg(test)]
 mod tests {
     use super::{Continuity, Event, Gap, Gaps, ROUND_TRIP};
+    use crate::ids::Id;
 
     fn gap(vpid: Option<i32>, cpu: Option<i32>, begin: i64, end: i64) -> Gap {
         Gap {
-            host: 0,
+            host: Id::new(0),
             vpid,
             cpu,
             begin,
@@ -230,28 +225,26 @@ mod tests {
     }
 
     fn event(time: i64, cpu: i32) -> Event {
-        let mut event = Event::default();
-        (event.time, event.cpu) = (time, Some(cpu));
-        event
+        Event::new(time, Some(cpu))
     }
 
     /// By hand: a long gap that began first, and a short one within it.
     #[test]
     fn a_gap_is_found_behind_a_shorter_one() {
         let gaps = Gaps::new(&[gap(None, None, 10, 100), gap(None, None, 30, 40)]);
-        assert!(gaps.between((0, 1), 50, 60));
-        assert!(!gaps.between((0, 1), 100, 200));
-        assert!(gaps.overlap((0, 1), 100, 200));
-        assert!(!gaps.overlap((0, 1), 101, 200));
-        assert!(!gaps.between((1, 1), 50, 60));
+        assert!(gaps.between((Id::new(0), 1), 50, 60));
+        assert!(!gaps.between((Id::new(0), 1), 100, 200));
+        assert!(gaps.overlap((Id::new(0), 1), 100, 200));
+        assert!(!gaps.overlap((Id::new(0), 1), 101, 200));
+        assert!(!gaps.between((Id::new(1), 1), 50, 60));
     }
 
     /// By hand: what the native tracer dropped is of one process.
     #[test]
     fn a_gap_of_one_process_is_not_another_ones() {
         let gaps = Gaps::new(&[gap(Some(7), None, 10, 20)]);
-        assert!(gaps.between((0, 7), 0, 15));
-        assert!(!gaps.between((0, 8), 0, 15));
+        assert!(gaps.between((Id::new(0), 7), 0, 15));
+        assert!(!gaps.between((Id::new(0), 8), 0, 15));
     }
 
     /// By hand: a gap on CPU 1 hides what a thread did there between two events on CPU 0, unless it
@@ -263,7 +256,7 @@ mod tests {
         let mut missing = |time, cpu| {
             let now = event(time, cpu);
             let last = seen.on_event(&now, true);
-            gaps.before((0, 7), last, &now)
+            gaps.before((Id::new(0), 7), last, &now)
         };
         assert!(missing(1_000, 0));
         assert!(!missing(1_000 + ROUND_TRIP, 0));

@@ -7,39 +7,38 @@
 
 use ahash::HashMap;
 
+use crate::callbacks::Execution;
+use crate::identity::{Process, Thread};
+use crate::ids::{Id, Maybe};
 use crate::intake::{Event, Kind};
-use crate::rows::{NEVER, NONE, Rows, plain};
+use crate::rows::{NEVER, Rows, plain};
 
 plain! {
     /// A block of memory.
     pub struct Block {
-        /// Its size.
         pub size: i64,
         /// When it was returned.
         pub begin: i64,
         /// When it was freed, `NEVER` where it was not.
         pub end: i64,
-        /// The process.
-        pub process: u32,
+        pub process: Id<Process>,
         /// What allocated it.
-        pub within: u32,
-        thread: u32,
-        /// The block that had its address before, and was never seen freed; or `NONE`.
-        before: u32,
+        pub within: Maybe<Execution>,
+        thread: Id<Thread>,
+        /// The block that had its address before, and was never seen freed.
+        before: Maybe<Block>,
     }
 }
 
 plain! {
     /// An address that was freed.
     pub struct Free {
-        /// When.
         pub time: i64,
-        /// The process.
-        pub process: u32,
+        pub process: Id<Process>,
         /// The size of its block, 0 where that is not known.
         pub size: i64,
         /// What freed it.
-        pub within: u32,
+        pub within: Maybe<Execution>,
     }
 }
 
@@ -56,15 +55,18 @@ pub struct Heap {
     pub unseen: u64,
     /// Allocations that failed.
     pub failed: u64,
-    live: HashMap<(u32, u64), u32>,
+    live: HashMap<(Id<Process>, u64), Maybe<Block>>,
 }
 
 impl Heap {
-    /// Any call of the allocator; in no known process one address is many blocks.
-    pub fn on_call(&mut self, kind: Kind, event: &Event, process: u32, within: u32) {
-        if process == NONE {
-            return;
-        }
+    /// Any call of the allocator in a process.
+    pub fn on_call(
+        &mut self,
+        kind: Kind,
+        event: &Event,
+        process: Id<Process>,
+        within: Maybe<Execution>,
+    ) {
         let (size, mut address) = (event.get(0), event.get(1).unwrap_or_default());
         let size = match kind {
             Kind::Calloc => size
@@ -92,9 +94,16 @@ impl Heap {
         }
     }
 
-    fn allocate(&mut self, event: &Event, process: u32, address: u64, size: u64, within: u32) {
-        let number = self.blocks.count();
-        let before = self.live.insert((process, address), number).unwrap_or(NONE);
+    fn allocate(
+        &mut self,
+        event: &Event,
+        process: Id<Process>,
+        address: u64,
+        size: u64,
+        within: Maybe<Execution>,
+    ) {
+        let number = self.blocks.next();
+        let before = self.live.insert((process, address), number).flatten();
         if let Some(block) = self.blocks.edit(before) {
             block.end = event.time;
             self.unseen += 1;
@@ -110,15 +119,22 @@ impl Heap {
         });
     }
 
-    fn free(&mut self, event: &Event, process: u32, address: u64, within: u32, late: bool) {
-        let mut freed = self.live.get(&(process, address)).copied().unwrap_or(NONE);
+    fn free(
+        &mut self,
+        event: &Event,
+        process: Id<Process>,
+        address: u64,
+        within: Maybe<Execution>,
+        late: bool,
+    ) {
+        let mut freed = self.live.get(&(process, address)).copied().flatten();
         // realloc tells after it has freed: meanwhile another thread may have got the address.
         if late
             && let Some(block) = self.blocks.edit(freed)
-            && block.before != NONE
+            && block.before.is_some()
             && block.thread != event.thread
         {
-            freed = std::mem::replace(&mut block.before, NONE);
+            freed = block.before.take();
             self.unseen -= 1;
         } else {
             self.live.remove(&(process, address));

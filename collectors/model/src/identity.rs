@@ -8,18 +8,23 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
 
+use crate::ids::{Id, Maybe, numbered, of};
+
 /// Number in place of a context that is missing.
 const NOTHING: i32 = -1;
 /// Threads that are found without looking for them, if their numbers do not fall together.
 const REMEMBERED: usize = 256;
-/// The process of an event of which none is known.
-pub const NOBODY: u32 = u32::MAX;
+
+/// A host, as what is numbered.
+pub enum Host {}
+/// A thread, as what is numbered.
+pub enum Thread {}
 
 /// A process.
 #[derive(Clone, Debug)]
 pub struct Process {
     /// Number of its host, as of `Identity::new`.
-    pub host: u32,
+    pub host: Maybe<Host>,
     /// Its pid namespace; 0 where that was not recorded.
     pub namespace: i64,
     /// Its number; -1 where that was not recorded.
@@ -31,7 +36,10 @@ pub struct Process {
 }
 
 /// Host, pid namespace, process and thread.
-pub type Asked = (u32, i64, Option<i32>, Option<i32>);
+pub type Asked = (Maybe<Host>, i64, Option<i32>, Option<i32>);
+
+/// Host, pid namespace and process.
+type Number = (Maybe<Host>, i64, i32);
 
 /// All processes, and the threads seen so far.
 #[derive(Clone)]
@@ -39,28 +47,37 @@ pub struct Identity {
     /// Processes by their number.
     pub processes: Vec<Process>,
     /// Of each thread its process and its number there.
-    pub threads: Vec<(u32, i32)>,
+    pub threads: Vec<(Maybe<Process>, i32)>,
     /// Events without process or thread.
     pub without_context: u64,
     labels: Vec<String>,
-    hosts: HashMap<String, u32>,
-    by_number: HashMap<(u32, i64, i32), Vec<(i64, u32)>>,
-    by_thread: HashMap<(u32, i32), u32>,
+    hosts: HashMap<String, Id<Host>>,
+    by_number: HashMap<Number, Vec<(i64, Id<Process>)>>,
+    by_thread: HashMap<(Maybe<Process>, i32), Id<Thread>>,
     /// What was asked last, by some bits of the thread.
-    last: Vec<Option<(Asked, u32)>>,
+    last: Vec<Option<(Asked, Id<Thread>)>>,
 }
 
 /// The hosts of the rows of a batch.
 pub struct Places {
-    alone: u32,
-    rows: Vec<u32>,
+    alone: Maybe<Host>,
+    rows: Vec<Maybe<Host>>,
 }
 
 impl Places {
     /// The host of a row.
-    #[must_use]
-    pub fn host(&self, row: usize) -> u32 {
+    pub(crate) fn host(&self, row: usize) -> Maybe<Host> {
         self.rows.get(row).copied().unwrap_or(self.alone)
+    }
+}
+
+/// The text of a row of a column, if it is one of text and has one there.
+pub(crate) fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
+    match array.data_type() {
+        _ if array.is_null(row) => None,
+        DataType::Utf8View => Some(array.as_string_view().value(row)),
+        DataType::Utf8 => Some(array.as_string::<i32>().value(row)),
+        _ => None,
     }
 }
 
@@ -69,7 +86,7 @@ impl Identity {
     #[must_use]
     pub fn new(hosts: &[String], processes: Vec<Process>) -> Self {
         let mut by_number: HashMap<_, Vec<_>> = HashMap::default();
-        for (number, of) in (0..).zip(&processes) {
+        for (number, of) in numbered(&processes) {
             let key = (of.host, of.namespace, of.vpid);
             by_number.entry(key).or_default().push((of.since, number));
         }
@@ -81,7 +98,9 @@ impl Identity {
             threads: Vec::new(),
             without_context: 0,
             labels: hosts.to_vec(),
-            hosts: hosts.iter().cloned().zip(0..).collect(),
+            hosts: numbered(hosts)
+                .map(|(number, name)| (name.clone(), number))
+                .collect(),
             by_number,
             by_thread: HashMap::default(),
             last: vec![None; REMEMBERED],
@@ -89,30 +108,24 @@ impl Identity {
     }
 
     /// The hosts of a batch's rows: one, or what the column of hosts says.
-    #[must_use]
-    pub fn places(&self, column: Option<&dyn Array>) -> Places {
-        let number = |name: &str| self.hosts.get(name).copied().unwrap_or(NOBODY);
+    pub(crate) fn places(&self, column: Option<&dyn Array>) -> Places {
+        let number = |name: Option<&str>| self.hosts.get(name?).copied();
         let column = column.filter(|_| self.hosts.len() != 1);
-        let rows = match column.map(|array| (array, array.data_type())) {
-            Some((array, DataType::Utf8View)) => array
-                .as_string_view()
-                .iter()
-                .map(|x| x.map_or(NOBODY, number))
-                .collect(),
-            Some((array, DataType::Utf8)) => array
-                .as_string::<i32>()
-                .iter()
-                .map(|x| x.map_or(NOBODY, number))
-                .collect(),
-            _ => Vec::new(),
-        };
-        Places { alone: 0, rows }
+        let rows = column.map_or_else(Vec::new, |array| {
+            (0..array.len())
+                .map(|row| number(text_at(array, row)))
+                .collect()
+        });
+        Places {
+            alone: Some(Id::FIRST),
+            rows,
+        }
     }
 
     /// The thread of an event, by its host, pid namespace, process, thread and time; and whether the
     /// same is always that thread, and nothing is to be counted.
     #[expect(clippy::similar_names, reason = "as the tracer calls them")]
-    pub fn thread(&mut self, asked: Asked, time: i64) -> (u32, bool) {
+    pub(crate) fn thread(&mut self, asked: Asked, time: i64) -> (Id<Thread>, bool) {
         let (host, namespace, vpid, vtid) = asked;
         let whole = vpid.is_some() && vtid.is_some();
         self.without_context += u64::from(!whole);
@@ -131,85 +144,68 @@ impl Identity {
         });
         // What a number means may change where several processes had it.
         let alone = parts.is_some_and(|parts| parts.len() == 1);
-        let thread = self.of_thread((process.unwrap_or(NOBODY), vtid.unwrap_or(NOTHING)));
+        let thread = self.of_thread((process, vtid.unwrap_or(NOTHING)));
         if alone {
             self.last[slot] = Some((asked, thread));
         }
         (thread, alone && whole)
     }
 
-    fn of_thread(&mut self, key: (u32, i32)) -> u32 {
+    fn of_thread(&mut self, key: (Maybe<Process>, i32)) -> Id<Thread> {
         *self.by_thread.entry(key).or_insert_with(|| {
             self.threads.push(key);
-            u32::try_from(self.threads.len() - 1).unwrap_or(u32::MAX)
+            // No machine has memory for more than there are numbers.
+            Id::at(self.threads.len() - 1).unwrap_or(Id::FIRST)
         })
     }
 
     /// The thread of a `Self::number`.
     #[expect(clippy::cast_possible_truncation, reason = "two numbers of 32 bits")]
-    pub fn numbered(&mut self, number: i64) -> u32 {
-        // One that is not known counts as -1.
+    pub(crate) fn numbered(&mut self, number: i64) -> Id<Thread> {
+        // A process that is not known counts as -1.
         let process = ((number + 1) >> 32) as i32;
-        self.of_thread((process.cast_unsigned(), number as i32))
+        self.of_thread((Id::new(process.cast_unsigned()), number as i32))
     }
 
     /// The process of a thread.
-    #[must_use]
-    pub fn process(&self, thread: u32) -> u32 {
-        self.threads[thread as usize].0
+    pub(crate) fn process(&self, thread: Id<Thread>) -> Maybe<Process> {
+        self.threads[thread.place()].0
     }
 
     /// The last event of a process; the last time there is of one that is not known.
-    #[must_use]
-    pub fn end(&self, process: u32) -> i64 {
-        self.processes
-            .get(process as usize)
-            .map_or(i64::MAX, |of| of.end)
+    pub(crate) fn end(&self, process: Maybe<Process>) -> i64 {
+        of(&self.processes, process).map_or(i64::MAX, |of| of.end)
     }
 
-    /// The number of the host of a process.
-    #[must_use]
-    pub fn host(&self, process: u32) -> u32 {
-        self.processes
-            .get(process as usize)
-            .map_or(NOBODY, |of| of.host)
-    }
-
-    /// The same, where it is known.
-    #[must_use]
-    pub fn place(&self, process: u32) -> Option<u32> {
-        Some(self.host(process)).filter(|host| *host != NOBODY)
+    /// The host of a process.
+    pub(crate) fn host(&self, process: Maybe<Process>) -> Maybe<Host> {
+        of(&self.processes, process)?.host
     }
 
     /// Where a process is.
-    #[must_use]
-    pub fn place_of(&self, process: u32) -> (u32, i32) {
+    pub(crate) fn place_of(&self, process: Maybe<Process>) -> (Maybe<Host>, i32) {
         (self.host(process), self.vpid(process))
     }
 
     /// The number that a process had, or -1.
-    #[must_use]
-    pub fn vpid(&self, process: u32) -> i32 {
-        let of = self.processes.get(process as usize);
-        of.map_or(NOTHING, |of| of.vpid)
+    pub(crate) fn vpid(&self, process: Maybe<Process>) -> i32 {
+        of(&self.processes, process).map_or(NOTHING, |of| of.vpid)
     }
 
     /// The number that a thread had, or -1.
-    #[must_use]
-    pub fn vtid(&self, thread: u32) -> i32 {
-        self.threads[thread as usize].1
+    pub(crate) fn vtid(&self, thread: Id<Thread>) -> i32 {
+        self.threads[thread.place()].1
     }
 
     /// Labels of the hosts, by their numbers.
-    #[must_use]
-    pub fn hosts(&self) -> &[String] {
+    pub(crate) fn hosts(&self) -> &[String] {
         &self.labels
     }
 
     /// One number for a thread, in the order of processes and threads.
-    #[must_use]
-    pub fn number(&self, thread: u32) -> i64 {
-        let (process, thread) = self.threads[thread as usize];
-        (i64::from(process.cast_signed()) << 32) + i64::from(thread)
+    pub(crate) fn number(&self, thread: Id<Thread>) -> i64 {
+        let (process, thread) = self.threads[thread.place()];
+        let process = process.map_or(-1, |process| i64::from(process.number()));
+        (process << 32) + i64::from(thread)
     }
 }

@@ -12,7 +12,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType};
 
-use crate::identity::Identity;
+use crate::identity::{Identity, Thread};
+use crate::ids::{Id, Maybe};
 
 /// The kinds of events of the pass, with their names and fields. Of events of one thread at one
 /// time those of an earlier kind come first.
@@ -66,8 +67,7 @@ kinds! {
 
 impl Kind {
     /// Whether ROS itself tells it: anything may allocate and free, anywhere.
-    #[must_use]
-    pub fn of_ros(self) -> bool {
+    pub(crate) fn of_ros(self) -> bool {
         !matches!(
             self,
             Self::Malloc
@@ -107,13 +107,11 @@ pub type Batches = Box<dyn Iterator<Item = Result<Batch, ArrowError>> + Send>;
 const MOST: usize = 5;
 
 /// One event: what is asked of it lies together.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Event {
-    /// Its time.
     pub time: i64,
     fields: [u64; MOST],
-    /// The number of its thread.
-    pub thread: u32,
+    pub thread: Id<Thread>,
     /// The CPU that recorded it, where that was asked for and is known.
     pub cpu: Option<i32>,
     /// A bit for each field that it has.
@@ -121,20 +119,30 @@ pub struct Event {
 }
 
 impl Event {
+    /// Without fields, of the first thread.
+    pub const fn new(time: i64, cpu: Option<i32>) -> Self {
+        Self {
+            time,
+            fields: [0; MOST],
+            thread: Id::FIRST,
+            cpu,
+            validity: 0,
+        }
+    }
+
     /// A field, by its place in the list of its kind.
-    #[must_use]
-    pub fn get(&self, field: usize) -> Option<u64> {
+    pub(crate) fn get(&self, field: usize) -> Option<u64> {
         (self.validity >> field & 1 == 1).then(|| self.fields[field])
     }
 
     /// The same of a signed one.
-    #[must_use]
-    pub fn signed(&self, field: usize) -> Option<i64> {
+    pub(crate) fn signed(&self, field: usize) -> Option<i64> {
         self.get(field).map(u64::cast_signed)
     }
 }
 
 /// A column of integers as 64 bits each; one that was not recorded has no values.
+#[derive(Default)]
 struct Ints {
     values: ScalarBuffer<u64>,
     nulls: Option<NullBuffer>,
@@ -146,13 +154,6 @@ impl Ints {
             return None;
         }
         self.values.get(row).copied()
-    }
-
-    fn none() -> Self {
-        Self {
-            values: ScalarBuffer::from(Vec::new()),
-            nulls: None,
-        }
     }
 
     /// Eight bytes of each list, as a number; none where it has not so many.
@@ -183,13 +184,13 @@ impl Ints {
     fn of(batch: &RecordBatch, name: &str) -> Self {
         if let Some((name, first)) = name.split_once('+') {
             let found = batch.column_by_name(name);
-            return found.map_or_else(Self::none, |array| {
+            return found.map_or_else(Self::default, |array| {
                 Self::eight(array, first.parse().unwrap_or(0))
             });
         }
         batch
             .column_by_name(name)
-            .map_or_else(Self::none, |array| Self {
+            .map_or_else(Self::default, |array| Self {
                 values: bits(array.as_ref()),
                 nulls: array.nulls().filter(|n| n.null_count() > 0).cloned(),
             })
@@ -247,13 +248,7 @@ impl Batch {
         let (time, cpu) = (of("time_ns"), of("cpu_id"));
         let fields: Vec<Ints> = fields.iter().copied().map(of).collect();
         let event = |row: usize| {
-            let mut event = Event {
-                time: time.values[row].cast_signed(),
-                fields: [0; MOST],
-                thread: u32::MAX,
-                cpu: cpu.get(row).map(narrow),
-                validity: 0,
-            };
+            let mut event = Event::new(time.values[row].cast_signed(), cpu.get(row).map(narrow));
             for (place, field) in fields.iter().enumerate() {
                 if let Some(value) = field.get(row) {
                     event.fields[place] = value;
@@ -277,7 +272,7 @@ impl Batch {
         let mut events = self.events;
         let place = identity.places(self.hosts.as_deref());
         // Events of one thread come one after the other.
-        let mut last = (None, 0);
+        let mut last = (None, Id::FIRST);
         for (row, event) in events.iter_mut().enumerate() {
             if let Some(thread) = self.thread.get(row) {
                 event.thread = identity.numbered(thread.cast_signed());
@@ -329,9 +324,8 @@ impl Source {
         }
     }
 
-    fn thread(&self) -> u32 {
-        let next = self.events.get(self.place);
-        next.map_or(u32::MAX, |event| event.thread)
+    fn thread(&self) -> Maybe<Thread> {
+        Some(self.events.get(self.place)?.thread)
     }
 }
 
@@ -350,7 +344,6 @@ pub struct Intake {
 
 impl Intake {
     /// What is given by name, without the provider; other names are left out.
-    #[must_use]
     pub fn new(mut given: HashMap<String, Batches>) -> Self {
         let sources = KINDS.iter().filter_map(|(kind, name, _)| {
             Some(Source {
@@ -370,7 +363,7 @@ impl Intake {
     /// # Errors
     ///
     /// A batch cannot be had.
-    pub fn visit(
+    pub(crate) fn visit(
         &mut self,
         identity: &mut Identity,
         mut visit: impl FnMut(&Identity, Kind, &Event),
@@ -392,7 +385,10 @@ impl Intake {
             }
             if same {
                 let alike = (number..heads.len()).filter(|place| heads[*place] == first);
-                let thread = |place: &usize| identity.number(self.sources[*place].thread());
+                let thread = |place: &usize| {
+                    let thread = self.sources[*place].thread();
+                    thread.map(|thread| identity.number(thread))
+                };
                 number = alike.min_by_key(thread).unwrap_or(number);
             }
             let source = &mut self.sources[number];

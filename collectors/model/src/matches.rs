@@ -9,19 +9,20 @@
 
 use ahash::{HashMap, HashSet};
 
+use crate::ids::{Id, Maybe};
 use crate::publications::Publication;
-use crate::registry::Registry;
-use crate::rows::{NEVER, NONE, Rows};
+use crate::registry::{Name, Registry};
+use crate::rows::{NEVER, Rows};
 use crate::takes::Take;
 
 /// Topic and source timestamp.
-pub type Key = (u32, i64);
+pub type Key = (Id<Name>, i64);
 
 /// What was published with a key, and what was taken with it before.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Met {
-    message: u32,
-    taken: u32,
+    message: Maybe<Publication>,
+    taken: Maybe<Take>,
 }
 
 type Waiting = HashMap<Key, Met>;
@@ -32,18 +33,17 @@ pub struct Matches {
     /// The keys of late, those before, and of each topic the largest timestamp that left.
     young: Waiting,
     old: Waiting,
-    left: HashMap<u32, i64>,
+    left: HashMap<Id<Name>, i64>,
     /// So many keys make a generation.
     most: usize,
     /// Keys that came again, or may have.
     late: HashSet<Key>,
     /// Publications that share their key, by it: all of them.
-    pub shared: HashMap<Key, Vec<u32>>,
+    pub shared: HashMap<Key, Vec<Id<Publication>>>,
 }
 
 impl Matches {
     /// None yet; so many keys stay at least.
-    #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
             young: Waiting::default(),
@@ -70,10 +70,7 @@ impl Matches {
                 if left.get(&key.0).is_some_and(|left| key.1 <= *left) {
                     late.insert(key);
                 }
-                Met {
-                    message: NONE,
-                    taken: NONE,
-                }
+                Met::default()
             })
         })
     }
@@ -83,40 +80,25 @@ impl Matches {
         &mut self,
         rows: &mut Rows<Publication>,
         takes: &mut Rows<Take>,
-        number: u32,
-        topic: u32,
+        number: Id<Publication>,
+        topic: Maybe<Name>,
     ) {
         let Some(row) = rows.edit(number) else {
             return;
         };
-        if topic == NONE || row.stamp == NEVER {
+        let Some(topic) = topic.filter(|_| row.stamp != NEVER) else {
             return;
-        }
+        };
         let key = (topic, row.stamp);
         let met = self.met(key);
-        if met.message != NONE {
-            let first = met.message;
+        if let Some(first) = met.message {
             let shared = self.shared.entry(key).or_insert_with(|| vec![first]);
             shared.push(number);
             return;
         }
-        met.message = number;
-        row.taken = std::mem::replace(&mut met.taken, NONE);
+        met.message = Some(number);
+        row.taken = met.taken.take();
         mark(takes, row.taken);
-    }
-
-    /// A publication that was taken apart has another number.
-    pub fn on_move(&mut self, key: Key, from: u32, to: u32) {
-        for met in [self.young.get_mut(&key), self.old.get_mut(&key)] {
-            if let Some(met) = met.filter(|met| met.message == from) {
-                met.message = to;
-            }
-        }
-        for message in self.shared.get_mut(&key).into_iter().flatten() {
-            if *message == from {
-                *message = to;
-            }
-        }
     }
 
     /// A message was taken.
@@ -124,22 +106,21 @@ impl Matches {
         &mut self,
         takes: &mut Rows<Take>,
         rows: &mut Rows<Publication>,
-        number: u32,
-        topic: u32,
+        number: Id<Take>,
+        topic: Maybe<Name>,
     ) {
-        let Some(stamp) = takes.get(number).map(|take| take.stamp) else {
+        let stamp = takes.get(number).map(|take| take.stamp);
+        let stamp = stamp.filter(|stamp| *stamp != NEVER);
+        let (Some(topic), Some(stamp)) = (topic, stamp) else {
             return;
         };
-        if topic == NONE || stamp == NEVER {
-            return;
-        }
         let met = self.met((topic, stamp));
         let chain = match rows.edit(met.message) {
             Some(row) => &mut row.taken,
             None => &mut met.taken,
         };
-        let before = std::mem::replace(chain, number);
-        let matched = met.message != NONE && is_first(takes, before, number);
+        let before = chain.replace(number);
+        let matched = met.message.is_some() && is_first(takes, before, number);
         if let Some(take) = takes.edit(number) {
             (take.next, take.matched) = (before, matched);
         }
@@ -156,34 +137,20 @@ impl Matches {
         if late.is_empty() {
             return;
         }
-        let mut chains: HashMap<Key, u32> = HashMap::default();
-        for number in 0..takes.count() {
-            let Some(take) = takes.get(number).filter(|take| !take.intra) else {
-                continue;
-            };
-            let key = (known.topic_at(take.subscription), take.stamp);
-            if late.contains(&key)
-                && let Some(take) = takes.edit(number)
+        let chains = chains(takes, known, |key| late.contains(key));
+        let mut published: HashMap<Key, Vec<Id<Publication>>> = HashMap::default();
+        for number in rows.ids() {
+            let row = rows.get(number);
+            let key = row.and_then(|row| Some((known.topic(row.publisher)?, row.stamp)));
+            if let Some(key) = key.filter(|key| late.contains(key))
+                && let Some(row) = rows.edit(number)
             {
-                take.next = chains.insert(key, number).unwrap_or(NONE);
-                take.matched = false;
-            }
-        }
-        let mut published: HashMap<Key, Vec<u32>> = HashMap::default();
-        for number in 0..rows.count() {
-            let Some(row) = rows.get(number) else {
-                continue;
-            };
-            let key = (known.topic(row.publisher), row.stamp);
-            if late.contains(&key) {
+                row.taken = None;
                 published.entry(key).or_default().push(number);
-                if let Some(row) = rows.edit(number) {
-                    row.taken = NONE;
-                }
             }
         }
         for (key, messages) in published {
-            let chain = chains.get(&key).copied().unwrap_or(NONE);
+            let chain = chains.get(&key).copied();
             if let Some(row) = messages.first().and_then(|first| rows.edit(*first)) {
                 row.taken = chain;
             }
@@ -196,19 +163,39 @@ impl Matches {
     }
 }
 
+/// Chain the takes of each key that is wanted, which have no publication yet; returns the last ones.
+pub fn chains(
+    takes: &mut Rows<Take>,
+    known: &Registry,
+    wanted: impl Fn(&Key) -> bool,
+) -> HashMap<Key, Id<Take>> {
+    let mut found = HashMap::default();
+    for number in takes.ids() {
+        let take = takes.get(number);
+        let take = take.filter(|take| !take.intra && take.stamp != NEVER);
+        let key = take.and_then(|take| Some((known.topic_at(take.subscription)?, take.stamp)));
+        if let Some(key) = key.filter(&wanted)
+            && let Some(take) = takes.edit(number)
+        {
+            (take.next, take.matched) = (found.insert(key, number), false);
+        }
+    }
+    found
+}
+
 /// Takes of a chain, the first one first.
-pub fn chained(takes: &Rows<Take>, first: u32, found: &mut Vec<(u32, Take)>) {
+pub fn chained(takes: &Rows<Take>, first: Maybe<Take>, found: &mut Vec<(Id<Take>, Take)>) {
     found.clear();
-    let mut number = first;
-    while let Some(take) = takes.get(number) {
+    let mut next = first;
+    while let Some((number, take)) = next.and_then(|number| Some((number, takes.get(number)?))) {
         found.push((number, take));
-        number = take.next;
+        next = take.next;
     }
     found.reverse();
 }
 
 /// Whether no take of its subscription is in the chain before a take.
-fn is_first(takes: &Rows<Take>, before: u32, number: u32) -> bool {
+fn is_first(takes: &Rows<Take>, before: Maybe<Take>, number: Id<Take>) -> bool {
     let of = takes.get(number).map(|take| take.subscription);
     let mut place = before;
     while let Some(take) = takes.get(place) {
@@ -221,13 +208,13 @@ fn is_first(takes: &Rows<Take>, before: u32, number: u32) -> bool {
 }
 
 /// Say of the takes of a chain that their publication was found: of one subscription the first.
-pub fn mark(takes: &mut Rows<Take>, first: u32) {
-    let mut number = first;
-    while let Some(take) = takes.get(number) {
-        let matched = is_first(takes, take.next, number);
+pub fn mark(takes: &mut Rows<Take>, first: Maybe<Take>) {
+    let mut next = first;
+    while let Some(number) = next {
+        next = takes.get(number).and_then(|take| take.next);
+        let matched = is_first(takes, next, number);
         if let Some(take) = takes.edit(number) {
             take.matched = matched;
         }
-        number = take.next;
     }
 }

@@ -1,8 +1,15 @@
 //! What a message is: a publication and a subscription, what joined them, and which way it took.
 
+use crate::callbacks::Execution;
+use crate::identity::Process;
+use crate::ids::{Id, Maybe};
 use crate::publications::Publication;
-use crate::rows::{NEVER, NONE};
+use crate::registry::{Name, Publisher, Subscription};
+use crate::rows::NEVER;
 use crate::takes::Take;
+
+/// A publisher and a subscription.
+pub type Ends = (Maybe<Publisher>, Maybe<Subscription>);
 
 /// By what a publication and a take belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,37 +56,41 @@ pub enum Leg {
 /// A publication and a take.
 #[derive(Clone, Copy)]
 pub struct Matched {
-    /// The publication.
-    pub message: u32,
+    pub message: Id<Publication>,
     /// Whose take it is.
-    pub subscription: u32,
-    /// The take.
-    pub take: u32,
-    /// The execution for it.
-    pub execution: u32,
-    /// How they were joined.
+    pub subscription: Maybe<Subscription>,
+    pub take: Maybe<Take>,
+    pub execution: Maybe<Execution>,
     pub join: Join,
 }
 
 impl Matched {
     /// A publication and a take of it.
-    pub const fn new(message: u32, (number, take): (u32, &Take), join: Join) -> Self {
+    pub const fn new(
+        message: Id<Publication>,
+        (number, take): (Id<Take>, &Take),
+        join: Join,
+    ) -> Self {
         Self {
             message,
             subscription: take.subscription,
-            take: number,
+            take: Some(number),
             execution: take.execution,
             join,
         }
     }
 
     /// A callback joined to a publication without a take.
-    pub const fn by_order(message: u32, subscription: u32, execution: u32) -> Self {
+    pub const fn by_order(
+        message: Id<Publication>,
+        subscription: Id<Subscription>,
+        execution: Id<Execution>,
+    ) -> Self {
         Self {
             message,
-            subscription,
-            take: NONE,
-            execution,
+            subscription: Some(subscription),
+            take: None,
+            execution: Some(execution),
             join: Join::InOrder,
         }
     }
@@ -100,14 +111,11 @@ pub enum First {
 #[derive(Clone, Copy)]
 pub struct Sent {
     /// Its topic, as a name, and its source timestamp.
-    pub topic: u32,
-    /// See `topic`.
+    pub topic: Maybe<Name>,
     pub stamp: i64,
     /// When it was handed to the middleware, and whether an event of that tells so.
     pub push: i64,
-    /// See `push`.
     pub by_middleware: bool,
-    /// Where its first event lies.
     pub first: First,
     /// Whether a gap before its first event may hide an earlier one.
     pub cut: bool,
@@ -116,7 +124,7 @@ pub struct Sent {
 impl Sent {
     /// Of no publication.
     pub const NONE: Self = Self {
-        topic: NONE,
+        topic: None,
         stamp: NEVER,
         push: NEVER,
         by_middleware: false,
@@ -125,7 +133,7 @@ impl Sent {
     };
 
     /// Of a publication on a topic.
-    pub const fn new(of: &Publication, topic: u32, cut: bool) -> Self {
+    pub const fn new(of: &Publication, topic: Maybe<Name>, cut: bool) -> Self {
         let below = if of.rcl == NEVER { of.rmw } else { of.rcl };
         let push = match (of.rmw, of.rcl) {
             (NEVER, NEVER) => of.publish,
@@ -149,34 +157,26 @@ impl Sent {
     }
 }
 
-/// One message; numbers are `NONE` and times `NEVER` where there is none.
+/// One message; times are `NEVER` where there is none.
 #[derive(Clone, Copy)]
 #[expect(
     clippy::struct_field_names,
     reason = "its publication is what it is of"
 )]
 pub struct Message {
-    /// Its publication.
-    pub message: u32,
-    /// Its publisher.
-    pub publisher: u32,
-    /// Its subscription.
-    pub subscription: u32,
+    pub message: Maybe<Publication>,
+    pub publisher: Maybe<Publisher>,
+    pub subscription: Maybe<Subscription>,
     /// The process of the subscription.
-    pub process: u32,
-    /// Its take.
-    pub take: u32,
-    /// The execution for it.
-    pub execution: u32,
-    /// How it was joined to these.
+    pub process: Maybe<Process>,
+    pub take: Maybe<Take>,
+    pub execution: Maybe<Execution>,
     pub join: Join,
     /// Whether it came within the process, where that can be said.
     pub intra: Option<bool>,
-    /// When it was published.
     pub publish: i64,
     /// When it was taken or, where no take was recorded, its callback began.
     pub taken: i64,
-    /// Which way it took.
     pub leg: Leg,
     /// What its publication tells.
     pub sent: Sent,
@@ -185,13 +185,17 @@ pub struct Message {
 impl Message {
     /// When it was taken, if a take tells.
     pub const fn take_time(&self) -> i64 {
-        if self.take == NONE { NEVER } else { self.taken }
+        if self.take.is_none() {
+            NEVER
+        } else {
+            self.taken
+        }
     }
 
     /// Whether it went, or should have gone, through the middleware from one known end to another.
     pub fn is_between(&self) -> bool {
-        self.publisher != NONE
-            && self.subscription != NONE
+        self.publisher.is_some()
+            && self.subscription.is_some()
             && self.publish != NEVER
             && self.intra != Some(true)
             && self.leg != Leg::BeforeSubscription

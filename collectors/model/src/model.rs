@@ -9,14 +9,15 @@ use crate::about::{About, Source};
 use crate::callbacks::Callbacks;
 use crate::gaps::{Continuity, Gaps, Place};
 use crate::heap::Heap;
-use crate::identity::Identity;
+use crate::identity::{Identity, Process, Thread};
+use crate::ids::{Id, Maybe, of};
 use crate::intake::{Batches, Event, Intake, Kind};
 use crate::matches::Matches;
 use crate::offsets::Offsets;
 use crate::publications::{Publication, Publications};
-use crate::registry::{HandleKind, Registry};
+use crate::registry::{HandleKind, Name, Registry, RingBuffer, Subscription};
 use crate::ring_buffers::RingBuffers;
-use crate::rows::{Disk, NEVER, NONE, Rows};
+use crate::rows::{Disk, NEVER, Rows};
 use crate::services::Services;
 use crate::takes::{Take, Takes};
 
@@ -99,7 +100,7 @@ impl Model {
         let mut ends: Vec<i64> = identity.processes.iter().map(|of| of.end).collect();
         let done = intake.visit(&mut identity, |identity, kind, event| {
             let process = identity.process(event.thread);
-            if let Some(end) = ends.get_mut(process as usize) {
+            if let Some(end) = process.and_then(|of| ends.get_mut(of.place())) {
                 *end = event.time.max(*end);
             }
             self.on(kind, event, process, identity);
@@ -127,12 +128,17 @@ impl Model {
     fn cut(&mut self, event: &Event) {
         self.callbacks.cut(event.thread, event.time);
         self.publications.cut(event.thread);
-        self.takes.on_other(event.thread);
-        self.services.on_other(event.thread);
+        self.on_other(event.thread);
+    }
+
+    /// What a thread does not do between a take or a request and its callback.
+    fn on_other(&mut self, thread: Id<Thread>) {
+        self.takes.on_other(thread);
+        self.services.on_other(thread);
     }
 
     /// Something is missing on a thread since another event, unless a gap tells of it already.
-    fn on_broken(&mut self, since: i64, event: &Event, process: u32, place: Place) {
+    fn on_broken(&mut self, since: i64, event: &Event, process: Maybe<Process>, place: Place) {
         if since != NEVER && !self.gaps.between(place, since, event.time) {
             self.gaps.on_broken(process, since, event.time);
             self.cut(event);
@@ -140,7 +146,7 @@ impl Model {
     }
 
     /// What happened in a process.
-    fn on(&mut self, kind: Kind, event: &Event, process: u32, identity: &Identity) {
+    fn on(&mut self, kind: Kind, event: &Event, process: Maybe<Process>, identity: &Identity) {
         self.registry.advance_to(event.time);
         let place = identity.place_of(process);
         let seen = self.continuity.on_event(event, kind.of_ros());
@@ -153,13 +159,11 @@ impl Model {
                 if !self.callbacks.on_end(event) {
                     self.on_broken(seen.ros, event, process, place);
                 }
-                self.takes.on_other(event.thread);
-                self.services.on_other(event.thread);
+                self.on_other(event.thread);
             }
             Kind::Wait | Kind::Ready | Kind::Execute => {
                 self.callbacks.on_executor(kind, event);
-                self.takes.on_other(event.thread);
-                self.services.on_other(event.thread);
+                self.on_other(event.thread);
             }
             Kind::IntraPublish | Kind::RclcppPublish | Kind::RclPublish => {
                 self.on_publish(kind, event, process);
@@ -167,7 +171,7 @@ impl Model {
             Kind::RmwPublish => {
                 let row = self.on_publish(kind, event, process);
                 let (rows, takes) = (&mut self.publications.rows, &mut self.takes.rows);
-                if let Some(of) = rows.get(row) {
+                if let Some((row, of)) = row.and_then(|row| Some((row, rows.get(row)?))) {
                     let topic = self.registry.topic(of.publisher);
                     self.matches.on_publish(rows, takes, row, topic);
                     if self.about.source(&self.registry, process, &of).topic
@@ -182,87 +186,55 @@ impl Model {
                 self.takes.on_taken_above(event, kind == Kind::RclcppTake);
             }
             Kind::Enqueue => {
-                let buffer =
-                    self.registry
-                        .object(HandleKind::RingBuffer, process, event.get(0), event.time);
+                let buffer = self.ring_buffer(event, process);
                 let since = self.ring_buffers.out_of_turn(event, process, buffer);
                 self.on_broken(since, event, process, place);
-                let publications = &mut self.publications;
-                self.ring_buffers.on_enqueue(
-                    event,
-                    &self.registry,
-                    (process, place),
-                    publications,
-                    &self.gaps,
-                );
+                let of = of(&self.registry.ring_buffers, buffer);
+                let (buffers, publications) = (&mut self.ring_buffers, &mut self.publications);
+                buffers.on_enqueue(event, of, (process, place), publications, &self.gaps);
             }
             Kind::Dequeue => self.on_dequeue(event, process, place),
             Kind::Clear => self.ring_buffers.on_clear(event, process),
-            Kind::TakeRequest => {
-                self.takes.on_other(event.thread);
-                self.services
-                    .on_take_request(event, &self.registry, process);
+            // Of an allocator; in no known process one address is many blocks.
+            _ if !kind.of_ros() => {
+                if let Some(process) = process {
+                    let within = self.callbacks.around(event.thread);
+                    self.heap.on_call(kind, event, process, within);
+                }
             }
-            Kind::CallRequest => {
-                self.services
-                    .on_call(event, HandleKind::Client, &self.registry, process);
-            }
-            Kind::CallResponse => {
-                self.services
-                    .on_call(event, HandleKind::Service, &self.registry, process);
-            }
-            Kind::ClientCallback => {
-                self.services
-                    .on_client_callback(event, &self.registry, process);
-            }
-            Kind::SendRequest => {
+            // Of a client or service.
+            _ => {
+                if matches!(kind, Kind::TakeRequest | Kind::TakeResponse) {
+                    self.takes.on_other(event.thread);
+                }
                 let within = self.callbacks.around(event.thread);
-                self.services
-                    .on_send_request(event, &self.registry, process, within);
-            }
-            Kind::SendResponse => {
-                self.services
-                    .on_send_response(event, &self.registry, process);
-                self.on_stamp(place, event, event.signed(4).unwrap_or(NEVER));
-            }
-            Kind::TakeResponse => {
-                self.takes.on_other(event.thread);
-                self.services.on_other(event.thread);
-                self.services
-                    .on_take_response(event, &self.registry, process);
-            }
-            Kind::Malloc
-            | Kind::Calloc
-            | Kind::Realloc
-            | Kind::Memalign
-            | Kind::PosixMemalign
-            | Kind::Free => {
-                let within = self.callbacks.around(event.thread);
-                self.heap.on_call(kind, event, process, within);
+                let (services, known) = (&mut self.services, &self.registry);
+                services.on_event(kind, event, known, process, within);
+                if kind == Kind::SendResponse {
+                    self.on_stamp(place, event, event.signed(4).unwrap_or(NEVER));
+                }
             }
         }
     }
 
-    fn on_callback_start(&mut self, event: &Event, process: u32) {
+    fn on_callback_start(&mut self, event: &Event, process: Maybe<Process>) {
         let number = self.callbacks.on_start(event, &self.registry, process);
-        if let Some(execution) = self.callbacks.executions.get(number) {
+        let execution = self.callbacks.executions.get(number);
+        if let (Some(number), Some(execution)) = (number, execution) {
             self.takes.on_start(number, &execution, &self.registry);
             self.services.on_start(number, &execution, &self.registry);
         }
     }
 
-    fn on_publish(&mut self, kind: Kind, event: &Event, process: u32) -> u32 {
+    fn on_publish(
+        &mut self,
+        kind: Kind,
+        event: &Event,
+        process: Maybe<Process>,
+    ) -> Maybe<Publication> {
         let within = self.callbacks.around(event.thread);
-        let row = self
-            .publications
-            .on_publish(kind, event, &self.registry, process, within);
-        for (from, to) in std::mem::take(&mut self.publications.moved) {
-            if let Some(of) = self.publications.rows.get(to) {
-                let key = (self.registry.topic(of.publisher), of.stamp);
-                self.matches.on_move(key, from, to);
-            }
-        }
-        row
+        self.publications
+            .on_publish(kind, event, &self.registry, process, within)
     }
 
     /// The middleware stamped something by the system clock.
@@ -272,29 +244,32 @@ impl Model {
         }
     }
 
-    fn on_rmw_take(&mut self, event: &Event, process: u32) {
+    fn on_rmw_take(&mut self, event: &Event, process: Maybe<Process>) {
         let take = self.takes.on_rmw_take(event, &self.registry, process);
-        if let Some(of) = self.takes.rows.get(take) {
+        if let Some((take, of)) = take.and_then(|take| Some((take, self.takes.rows.get(take)?))) {
             let topic = self.registry.topic_at(of.subscription);
             let (takes, sent) = (&mut self.takes.rows, &mut self.publications.rows);
             self.matches.on_take(takes, sent, take, topic);
         }
     }
 
-    fn on_dequeue(&mut self, event: &Event, process: u32, place: Place) {
-        let buffer =
-            self.registry
-                .object(HandleKind::RingBuffer, process, event.get(0), event.time);
-        let of = self.registry.ring_buffers.get(buffer as usize);
-        let take = self
-            .takes
-            .on_dequeue(event, of.map_or(NONE, |of| of.subscription));
+    /// The ring buffer of an event.
+    fn ring_buffer(&self, event: &Event, process: Maybe<Process>) -> Maybe<RingBuffer> {
+        let (kind, handle) = (HandleKind::RingBuffer, event.get(0));
+        self.registry.object(kind, process, handle, event.time)
+    }
+
+    fn on_dequeue(&mut self, event: &Event, process: Maybe<Process>, place: Place) {
+        let buffer = self.ring_buffer(event, process);
+        let buffer = of(&self.registry.ring_buffers, buffer);
+        let subscription = buffer.and_then(|of| of.subscription);
+        let take = self.takes.on_dequeue(event, subscription);
         self.ring_buffers
             .on_dequeue(event, (process, place), take, &self.gaps);
     }
 
     /// The process of a thread.
-    pub(crate) fn process(&self, thread: u32) -> u32 {
+    pub(crate) fn process(&self, thread: Id<Thread>) -> Maybe<Process> {
         self.identity.process(thread)
     }
 
@@ -302,32 +277,42 @@ impl Model {
     pub(crate) fn renumber(&mut self) {
         let nothing = self.publications.rows.nothing();
         let rows = std::mem::replace(&mut self.publications.rows, nothing);
-        let mut order: Vec<(i64, i64, u32)> = rows
+        let mut order: Vec<(i64, i64, Id<Publication>)> = rows
             .iter()
             .map(|(row, of)| (of.publish, self.identity.number(of.thread), row))
             .collect();
         order.sort_unstable();
-        let mut place = vec![NONE; order.len()];
-        for (to, (.., from)) in (0..).zip(&order) {
-            place[*from as usize] = to;
+        let mut moved: Vec<Maybe<Publication>> = vec![None; order.len()];
+        for (.., from) in &order {
             if let Some(row) = rows.get(*from) {
-                self.publications.rows.push(row);
+                moved[from.place()] = self.publications.rows.push(row);
             }
         }
-        let moved = |row: u32| place.get(row as usize).copied().unwrap_or(NONE);
-        for number in 0..self.ring_buffers.rows.count() {
+        for number in self.ring_buffers.rows.ids() {
             if let Some(row) = self.ring_buffers.rows.edit(number) {
-                row.message = moved(row.message);
+                row.message = row.message.and_then(|from| moved[from.place()]);
             }
         }
-        for message in self.matches.shared.values_mut().flatten() {
-            *message = moved(*message);
+        for messages in self.matches.shared.values_mut() {
+            let now = messages.iter().filter_map(|from| moved[from.place()]);
+            *messages = now.collect();
         }
     }
 
-    /// The topic of a take: see `About::take_topic`.
-    pub(crate) fn take_topic(&self, take: &Take) -> u32 {
-        self.about.take_topic(&self.registry, take)
+    /// The topic of a take: the middleware's own have no event of rcl.
+    pub(crate) fn take_topic(&self, take: &Take) -> Maybe<Name> {
+        let known = &self.registry;
+        let of = of(&known.subscriptions, take.subscription);
+        let own = of.is_none() && take.rcl == NEVER && !take.intra;
+        let topic = of.and_then(|of| of.topic);
+        if own && self.about.enabled.has(Kind::RclTake) {
+            known.discovery
+        } else if take.rcl != NEVER && topic == known.discovery {
+            // What rcl took is of a subscription of which rcl's event is missing.
+            None
+        } else {
+            topic
+        }
     }
 
     /// What a publication is of: see `About::source`.
@@ -336,15 +321,14 @@ impl Model {
         self.about.source(&self.registry, process, row)
     }
 
-    /// The process that published a message, or `NONE`.
-    pub(crate) fn publishing_process(&self, message: u32) -> u32 {
-        let sent = self.publications.rows.get(message);
-        sent.map_or(NONE, |of| self.process(of.thread))
+    /// The process that published a message.
+    pub(crate) fn publishing_process(&self, message: Maybe<Publication>) -> Maybe<Process> {
+        let sent = self.publications.rows.get(message)?;
+        self.process(sent.thread)
     }
 
-    /// The process of a subscription, or `NONE`.
-    pub(crate) fn process_of(&self, subscription: u32) -> u32 {
-        let of = self.registry.subscriptions.get(subscription as usize);
-        of.map_or(NONE, |of| of.process)
+    /// The process of a subscription.
+    pub(crate) fn process_of(&self, subscription: Maybe<Subscription>) -> Maybe<Process> {
+        of(&self.registry.subscriptions, subscription)?.process
     }
 }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::identity::Host;
+use crate::ids::Maybe;
+
 /// A block of time, in nanoseconds.
 const BLOCK: i64 = 1_000_000_000;
 
 /// What hosts stamped in one block of time.
 #[derive(Clone)]
 pub struct Offset {
-    /// The host.
-    pub host: u32,
-    /// The number of the block.
+    pub host: Maybe<Host>,
     pub block: i64,
     /// How far the system clock was ahead.
     pub median: i64,
@@ -21,13 +22,13 @@ pub struct Offset {
 /// Of each host the stamps of the block of its last one, and what is known of those before.
 #[derive(Clone, Default)]
 pub struct Offsets {
-    open: BTreeMap<u32, (i64, Vec<i64>)>,
+    open: BTreeMap<Maybe<Host>, (i64, Vec<i64>)>,
     found: Vec<Offset>,
 }
 
 impl Offsets {
     /// A host stamped something at a time of the events, which never falls.
-    pub fn on_stamp(&mut self, host: u32, time: i64, stamp: i64) {
+    pub fn on_stamp(&mut self, host: Maybe<Host>, time: i64, stamp: i64) {
         let block = time.div_euclid(BLOCK);
         let (of, offsets) = self.open.entry(host).or_insert((block, Vec::new()));
         if *of != block {
@@ -49,7 +50,7 @@ impl Offsets {
 }
 
 /// Not their mean where a step falls into the block: one side or the other.
-fn median(host: u32, block: i64, offsets: &mut [i64]) -> Option<Offset> {
+fn median(host: Maybe<Host>, block: i64, offsets: &mut [i64]) -> Option<Offset> {
     let middle = offsets.len().checked_sub(1)? / 2;
     let (_, median, _) = offsets.select_nth_unstable(middle);
     let median = *median;

@@ -11,13 +11,15 @@ use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::approximate;
 use crate::existing::Existing;
+use crate::identity::Process;
+use crate::ids::{Id, Maybe, last, numbered, of};
 use crate::intake::Kind;
-use crate::matches::chained;
+use crate::matches::{Key, chained};
 use crate::messages::{Join, Leg, Matched, Message, Sent};
 use crate::model::Model;
-use crate::publications::Publication;
-use crate::ring_buffers::{Enqueue, Fate};
-use crate::rows::{NEVER, NONE};
+use crate::publications::{Enqueue, Fate, Publication};
+use crate::registry::Subscription;
+use crate::rows::NEVER;
 use crate::takes::Take;
 
 /// Publications that are read at once.
@@ -28,13 +30,12 @@ pub struct Partners {
     /// By order or time, by message and subscription.
     more: Vec<Matched>,
     /// Publications that share topic and timestamp with another one, and these keys.
-    pub shared: HashSet<u32>,
-    /// See `shared`.
-    pub shared_keys: HashSet<(u32, i64)>,
+    pub shared: HashSet<Id<Publication>>,
+    pub shared_keys: HashSet<Key>,
     /// Subscriptions whose callbacks ran and of which no take was recorded.
-    pub untaken: Vec<u32>,
+    pub untaken: Vec<Id<Subscription>>,
     /// Takes between processes of which no publication was recorded.
-    pub alone: Vec<u32>,
+    pub alone: Vec<Id<Take>>,
     /// Takes without a subscription and a topic.
     pub unknown_subscriptions: u64,
     /// Whether something was taken by a subscription of which nobody knows the topic; and since
@@ -42,20 +43,20 @@ pub struct Partners {
     nameless: bool,
     unseen: Option<i64>,
     /// Processes in which a publisher keeps a history: only that is replayed within a process.
-    kept: HashSet<u32>,
+    kept: HashSet<Maybe<Process>>,
 }
 
 impl Model {
     /// Takes of publications that share their key: the first belongs to the first.
-    fn ambiguous(&mut self) -> (Vec<Matched>, HashSet<u32>) {
+    fn ambiguous(&mut self) -> (Vec<Matched>, HashSet<Id<Publication>>) {
         let (mut found, mut shared) = (Vec::new(), HashSet::default());
         let mut chain = Vec::new();
         for mut messages in std::mem::take(&mut self.matches.shared).into_values() {
             messages.sort_unstable();
-            let mut next: HashMap<u32, usize> = HashMap::new();
+            let mut next: HashMap<_, usize> = HashMap::new();
             for first in &messages {
-                let taken = self.publications.rows.get(*first).map(|row| row.taken);
-                chained(&self.takes.rows, taken.unwrap_or(NONE), &mut chain);
+                let taken = self.publications.rows.get(*first).and_then(|row| row.taken);
+                chained(&self.takes.rows, taken, &mut chain);
                 for (number, take) in &chain {
                     let rank = next.entry(take.subscription).or_default();
                     let message = messages.get(*rank);
@@ -90,12 +91,12 @@ impl Model {
         approximate::without_topic(self, &mut more);
         let untaken = approximate::without_takes(self);
         more.extend(approximate::by_order(self, &untaken));
-        more.sort_by_key(|one| (one.message, one.subscription));
+        more.sort_by_key(|one| (one.message, last(one.subscription)));
         let (mut alone, mut nameless, mut unknown) = (Vec::new(), false, 0);
         for (number, take) in self.takes.rows.iter() {
             let topic = self.take_topic(&take);
-            nameless |= topic == NONE;
-            unknown += u64::from(topic == NONE && take.subscription == NONE);
+            nameless |= topic.is_none();
+            unknown += u64::from(topic.is_none() && take.subscription.is_none());
             if !take.intra && !take.matched && topic != self.registry.discovery {
                 alone.push(number);
             }
@@ -103,14 +104,13 @@ impl Model {
         let keys = shared
             .iter()
             .filter_map(|number| self.publications.rows.get(*number));
-        let keys = keys.map(|row| (self.source(&row).topic, row.stamp));
+        let keys = keys.filter_map(|row| Some((self.source(&row).topic?, row.stamp)));
         let known = &self.registry;
         let made = known.subscriptions.iter().map(|of| of.created).max();
         let kept = known
             .ring_buffers
             .iter()
-            .filter(|of| of.publisher != NONE)
-            .filter_map(|of| known.publishers.get(of.publisher as usize));
+            .filter_map(|buffer| of(&known.publishers, buffer.publisher));
         Partners {
             shared_keys: keys.collect(),
             unseen: made.and_then(|made| self.gaps.first().filter(|begin| *begin <= made)),
@@ -140,7 +140,7 @@ impl Model {
 pub struct Pairing {
     existing: Existing,
     /// Publications that were read, and the next one that was not.
-    read: Peekable<IntoIter<(u32, Publication)>>,
+    read: Peekable<IntoIter<(Id<Publication>, Publication)>>,
     next: u32,
     /// How many of the partners have had their turn.
     more: usize,
@@ -150,8 +150,8 @@ pub struct Pairing {
     pub unnamed: u64,
     /// Other publications without a topic, of which not even the publisher is known.
     pub unknown_publishers: u64,
-    chain: Vec<(u32, Take)>,
-    pairs: Vec<u32>,
+    chain: Vec<(Id<Take>, Take)>,
+    pairs: Vec<Id<Subscription>>,
     matched: Vec<Matched>,
     given: Vec<Enqueue>,
 }
@@ -175,8 +175,8 @@ impl Pairing {
     }
 
     /// Of each subscription the publications after its process had gone.
-    pub fn gone(&self) -> Vec<(u32, u64)> {
-        let gone = (0..).zip(self.existing.gone.iter().copied());
+    pub fn gone(&self) -> Vec<(Id<Subscription>, u64)> {
+        let gone = numbered(&self.existing.gone).map(|(of, count)| (of, *count));
         gone.filter(|(_, count)| *count > 0).collect()
     }
 
@@ -188,10 +188,12 @@ impl Pairing {
             if self.read.peek().is_none() {
                 let rows = model.publications.rows.from(self.next).take(CHUNK);
                 let rows: Vec<_> = rows.collect();
-                self.next += u32::try_from(rows.len()).unwrap_or(NONE);
+                self.next += u32::try_from(rows.len()).unwrap_or(u32::MAX);
                 self.read = rows.into_iter().peekable();
             }
-            let same = |(_, row): &(u32, Publication)| found.is_empty() || row.publish == publish;
+            let same = |(_, row): &(Id<Publication>, Publication)| {
+                found.is_empty() || row.publish == publish
+            };
             let Some((message, row)) = self.read.next_if(same) else {
                 break;
             };
@@ -210,27 +212,27 @@ impl Pairing {
         &mut self,
         model: &Model,
         partners: &Partners,
-        message: u32,
+        message: Id<Publication>,
         row: &Publication,
         found: &mut Vec<Message>,
     ) {
         let source = model.source(row);
         let (topic, discovery) = (source.topic, model.registry.discovery);
-        if topic == NONE {
+        if topic.is_none() {
             let alone = row.rclcpp != NEVER && row.rcl == NEVER;
             self.unnamed += u64::from(alone);
-            self.unknown_publishers += u64::from(!alone && source.publisher == NONE);
+            self.unknown_publishers += u64::from(!alone && source.publisher.is_none());
         }
         self.partners_of(model, partners, message, row);
         self.existing.at(model, topic, row.publish, &mut self.pairs);
         let begin = found.len();
         let draft = Message {
-            message,
+            message: Some(message),
             publisher: source.publisher,
-            subscription: NONE,
-            process: NONE,
-            take: NONE,
-            execution: NONE,
+            subscription: None,
+            process: None,
+            take: None,
+            execution: None,
             join: Join::Nothing,
             intra: None,
             publish: row.publish,
@@ -250,7 +252,7 @@ impl Pairing {
             found.push(Message {
                 subscription: one.subscription,
                 take: one.take,
-                execution: take.map_or(NONE, |take| take.execution),
+                execution: take.and_then(|take| take.execution),
                 join,
                 intra: Some(true),
                 leg,
@@ -259,42 +261,43 @@ impl Pairing {
         }
         // The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
         let intra = found.len();
-        let unresolved = self.given.iter().any(|one| one.subscription == NONE) && intra > begin;
-        let within = |found: &[Message], subscription: u32| {
+        let unresolved = self.given.iter().any(|one| one.subscription.is_none()) && intra > begin;
+        let within = |found: &[Message], subscription: Maybe<Subscription>| {
             let mut given = found[begin..intra].iter();
-            subscription != NONE && given.any(|one| one.subscription == subscription)
+            subscription.is_some() && given.any(|one| one.subscription == subscription)
         };
-        let one = |subscription: u32, of: Option<&Matched>, leg: Leg| {
-            let take = of.map_or(NONE, |of| of.take);
+        let one = |subscription: Maybe<Subscription>, of: Option<&Matched>, leg: Leg| {
+            let take = of.and_then(|of| of.take);
             Message {
                 subscription,
                 take,
-                execution: of.map_or(NONE, |of| of.execution),
+                execution: of.and_then(|of| of.execution),
                 join: of.map_or(Join::Nothing, |of| of.join),
-                intra: (subscription != NONE || take != NONE).then_some(false),
+                intra: (subscription.is_some() || take.is_some()).then_some(false),
                 leg,
                 ..draft
             }
         };
         let late = |found: &mut Vec<Message>, of: &Matched| {
-            if of.subscription == NONE {
-                found.push(one(NONE, Some(of), Leg::Middleware));
+            if of.subscription.is_none() {
+                found.push(one(None, Some(of), Leg::Middleware));
             } else if !within(found, of.subscription) {
                 found.push(one(of.subscription, Some(of), Leg::BeforeSubscription));
             }
         };
         let mut there = self.matched.iter().peekable();
-        for subscription in &self.pairs {
-            while let Some(of) = there.next_if(|of| of.subscription < *subscription) {
+        for subscription in self.pairs.iter().copied().map(Some) {
+            let before = |of: &&Matched| last(of.subscription) < last(subscription);
+            while let Some(of) = there.next_if(before) {
                 late(found, of);
             }
-            let same = |of: &&Matched| of.subscription == *subscription;
+            let same = |of: &&Matched| of.subscription == subscription;
             let of = there.next_if(same);
             while there.next_if(same).is_some() {}
-            if !within(found, *subscription) {
+            if !within(found, subscription) {
                 let pending = of.is_none() && unresolved;
                 let leg = [Leg::Middleware, Leg::Buffer][usize::from(pending)];
-                found.push(one(*subscription, of, leg));
+                found.push(one(subscription, of, leg));
             }
         }
         for of in there {
@@ -302,16 +305,22 @@ impl Pairing {
         }
         if found.len() == begin && topic != discovery {
             let unseen = partners.unseen.is_some_and(|since| since <= row.publish);
-            let unknown = topic == NONE || partners.nameless || unseen;
+            let unknown = topic.is_none() || partners.nameless || unseen;
             let leg = [Leg::NoSubscription, Leg::UnknownSubscription][usize::from(unknown)];
-            found.push(one(NONE, None, leg));
+            found.push(one(None, None, leg));
         }
     }
 
     /// The takes of a publication, and the ring buffers that it was put into.
-    fn partners_of(&mut self, model: &Model, partners: &Partners, message: u32, row: &Publication) {
+    fn partners_of(
+        &mut self,
+        model: &Model,
+        partners: &Partners,
+        message: Id<Publication>,
+        row: &Publication,
+    ) {
         self.matched.clear();
-        if row.taken != NONE && !partners.shared.contains(&message) {
+        if row.taken.is_some() && !partners.shared.contains(&message) {
             chained(&model.takes.rows, row.taken, &mut self.chain);
             let join = if row.estimated {
                 Join::NearestTimestamp
@@ -330,7 +339,7 @@ impl Pairing {
             self.more += 1;
         }
         if self.matched.len() > 1 {
-            self.matched.sort_by_key(|one| one.subscription);
+            self.matched.sort_by_key(|one| last(one.subscription));
         }
         self.given.clear();
         let mut number = row.given;
@@ -345,16 +354,16 @@ impl Pairing {
 /// What came out of ring buffers and nobody is known to have published.
 fn unpublished(model: &Model, partners: &Partners, found: &mut Vec<Message>) {
     let rows = model.ring_buffers.rows.iter();
-    for (_, row) in rows.filter(|(_, row)| row.message == NONE) {
+    for (_, row) in rows.filter(|(_, row)| row.message.is_none()) {
         let take = model.takes.rows.get(row.take);
         let late = !row.untold && partners.kept.contains(&row.process);
         found.push(Message {
-            message: NONE,
-            publisher: NONE,
+            message: None,
+            publisher: None,
             subscription: row.subscription,
             process: row.process,
             take: row.take,
-            execution: take.map_or(NONE, |take| take.execution),
+            execution: take.and_then(|take| take.execution),
             join: Join::Nothing,
             intra: Some(true),
             publish: NEVER,
@@ -372,28 +381,28 @@ fn complete(model: &Model, found: &mut [Message]) {
         if let Some(take) = model.takes.rows.get(row.take) {
             row.taken = take.time;
         }
-        if row.message != NONE {
+        if row.message.is_some() {
             row.process = model.process_of(row.subscription);
         }
     }
     if found.len() > 1 {
         found.sort_by_key(|row| {
-            let never = row.take == NONE;
+            let never = row.take.is_none();
             let taken = if never { i64::MAX } else { row.taken };
-            (taken, row.message, row.subscription)
+            (taken, last(row.message), last(row.subscription))
         });
     }
     for row in found {
-        if row.take == NONE {
+        if row.take.is_none() {
             let of = model.callbacks.executions.get(row.execution);
             row.taken = of.map_or(NEVER, |of| of.start);
         }
-        if row.sent.topic == NONE {
+        if row.sent.topic.is_none() {
             row.sent.topic = known.topic_at(row.subscription);
         }
         // Of a publisher that is not known nobody could say to whom it published.
         if row.leg == Leg::BeforeSubscription
-            && let Some(of) = known.subscriptions.get(row.subscription as usize)
+            && let Some(of) = of(&known.subscriptions, row.subscription)
             && row.publish != NEVER
             && row.publish >= of.created
         {

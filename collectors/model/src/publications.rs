@@ -2,19 +2,20 @@
 //!
 //! On one thread, in this order: `rclcpp_intra_publish`, `rclcpp_publish`, `rcl_publish`,
 //! `rmw_publish`; each of them may be absent. What an event continues is the one before it on its
-//! thread: `rcl_publish` an `rclcpp_publish` of its message or an intra one of its publisher,
-//! `rmw_publish` an `rcl_publish` of its message. Whether `rclcpp_publish` continues an intra one is
-//! told by the publisher of the `rcl_publish` that comes next, else by the message.
-//!
-//! rclpy tells the number of a Python object where rclcpp tells the message: in a process where no
-//! message was ever equal, neighbours belong together. A process counts as such a one until a pair is
-//! equal; what had been joined in it by then is taken apart again.
+//! thread: `rcl_publish` any `rclcpp_publish` (in rclpy the two tell different addresses of one
+//! message) or an intra one of its publisher, `rmw_publish` an `rcl_publish` of its message. Whether
+//! `rclcpp_publish` continues an intra one is told by the publisher of the `rcl_publish` that comes
+//! next, else by the message.
 
-use ahash::{HashMap, HashMapExt, HashSet};
+use ahash::{HashMap, HashSet};
 
+use crate::callbacks::Execution;
+use crate::identity::{Process, Thread};
+use crate::ids::{Id, Maybe, entry};
 use crate::intake::{Event, Kind};
-use crate::registry::{HandleKind, Registry};
-use crate::rows::{NEVER, NONE, Rows, plain};
+use crate::registry::{HandleKind, Name, Publisher, Registry, Subscription};
+use crate::rows::{NEVER, Rows, plain};
+use crate::takes::Take;
 
 plain! {
     /// One publication.
@@ -31,22 +32,53 @@ plain! {
         pub rmw: i64,
         /// What the middleware stamped it with.
         pub stamp: i64,
-        /// Its thread.
-        pub thread: u32,
+        pub thread: Id<Thread>,
         /// By its address in rcl or, before that, in the middleware.
-        pub publisher: u32,
+        pub publisher: Maybe<Publisher>,
         /// Whether the middleware's address was told.
         pub by_rmw: bool,
         /// What published.
-        pub within: u32,
-        /// The last take that it was matched with, or `NONE`; others are chained to that one.
-        pub taken: u32,
-        /// The last ring buffer that it was put into, or `NONE`; others are chained to that one.
-        pub given: u32,
+        pub within: Maybe<Execution>,
+        /// The last take that it was matched with; others are chained to that one.
+        pub taken: Maybe<Take>,
+        /// The last ring buffer that it was put into; others are chained to that one.
+        pub given: Maybe<Enqueue>,
         /// Whether the timestamp is a guess.
         pub estimated: bool,
         /// Whether an earlier event of it may be missing: there is a gap before its first one.
         pub cut: bool,
+    }
+}
+
+/// What became of a publication in a ring buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there still, for all that was recorded.
+    Pending,
+    /// It was taken out.
+    Dequeued,
+    /// A later one took its place.
+    Overwritten,
+    /// The buffer was cleared.
+    Cleared,
+}
+
+plain!(enum Fate [Pending, Dequeued, Overwritten, Cleared]);
+
+plain! {
+    /// One publication in one ring buffer.
+    pub struct Enqueue {
+        pub message: Maybe<Publication>,
+        /// Whose buffer it is.
+        pub subscription: Maybe<Subscription>,
+        pub process: Maybe<Process>,
+        /// What took it out.
+        pub take: Maybe<Take>,
+        pub fate: Fate,
+        /// Whether who published it may be missing.
+        pub untold: bool,
+        /// The ring buffer that its publication was put into before.
+        pub next: Maybe<Enqueue>,
     }
 }
 
@@ -56,11 +88,11 @@ struct Last {
     kind: Kind,
     message: Option<u64>,
     publisher: Option<u64>,
-    row: u32,
+    row: Maybe<Publication>,
     /// Of an `rclcpp_publish` after an intra one: of that the message and the publisher.
     intra: Option<(Option<u64>, Option<u64>)>,
     /// What it happened within.
-    within: u32,
+    within: Maybe<Execution>,
 }
 
 /// All publications.
@@ -70,20 +102,15 @@ pub struct Publications {
     pub rows: Rows<Publication>,
     /// Whether some were taken apart.
     pub disordered: bool,
-    /// Of those taken apart that have a timestamp: from which row to which it went.
-    pub moved: Vec<(u32, u32)>,
     /// How many the middleware told a timestamp of.
     pub stamped: u32,
     last: Vec<Option<Last>>,
     /// Threads of which publish events may be missing since the last one.
-    cut: HashSet<u32>,
-    /// By process: pairs joined though their messages differ, each with what rcl's event happened
-    /// within; none once a pair was equal.
-    python: HashMap<u32, Option<Vec<(u32, u32)>>>,
+    cut: HashSet<Id<Thread>>,
 }
 
 /// A publication of one event.
-fn begun(event: &Event, within: u32, cut: bool) -> Publication {
+fn begun(event: &Event, within: Maybe<Execution>, cut: bool) -> Publication {
     Publication {
         publish: event.time,
         intra: NEVER,
@@ -92,11 +119,11 @@ fn begun(event: &Event, within: u32, cut: bool) -> Publication {
         rmw: NEVER,
         stamp: NEVER,
         thread: event.thread,
-        publisher: NONE,
+        publisher: None,
         by_rmw: false,
         within,
-        taken: NONE,
-        given: NONE,
+        taken: None,
+        given: None,
         estimated: false,
         cut,
     }
@@ -104,26 +131,24 @@ fn begun(event: &Event, within: u32, cut: bool) -> Publication {
 
 impl Publications {
     /// The publication whose intra-process event was the last publish event of a thread.
-    #[must_use]
-    pub fn under_way(&self, thread: u32) -> Option<(u32, i64)> {
-        let last = self.last.get(thread as usize)?.as_ref()?;
+    pub fn under_way(&self, thread: Id<Thread>) -> Option<(Id<Publication>, i64)> {
+        let last = self.last.get(thread.place())?.as_ref()?;
         if last.kind != Kind::IntraPublish {
             return None;
         }
-        Some((last.row, self.rows.get(last.row)?.intra))
+        Some((last.row?, self.rows.get(last.row)?.intra))
     }
 
     /// Events of a thread may be missing: what it published goes no further.
-    pub fn cut(&mut self, thread: u32) {
-        if let Some(last) = self.last.get_mut(thread as usize).and_then(Option::take) {
+    pub fn cut(&mut self, thread: Id<Thread>) {
+        if let Some(last) = self.last.get_mut(thread.place()).and_then(Option::take) {
             self.settle(&last);
         }
         self.cut.insert(thread);
     }
 
     /// Whether events of a thread may be missing since its last publish event.
-    #[must_use]
-    pub fn is_cut(&self, thread: u32) -> bool {
+    pub fn is_cut(&self, thread: Id<Thread>) -> bool {
         self.cut.contains(&thread)
     }
 
@@ -133,15 +158,11 @@ impl Publications {
         kind: Kind,
         event: &Event,
         objects: &Registry,
-        process: u32,
-        within: u32,
-    ) -> u32 {
-        let place = event.thread as usize;
-        if self.last.len() <= place {
-            self.last.resize(place + 1, None);
-        }
+        process: Maybe<Process>,
+        within: Maybe<Execution>,
+    ) -> Maybe<Publication> {
         let (publisher, message) = (event.get(0), event.get(1));
-        let before = self.last[place].take();
+        let before = entry(&mut self.last, event.thread).take();
         let cut = !self.cut.is_empty() && self.cut.remove(&event.thread);
         let mut intra = None;
         let row = match (kind, before) {
@@ -151,7 +172,7 @@ impl Publications {
                 before.row
             }
             (Kind::RclPublish, Some(before)) if before.kind == Kind::RclcppPublish => {
-                self.rcl_after_rclcpp(&before, event, process, within)
+                self.rcl_after_rclcpp(&before, publisher)
             }
             (Kind::RclPublish, Some(before))
                 if before.kind == Kind::IntraPublish
@@ -175,9 +196,7 @@ impl Publications {
                     .push(begun(event, within, cut && kind != Kind::IntraPublish))
             }
         };
-        let Some(of) = self.rows.edit(row) else {
-            return NONE;
-        };
+        let of = self.rows.edit(row)?;
         let time = match kind {
             Kind::IntraPublish => &mut of.intra,
             Kind::RclcppPublish => &mut of.rclcpp,
@@ -190,17 +209,15 @@ impl Publications {
             of.stamp = event.signed(2).unwrap_or(NEVER);
             self.stamped += u32::from(of.stamp != NEVER);
             let found = objects.object(HandleKind::RmwPublisher, process, publisher, of.publish);
-            if found != NONE {
-                of.publisher = found;
-            }
-        } else if kind == Kind::RclPublish || of.publisher == NONE {
+            of.publisher = found.or(of.publisher);
+        } else if kind == Kind::RclPublish || of.publisher.is_none() {
             // What rcl says goes before what the others say.
             let found = objects.object(HandleKind::Publisher, process, publisher, of.publish);
-            if found != NONE || publisher.is_some() {
+            if found.is_some() || publisher.is_some() {
                 of.publisher = found;
             }
         }
-        self.last[place] = Some(Last {
+        *entry(&mut self.last, event.thread) = Some(Last {
             kind,
             message,
             publisher,
@@ -211,31 +228,13 @@ impl Publications {
         row
     }
 
-    /// `rcl_publish` right after `rclcpp_publish`: whether it continues that, and that an intra one.
-    fn rcl_after_rclcpp(&mut self, before: &Last, event: &Event, process: u32, within: u32) -> u32 {
-        let (publisher, message) = (event.get(0), event.get(1));
-        let mut row = before.row;
-        if let Some((_, of_intra)) = before.intra
-            && (publisher.is_none() || publisher != of_intra)
-        {
-            row = self.apart(row, before.within);
-        }
-        let joined = self
-            .python
-            .entry(process)
-            .or_insert_with(|| Some(Vec::new()));
-        if message.is_some() && message == before.message {
-            if let Some(wrong) = joined.take() {
-                for (row, within) in wrong {
-                    self.without_rclcpp(row, within);
-                }
+    /// The publication that an `rcl_publish` right after an `rclcpp_publish` continues.
+    fn rcl_after_rclcpp(&mut self, before: &Last, publisher: Option<u64>) -> Maybe<Publication> {
+        match before.intra {
+            Some((_, of_intra)) if publisher.is_none() || publisher != of_intra => {
+                self.apart(before.row, before.within)
             }
-            row
-        } else if let Some(joined) = joined {
-            joined.push((row, within));
-            row
-        } else {
-            self.rows.push(begun(event, within, false))
+            _ => before.row,
         }
     }
 
@@ -256,53 +255,18 @@ impl Publications {
     }
 
     /// Let a publication that an intra one continued into be one of its own; returns it.
-    fn apart(&mut self, row: u32, within: u32) -> u32 {
-        let Some(of) = self.rows.edit(row) else {
-            return NONE;
-        };
+    fn apart(&mut self, row: Maybe<Publication>, within: Maybe<Execution>) -> Maybe<Publication> {
+        let of = self.rows.edit(row)?;
         let mut own = *of;
         of.rclcpp = NEVER;
-        (own.intra, own.taken, own.given) = (NEVER, NONE, NONE);
+        (own.intra, own.taken, own.given) = (NEVER, None, None);
         (own.publish, own.within) = (own.rclcpp, within);
-        own.publisher = NONE;
+        own.publisher = None;
         self.disordered = true;
         self.rows.push(own)
     }
-
-    /// Let what rcl and the middleware did be a publication of its own.
-    fn without_rclcpp(&mut self, row: u32, within: u32) {
-        let Some(of) = self.rows.edit(row) else {
-            return;
-        };
-        let mut own = *of;
-        (of.rcl, of.rmw, of.stamp, of.by_rmw) = (NEVER, NEVER, NEVER, false);
-        if of.intra == NEVER {
-            of.publisher = NONE;
-        }
-        of.taken = NONE;
-        (own.intra, own.rclcpp, own.given) = (NEVER, NEVER, NONE);
-        (own.publish, own.within) = (own.rcl, within);
-        self.disordered = true;
-        let own = self.rows.push(own);
-        self.moved.push((row, own));
-    }
 }
 
-/// What a publication or a take belongs to where only one thing is possible.
-pub type Guesses = HashMap<u32, Vec<(i64, u32, u32)>>;
-
-/// Of each process since when it could publish on one topic only: name and publisher of that.
-#[must_use]
-pub fn guesses(steps: impl Iterator<Item = (u32, i64, u32, u32)>) -> Guesses {
-    let mut found: Guesses = HashMap::new();
-    for (process, since, topic, publisher) in steps {
-        found
-            .entry(process)
-            .or_default()
-            .push((since, topic, publisher));
-    }
-    for steps in found.values_mut() {
-        steps.sort_unstable();
-    }
-    found
-}
+/// Of each process since when it could publish on one topic only: that, and its publisher, if that
+/// is one.
+pub type Guesses = HashMap<Maybe<Process>, Vec<(i64, Maybe<Name>, Maybe<Publisher>)>>;

@@ -9,102 +9,100 @@ use arrow_array::types::{Int32Type, Int64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 
-use crate::rows::{NEVER, NONE};
+use crate::identity::{Process, text_at};
+use crate::ids::{Id, Maybe, of};
+use crate::rows::NEVER;
 
 /// A history holds so many messages at most, as far as this goes.
 const DEEPEST: i64 = 10_000;
+
+/// A text, as what is numbered: the name of a topic, a node, ...
+pub enum Name {}
+/// A publisher, as what is numbered.
+pub enum Publisher {}
+/// A subscription, as what is numbered.
+pub enum Subscription {}
+/// A client, as what is numbered.
+#[derive(Clone, Copy)]
+pub enum Client {}
+/// A service, as what is numbered.
+#[derive(Clone, Copy)]
+pub enum Service {}
+/// A timer, as what is numbered.
+pub enum Timer {}
 
 /// Texts by number.
 #[derive(Clone, Default)]
 pub struct Names {
     texts: Vec<String>,
-    numbers: HashMap<String, u32>,
+    numbers: HashMap<String, Id<Name>>,
 }
 
 impl Names {
-    /// The number of a text.
-    pub fn number(&mut self, text: &str) -> u32 {
+    /// The number of a text, if there is one.
+    pub fn number(&mut self, text: Option<&str>) -> Maybe<Name> {
+        let text = text?;
         if let Some(known) = self.numbers.get(text) {
-            return *known;
+            return Some(*known);
         }
-        let number = u32::try_from(self.texts.len()).unwrap_or(NONE);
+        let number = Id::at(self.texts.len())?;
         self.texts.push(text.to_owned());
         self.numbers.insert(text.to_owned(), number);
-        number
+        Some(number)
     }
 
     /// All texts, by number.
-    #[must_use]
-    pub fn texts(&self) -> &[String] {
+    pub(crate) fn texts(&self) -> &[String] {
         &self.texts
     }
 }
 
-/// A table of objects, one row each.
+/// A table of objects, one row each; a column that is not there, or of another type, holds nothing.
 struct ObjectTable<'a>(&'a RecordBatch);
 
 impl ObjectTable<'_> {
-    fn len(&self) -> usize {
-        self.0.num_rows()
+    fn rows<T>(&self, one: impl FnMut(usize) -> T) -> Vec<T> {
+        (0..self.0.num_rows()).map(one).collect()
     }
 
-    /// A column of numbers, `NEVER` where there is none.
-    fn numbers(&self, name: &str) -> Vec<i64> {
-        self.maybe(name)
-            .into_iter()
-            .map(|x| x.unwrap_or(NEVER))
-            .collect()
-    }
-
-    fn maybe(&self, name: &str) -> Vec<Option<i64>> {
-        let nothing = || vec![None; self.len()];
-        self.0
-            .column_by_name(name)
-            .map_or_else(nothing, |array| match array.data_type() {
-                DataType::Int64 => array.as_primitive::<Int64Type>().iter().collect(),
-                DataType::Int32 => array
-                    .as_primitive::<Int32Type>()
-                    .iter()
-                    .map(|x| x.map(i64::from))
-                    .collect(),
-                DataType::UInt64 => array
-                    .as_primitive::<UInt64Type>()
-                    .iter()
-                    .map(|x| x.map(u64::cast_signed))
-                    .collect(),
-                _ => nothing(),
-            })
-    }
-
-    /// The numbers of a column of text, `NONE` where there is none.
-    fn names(&self, name: &str, names: &mut Names) -> Vec<u32> {
-        let Some(array) = self.0.column_by_name(name) else {
-            return vec![NONE; self.len()];
-        };
-        let mut number = |text: Option<&str>| text.map_or(NONE, |text| names.number(text));
+    fn number(&self, name: &str, row: usize) -> Option<i64> {
+        let array = self.0.column_by_name(name)?;
         match array.data_type() {
-            DataType::Utf8View => array.as_string_view().iter().map(&mut number).collect(),
-            DataType::Utf8 => array.as_string::<i32>().iter().map(&mut number).collect(),
-            DataType::LargeUtf8 => array.as_string::<i64>().iter().map(&mut number).collect(),
-            _ => vec![NONE; self.len()],
+            _ if array.is_null(row) => None,
+            DataType::Int64 => Some(array.as_primitive::<Int64Type>().value(row)),
+            DataType::Int32 => Some(array.as_primitive::<Int32Type>().value(row).into()),
+            DataType::UInt64 => {
+                let value = array.as_primitive::<UInt64Type>().value(row);
+                Some(value.cast_signed())
+            }
+            _ => None,
         }
     }
-}
 
-fn small(number: i64) -> u32 {
-    u32::try_from(number).unwrap_or(NONE)
+    fn time(&self, name: &str, row: usize) -> i64 {
+        self.number(name, row).unwrap_or(NEVER)
+    }
+
+    fn bits(&self, name: &str, row: usize) -> Option<u64> {
+        self.number(name, row).map(i64::cast_unsigned)
+    }
+
+    fn id<T>(&self, name: &str, row: usize) -> Maybe<T> {
+        let number = u32::try_from(self.number(name, row)?);
+        number.ok().and_then(Id::new)
+    }
+
+    fn text(&self, name: &str, row: usize) -> Option<&str> {
+        text_at(self.0.column_by_name(name)?, row)
+    }
 }
 
 /// A publisher or subscription.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Its process.
-    pub process: u32,
-    /// Its topic, as a name.
-    pub topic: u32,
-    /// Its node, as a name.
-    pub node: u32,
-    /// When it was made.
+    pub process: Maybe<Process>,
+    pub topic: Maybe<Name>,
+    pub node: Maybe<Name>,
     pub created: i64,
     /// When its address was given to the next one, the last time there is if it never was.
     pub ended: i64,
@@ -113,28 +111,35 @@ pub struct Endpoint {
 }
 
 /// A callback object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Callback {
     /// What it serves, as a name.
-    pub kind: u32,
+    pub kind: Maybe<Name>,
     /// Its topic or service, or its period, as a name.
-    pub name: u32,
-    /// Its node, as a name.
-    pub node: u32,
+    pub name: Maybe<Name>,
+    pub node: Maybe<Name>,
     /// Its function, as a name.
-    pub symbol: u32,
-    /// The number of its owner, by kind.
-    pub owner: u32,
+    pub symbol: Maybe<Name>,
+    /// The number of its owner, by kind: see `Callback::subscription` and the like.
+    pub owner: Maybe<Owner>,
 }
+
+impl Callback {
+    fn owner_of_kind<T>(&self, kind: Maybe<Name>) -> Maybe<T> {
+        self.owner.filter(|_| self.kind == kind).map(Id::cast)
+    }
+}
+
+/// What a callback belongs to, as what is numbered: a subscription, a service or a timer.
+pub enum Owner {}
 
 /// Whose a ring buffer is.
 #[derive(Clone, Debug)]
 pub struct RingBuffer {
     /// The subscription that it belongs to.
-    pub subscription: u32,
+    pub subscription: Maybe<Subscription>,
     /// The publisher whose history it is.
-    pub publisher: u32,
-    /// When it was made.
+    pub publisher: Maybe<Publisher>,
     pub created: i64,
 }
 
@@ -158,76 +163,52 @@ pub enum HandleKind {
 }
 
 /// From a time on, what an address of a process means: the number of an object.
-type Birth = (i64, HandleKind, u32, u64, u32);
+type Birth = (i64, HandleKind, Maybe<Process>, u64, u32);
 
 fn nothing() -> RecordBatch {
     RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty()))
 }
 
+/// The tables that say what addresses mean, with the columns of the addresses and, where the row's
+/// number is not the object's, of its number.
+const MEANINGS: [(HandleKind, &str, &str, Option<&str>); 7] = {
+    use HandleKind as Of;
+    [
+        (Of::Publisher, "publishers", "publisher_handle", None),
+        (Of::Callback, "callbacks", "callback", None),
+        (Of::RingBuffer, "ring_buffers", "buffer", None),
+        (Of::Client, "clients", "rmw_client_handle", None),
+        (Of::Service, "services", "rmw_service_handle", None),
+        (
+            Of::RmwPublisher,
+            "publisher_by_rmw",
+            "rmw_publisher_handle",
+            Some("publisher_id"),
+        ),
+        (
+            Of::RmwSubscription,
+            "subscription_by_rmw",
+            "rmw_subscription_handle",
+            Some("subscription_id"),
+        ),
+    ]
+};
+
 /// What all addresses mean, in the order of time.
 fn births<'a>(table: impl Fn(&str) -> ObjectTable<'a>) -> Vec<Birth> {
     let mut found = Vec::new();
-    for (sort, name, handle, since, number) in [
-        (
-            HandleKind::Publisher,
-            "publishers",
-            "publisher_handle",
-            "created_ns",
-            "",
-        ),
-        (
-            HandleKind::Callback,
-            "callbacks",
-            "callback",
-            "created_ns",
-            "",
-        ),
-        (
-            HandleKind::RingBuffer,
-            "ring_buffers",
-            "buffer",
-            "created_ns",
-            "",
-        ),
-        (
-            HandleKind::Client,
-            "clients",
-            "rmw_client_handle",
-            "created_ns",
-            "",
-        ),
-        (
-            HandleKind::Service,
-            "services",
-            "rmw_service_handle",
-            "created_ns",
-            "",
-        ),
-        (
-            HandleKind::RmwPublisher,
-            "publisher_by_rmw",
-            "rmw_publisher_handle",
-            "since_ns",
-            "publisher_id",
-        ),
-        (
-            HandleKind::RmwSubscription,
-            "subscription_by_rmw",
-            "rmw_subscription_handle",
-            "since_ns",
-            "subscription_id",
-        ),
-    ] {
+    for (kind, name, handle, number) in MEANINGS {
         let of = table(name);
-        let (process, since) = (of.numbers("proc"), of.numbers(since));
-        let number = of.maybe(number);
-        for (row, handle) in of.maybe(handle).into_iter().enumerate() {
-            if let Some(handle) = handle {
-                let which = number[row].map_or(small(i64::try_from(row).unwrap_or(-1)), small);
-                let handle = handle.cast_unsigned();
-                found.push((since[row], sort, small(process[row]), handle, which));
-            }
-        }
+        let since = number.map_or("created_ns", |_| "since_ns");
+        let birth = |row: usize| {
+            let object = match number {
+                Some(number) => of.id(number, row),
+                None => Id::<()>::at(row),
+            };
+            let (process, handle) = (of.id("proc", row), of.bits(handle, row)?);
+            Some((of.time(since, row), kind, process, handle, object?.number()))
+        };
+        found.extend(of.rows(birth).into_iter().flatten());
     }
     found.sort_by_key(|birth| birth.0);
     found
@@ -255,20 +236,20 @@ pub struct Registry {
     /// Ring buffers by number.
     pub ring_buffers: Vec<RingBuffer>,
     /// The name of the middleware's own topic.
-    pub discovery: u32,
+    pub discovery: Maybe<Name>,
     /// The name of the topic of log messages.
-    pub rosout: u32,
+    pub rosout: Maybe<Name>,
     /// What a callback serves, as a name: a subscription.
-    pub subscription: u32,
+    pub subscription: Maybe<Name>,
     /// What a callback serves, as a name: a service.
-    pub service: u32,
+    pub service: Maybe<Name>,
     /// What a callback serves, as a name: a timer.
-    pub timer: u32,
+    pub timer: Maybe<Name>,
     /// Processes that publish log messages.
-    pub loggers: HashSet<u32>,
+    pub loggers: HashSet<Maybe<Process>>,
     births: Vec<Birth>,
     born: usize,
-    meaning: HashMap<(HandleKind, u32, u64), (u32, i64)>,
+    meaning: HashMap<(HandleKind, Maybe<Process>, u64), (u32, i64)>,
 }
 
 impl Registry {
@@ -280,53 +261,41 @@ impl Registry {
         let nothing = nothing();
         let table = |name: &str| ObjectTable(tables.get(name).unwrap_or(&nothing));
         let births = births(table);
-        let mut endpoints = |of: &ObjectTable<'_>, name: &str| -> Vec<Endpoint> {
-            let (topic, node) = (of.names(name, &mut names), of.names("node", &mut names));
-            let (process, created) = (of.numbers("proc"), of.numbers("created_ns"));
-            let (ended, depth) = (of.maybe("ended_ns"), of.numbers("queue_depth"));
-            (0..of.len())
-                .map(|row| Endpoint {
-                    process: small(process[row]),
-                    topic: topic[row],
-                    node: node[row],
-                    created: created[row],
-                    ended: ended[row].unwrap_or(i64::MAX),
-                    depth: depth[row],
-                })
-                .collect()
+        let mut endpoints = |table: &ObjectTable<'_>, name: &str| {
+            table.rows(|row| Endpoint {
+                process: table.id("proc", row),
+                topic: names.number(table.text(name, row)),
+                node: names.number(table.text("node", row)),
+                created: table.time("created_ns", row),
+                ended: table.number("ended_ns", row).unwrap_or(i64::MAX),
+                depth: table.time("queue_depth", row),
+            })
         };
         let publishers = endpoints(&table("publishers"), "topic");
         let subscriptions = endpoints(&table("subscriptions"), "topic");
         let clients = endpoints(&table("clients"), "service");
         let services = endpoints(&table("services"), "service");
-        let (low, high) = (
-            table("clients").maybe("gid_low"),
-            table("clients").maybe("gid_high"),
-        );
-        let gids = low.iter().zip(high);
-        let gids =
-            gids.map(|(low, high)| [low.map(i64::cast_unsigned), high.map(i64::cast_unsigned)]);
+        let of = table("clients");
+        let gids = of.rows(|row| ["gid_low", "gid_high"].map(|half| of.bits(half, row)));
         let of = table("callbacks");
-        let mut texts = |column| of.names(column, &mut names);
-        let (kind, name, node) = (texts("kind"), texts("name"), texts("node"));
-        let (symbol, owner) = (texts("symbol"), of.numbers("owner_id"));
-        let callbacks = (0..of.len()).map(|row| Callback {
-            kind: kind[row],
-            name: name[row],
-            node: node[row],
-            symbol: symbol[row],
-            owner: small(owner[row]),
+        let callbacks = of.rows(|row| Callback {
+            kind: names.number(of.text("kind", row)),
+            name: names.number(of.text("name", row)),
+            node: names.number(of.text("node", row)),
+            symbol: names.number(of.text("symbol", row)),
+            owner: of.id("owner_id", row),
         });
-        let callbacks = callbacks.collect();
         let of = table("ring_buffers");
-        let [subscription, publisher, created] =
-            ["subscription_id", "publisher_id", "created_ns"].map(|name| of.numbers(name));
-        let ring_buffers = (0..of.len()).map(|row| RingBuffer {
-            subscription: small(subscription[row]),
-            publisher: small(publisher[row]),
-            created: created[row],
+        let ring_buffers = of.rows(|row| RingBuffer {
+            subscription: of.id("subscription_id", row),
+            publisher: of.id("publisher_id", row),
+            created: of.time("created_ns", row),
         });
-        let rosout = names.number("/rosout");
+        let of = table("timers");
+        let periods = of.rows(|row| of.time("period_ns", row));
+        let mut known = |name| names.number(Some(name));
+        let (discovery, rosout) = (known("ros_discovery_info"), known("/rosout"));
+        let kinds = ["subscription", "service", "timer"].map(known);
         let loggers = publishers.iter().filter(|of| of.topic == rosout);
         Self {
             loggers: loggers.map(|of| of.process).collect(),
@@ -334,15 +303,15 @@ impl Registry {
             subscriptions,
             clients,
             services,
-            gids: gids.collect(),
-            periods: table("timers").numbers("period_ns"),
+            gids,
+            periods,
             callbacks,
-            ring_buffers: ring_buffers.collect(),
-            discovery: names.number("ros_discovery_info"),
+            ring_buffers,
+            discovery,
             rosout,
-            subscription: names.number("subscription"),
-            service: names.number("service"),
-            timer: names.number("timer"),
+            subscription: kinds[0],
+            service: kinds[1],
+            timer: kinds[2],
             names,
             births,
             born: 0,
@@ -351,7 +320,7 @@ impl Registry {
     }
 
     /// From here on it is at least this time.
-    pub fn advance_to(&mut self, time: i64) {
+    pub(crate) fn advance_to(&mut self, time: i64) {
         while let Some((since, sort, process, handle, number)) = self.births.get(self.born)
             && *since <= time
         {
@@ -361,58 +330,56 @@ impl Registry {
         }
     }
 
-    /// What an address of a process means now, if it has since a time; `NONE` where it is not known.
-    #[must_use]
-    pub fn object(&self, sort: HandleKind, process: u32, handle: Option<u64>, since: i64) -> u32 {
-        let found = handle.and_then(|handle| self.meaning.get(&(sort, process, handle)));
-        found.map_or(
-            NONE,
-            |(number, born)| if *born <= since { *number } else { NONE },
-        )
+    /// What an address of a process means now, if it has since a time.
+    pub(crate) fn object<T>(
+        &self,
+        kind: HandleKind,
+        process: Maybe<Process>,
+        handle: Option<u64>,
+        since: i64,
+    ) -> Maybe<T> {
+        let (number, born) = self.meaning.get(&(kind, process, handle?))?;
+        Id::new(*number).filter(|_| *born <= since)
     }
-}
 
-impl Registry {
     /// A callback; one of which nothing is known where there is none of that number.
-    #[must_use]
-    pub fn callback(&self, number: u32) -> Callback {
-        let found = self.callbacks.get(number as usize);
-        found.copied().unwrap_or(Callback {
-            kind: NONE,
-            name: NONE,
-            node: NONE,
-            symbol: NONE,
-            owner: NONE,
-        })
+    pub(crate) fn callback(&self, number: Maybe<Callback>) -> Callback {
+        of(&self.callbacks, number).copied().unwrap_or_default()
+    }
+
+    /// Whose messages a callback serves, if it is a subscription's.
+    pub(crate) fn subscription_of(&self, callback: &Callback) -> Maybe<Subscription> {
+        callback.owner_of_kind(self.subscription)
+    }
+
+    /// Which timer a callback is of, if it is a timer's.
+    pub(crate) fn timer_of(&self, callback: &Callback) -> Maybe<Timer> {
+        callback.owner_of_kind(self.timer)
+    }
+
+    /// Which service a callback is of, if it is a service's.
+    pub(crate) fn service_of(&self, callback: &Callback) -> Maybe<Service> {
+        callback.owner_of_kind(self.service)
     }
 
     /// How many messages the history of a subscription holds; 0 where that is not known.
-    #[must_use]
-    pub fn depth(&self, subscription: u32) -> usize {
-        let of = self.subscriptions.get(subscription as usize);
+    pub(crate) fn depth(&self, subscription: Maybe<Subscription>) -> usize {
+        let of = of(&self.subscriptions, subscription);
         let depth = of.map_or(0, |of| of.depth.clamp(0, DEEPEST));
         usize::try_from(depth).unwrap_or(0)
     }
 
-    /// The topic of a publisher whose messages count, or `NONE`.
-    #[must_use]
-    pub fn topic(&self, publisher: u32) -> u32 {
-        self.counting(self.publishers.get(publisher as usize))
+    /// The topic of a publisher, if its messages count.
+    pub(crate) fn topic(&self, publisher: Maybe<Publisher>) -> Maybe<Name> {
+        self.counting(of(&self.publishers, publisher))
     }
 
-    /// The topic of a subscription whose messages count, or `NONE`.
-    #[must_use]
-    pub fn topic_at(&self, subscription: u32) -> u32 {
-        self.counting(self.subscriptions.get(subscription as usize))
+    /// The topic of a subscription, if its messages count.
+    pub(crate) fn topic_at(&self, subscription: Maybe<Subscription>) -> Maybe<Name> {
+        self.counting(of(&self.subscriptions, subscription))
     }
 
-    fn counting(&self, of: Option<&Endpoint>) -> u32 {
-        of.map_or(NONE, |of| {
-            if of.topic == self.discovery {
-                NONE
-            } else {
-                of.topic
-            }
-        })
+    fn counting(&self, of: Option<&Endpoint>) -> Maybe<Name> {
+        of?.topic.filter(|topic| Some(*topic) != self.discovery)
     }
 }

@@ -10,53 +10,23 @@
 use ahash::HashMap;
 
 use crate::gaps::{Gaps, Place};
+use crate::identity::{Process, Thread};
+use crate::ids::{Id, Maybe};
 use crate::intake::Event;
-use crate::publications::Publications;
-use crate::registry::{HandleKind, Registry};
-use crate::rows::{NEVER, NONE, Rows, plain};
+use crate::publications::{Enqueue, Fate, Publication, Publications};
+use crate::registry::RingBuffer;
+use crate::rows::{NEVER, Rows};
+use crate::takes::Take;
 
-/// What became of a message in a ring buffer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is there still, for all that was recorded.
-    Pending,
-    /// It was taken out.
-    Dequeued,
-    /// A later one took its place.
-    Overwritten,
-    /// The buffer was cleared.
-    Cleared,
-}
-
-plain!(enum Fate [Pending, Dequeued, Overwritten, Cleared]);
-
-plain! {
-    /// One message in one ring buffer.
-    pub struct Enqueue {
-        /// Its publication, or `NONE`.
-        pub message: u32,
-        /// Whose buffer it is, or `NONE`.
-        pub subscription: u32,
-        /// The process.
-        pub process: u32,
-        /// What took it out, or `NONE`.
-        pub take: u32,
-        /// What became of it.
-        pub fate: Fate,
-        /// Whether who published it may be missing.
-        pub untold: bool,
-        /// The ring buffer that its publication put it into before, or `NONE`.
-        pub next: u32,
-    }
-}
-
-/// A buffer, by its address: what is in each of its places, and since when.
-type Places = HashMap<u64, (u32, i64)>;
+/// A buffer: its process and address.
+type Buffer = (Maybe<Process>, u64);
+/// What is in each of its places, and since when.
+type Places = HashMap<u64, (Maybe<Enqueue>, i64)>;
 
 /// What a buffer was filled with last, while it is one object.
 #[derive(Clone, Copy)]
 struct Filled {
-    object: u32,
+    object: Maybe<RingBuffer>,
     place: u64,
     highest: u64,
     time: i64,
@@ -69,22 +39,30 @@ pub struct RingBuffers {
     pub rows: Rows<Enqueue>,
     /// How many were cleared.
     pub cleared: u64,
-    buffers: HashMap<(u32, u64), Places>,
-    filled: HashMap<(u32, u64), Filled>,
+    buffers: HashMap<Buffer, Places>,
+    filled: HashMap<Buffer, Filled>,
     /// The newest message that was taken of each buffer.
-    newest: HashMap<(u32, u64), u32>,
+    newest: HashMap<Buffer, Maybe<Enqueue>>,
     /// Of each thread the publication under way and the buffers that have it.
-    given: HashMap<u32, (u32, Vec<u64>)>,
+    given: HashMap<Id<Thread>, (Maybe<Publication>, Vec<u64>)>,
 }
 
+/// A process, and where it is.
+type Where = (Maybe<Process>, Place);
+
 /// Whether something may be missing in a process since one of its places was filled.
-fn missing(gaps: &Gaps, (process, place): (u32, Place), since: i64, event: &Event) -> bool {
+fn missing(gaps: &Gaps, (process, place): Where, since: i64, event: &Event) -> bool {
     gaps.between(place, since, event.time) || gaps.broken_since(process, since)
 }
 
 impl RingBuffers {
     /// A place is filled, and those before it were left out: when one was filled before; else `NEVER`.
-    pub fn out_of_turn(&mut self, event: &Event, process: u32, object: u32) -> i64 {
+    pub fn out_of_turn(
+        &mut self,
+        event: &Event,
+        process: Maybe<Process>,
+        object: Maybe<RingBuffer>,
+    ) -> i64 {
         let Some(buffer) = event.get(0) else {
             return NEVER;
         };
@@ -111,41 +89,39 @@ impl RingBuffers {
     pub fn on_enqueue(
         &mut self,
         event: &Event,
-        objects: &Registry,
-        (process, host): (u32, Place),
+        of: Option<&RingBuffer>,
+        (process, host): Where,
         publications: &mut Publications,
         gaps: &Gaps,
     ) {
         let buffer = event.get(0);
-        let object = objects.object(HandleKind::RingBuffer, process, buffer, event.time);
-        let of = objects.ring_buffers.get(object as usize);
-        let Some(buffer) = buffer.filter(|_| of.is_none_or(|of| of.publisher == NONE)) else {
+        let Some(buffer) = buffer.filter(|_| of.is_none_or(|of| of.publisher.is_none())) else {
             return;
         };
         let place = event.get(1).unwrap_or_default();
         let message = publications
             .under_way(event.thread)
-            .map_or(NONE, |(message, published)| {
+            .and_then(|(message, published)| {
                 let (of_message, given) = self.given.entry(event.thread).or_default();
-                if *of_message != message {
-                    *of_message = message;
+                if *of_message != Some(message) {
+                    *of_message = Some(message);
                     given.clear();
                 }
                 let again = given.contains(&buffer);
                 given.push(buffer);
                 let late = of.is_some_and(|of| of.created > published);
-                if again || late { NONE } else { message }
+                (!again && !late).then_some(message)
             });
-        let number = self.rows.count();
+        let number = self.rows.next();
         let of_message = publications.rows.edit(message);
-        let next = of_message.map_or(NONE, |row| std::mem::replace(&mut row.given, number));
+        let next = of_message.and_then(|row| std::mem::replace(&mut row.given, number));
         self.rows.push(Enqueue {
             message,
-            subscription: of.map_or(NONE, |of| of.subscription),
+            subscription: of.and_then(|of| of.subscription),
             process,
-            take: NONE,
+            take: None,
             fate: Fate::Pending,
-            untold: message == NONE && publications.is_cut(event.thread),
+            untold: message.is_none() && publications.is_cut(event.thread),
             next,
         });
         let places = self.buffers.entry((process, buffer)).or_default();
@@ -165,8 +141,8 @@ impl RingBuffers {
     pub fn on_dequeue(
         &mut self,
         event: &Event,
-        (process, host): (u32, Place),
-        take: u32,
+        (process, host): Where,
+        take: Maybe<Take>,
         gaps: &Gaps,
     ) {
         let buffer = event.get(0).unwrap_or_default();
@@ -187,7 +163,7 @@ impl RingBuffers {
     }
 
     /// `rclcpp_ring_buffer_clear`.
-    pub fn on_clear(&mut self, event: &Event, process: u32) {
+    pub fn on_clear(&mut self, event: &Event, process: Maybe<Process>) {
         let buffer = event.get(0).unwrap_or_default();
         // The first place is filled next.
         self.filled.remove(&(process, buffer));

@@ -8,9 +8,9 @@ use std::io::Error;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// No row, and no number.
-pub const NONE: u32 = u32::MAX;
-/// No time, and no number.
+use crate::ids::{Id, Maybe};
+
+/// No time.
 pub const NEVER: i64 = i64::MIN;
 
 /// Rows of a page.
@@ -20,18 +20,8 @@ const SHIFT: u32 = 9;
 const AGAIN: usize = 8;
 
 /// A time, or none.
-#[must_use]
 pub const fn known(time: i64) -> Option<i64> {
     if time == NEVER { None } else { Some(time) }
-}
-
-/// Set a flag of an object.
-pub fn flag(flags: &mut Vec<bool>, of: u32) {
-    let place = of as usize;
-    if flags.len() <= place {
-        flags.resize(place + 1, false);
-    }
-    flags[place] = true;
 }
 
 /// What has the same number of bytes whatever its value.
@@ -57,7 +47,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(u8, u32, u64, i64);
+numbers!(u8, u32, i64);
 
 impl Plain for bool {
     fn put(&self, to: &mut Vec<u8>) {
@@ -68,29 +58,31 @@ impl Plain for bool {
     }
 }
 
-impl<T: Plain + Default, const N: usize> Plain for [T; N] {
+/// None is 0, any other number one more than it is.
+impl<T> Plain for Maybe<T> {
     fn put(&self, to: &mut Vec<u8>) {
-        for one in self {
-            one.put(to);
-        }
+        self.map_or(0, |id| id.number() + 1).put(to);
     }
     fn got(from: &mut &[u8]) -> Option<Self> {
-        let mut found = [T::default(); N];
-        for one in &mut found {
-            *one = T::got(from)?;
-        }
-        Some(found)
+        Some(Id::new(u32::got(from)?.wrapping_sub(1)))
     }
 }
 
-impl<T: Plain + Default> Plain for Option<T> {
+impl<T> Plain for Id<T> {
     fn put(&self, to: &mut Vec<u8>) {
-        self.is_some().put(to);
-        self.unwrap_or_default().put(to);
+        self.number().put(to);
     }
     fn got(from: &mut &[u8]) -> Option<Self> {
-        let (some, value) = (bool::got(from)?, T::got(from)?);
-        Some(some.then_some(value))
+        Self::new(u32::got(from)?)
+    }
+}
+
+impl Plain for Option<bool> {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.map_or(0, |truth| 1 + u8::from(truth)).put(to);
+    }
+    fn got(from: &mut &[u8]) -> Option<Self> {
+        Some([None, Some(false), Some(true)][usize::from(u8::got(from)?).min(2)])
     }
 }
 
@@ -211,7 +203,6 @@ impl<T> Default for Rows<T> {
 
 impl<T: Plain> Rows<T> {
     /// None yet; they stay in memory where there is no disk.
-    #[must_use]
     pub fn on(disk: Option<&Arc<Disk>>) -> Self {
         Self {
             disk: disk.cloned(),
@@ -220,24 +211,29 @@ impl<T: Plain> Rows<T> {
     }
 
     /// None, in the same place.
-    #[must_use]
     pub fn nothing(&self) -> Self {
         Self::on(self.disk.as_ref())
     }
 
     /// How many there are.
-    #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Append one; returns its number. Rows beyond 2^32 - 2 are none.
-    pub fn push(&mut self, row: T) -> u32 {
-        let number = self.count;
-        if number == NONE {
-            return NONE;
-        }
-        let place = number as usize >> SHIFT;
+    /// All their numbers.
+    pub fn ids(&self) -> impl Iterator<Item = Id<T>> + use<T> {
+        (0..self.count).filter_map(Id::new)
+    }
+
+    /// The number of the next one.
+    pub fn next(&self) -> Maybe<T> {
+        Id::new(self.count)
+    }
+
+    /// Append one; returns its number. Rows beyond 2^32 - 1 are left out.
+    pub fn push(&mut self, row: T) -> Maybe<T> {
+        let number = self.next()?;
+        let place = number.place() >> SHIFT;
         if place == self.pages.len() {
             self.pages.push(Page {
                 rows: Vec::with_capacity(PAGE),
@@ -249,37 +245,38 @@ impl<T: Plain> Rows<T> {
         }
         self.pages[place].rows.push(row);
         self.count += 1;
-        number
+        Some(number)
     }
 
-    /// A row.
-    #[must_use]
-    pub fn get(&self, number: u32) -> Option<T> {
-        let place = number as usize >> SHIFT;
+    /// A row, if there is a number.
+    pub fn get(&self, number: impl Into<Maybe<T>>) -> Option<T> {
+        let number = number.into()?.place();
+        let place = number >> SHIFT;
         let page = self.pages.get(place)?;
-        match page.rows.get(number as usize % PAGE) {
+        match page.rows.get(number % PAGE) {
             Some(row) => Some(*row),
-            None if page.rows.is_empty() => self.fetched(place, number as usize % PAGE),
+            None if page.rows.is_empty() => self.fetched(place, number % PAGE),
             None => None,
         }
     }
 
     /// A row, to be changed.
-    pub fn edit(&mut self, number: u32) -> Option<&mut T> {
-        let place = number as usize >> SHIFT;
+    pub fn edit(&mut self, number: impl Into<Maybe<T>>) -> Option<&mut T> {
+        let number = number.into()?.place();
+        let place = number >> SHIFT;
         if self.pages.get(place)?.rows.is_empty() {
             self.load(place);
         }
-        self.pages[place].rows.get_mut(number as usize % PAGE)
+        self.pages[place].rows.get_mut(number % PAGE)
     }
 
     /// All of them, with their numbers; of those on the disk a page at once.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Id<T>, T)> {
         self.from(0)
     }
 
     /// The same from a row on.
-    pub fn from(&self, first: u32) -> impl Iterator<Item = (u32, T)> {
+    pub fn from(&self, first: u32) -> impl Iterator<Item = (Id<T>, T)> {
         let mut page = Cow::Borrowed(&[][..]);
         (first..self.count).map_while(move |number| {
             let row = number as usize % PAGE;
@@ -290,7 +287,7 @@ impl<T: Plain> Rows<T> {
                     rows => Cow::Borrowed(rows),
                 };
             }
-            Some((number, *page.get(row)?))
+            Some((Id::new(number)?, *page.get(row)?))
         })
     }
 

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use ahash::HashMap;
 
 use crate::callbacks::Execution;
-use crate::intake::Event;
-use crate::registry::{HandleKind, Registry};
-use crate::rows::{NEVER, NONE};
+use crate::identity::{Process, Thread};
+use crate::ids::{Id, Maybe, last, of};
+use crate::intake::{Event, Kind};
+use crate::registry::{Client, HandleKind, Registry, Service};
+use crate::rows::NEVER;
 
 /// Client and sequence number.
 type Key = [Option<u64>; 3];
@@ -20,41 +22,57 @@ fn whole(key: &Key) -> bool {
     key.iter().all(Option::is_some)
 }
 
-/// What one side sent or took.
+/// What a client or service sent or took.
 #[derive(Clone)]
-struct Side {
+struct Side<T> {
     key: Key,
-    /// Client or service.
-    object: u32,
+    object: Maybe<T>,
     time: i64,
     /// When rcl was called to send it, or `NEVER`.
     called: i64,
-    process: u32,
+    process: Maybe<Process>,
     /// What the middleware stamped a response with.
     stamp: Option<i64>,
     /// What sent a request.
-    within: u32,
+    within: Maybe<Execution>,
     /// What served it.
-    execution: u32,
+    execution: Maybe<Execution>,
 }
 
-/// A call; rows of the two sides, `NONE` where there is none.
-#[derive(Clone, Copy)]
+fn keys<T>(rows: &[Side<T>]) -> impl Iterator<Item = (usize, Key)> {
+    rows.iter().map(|row| row.key).enumerate()
+}
+
+fn time<T>(side: Option<&Side<T>>) -> i64 {
+    side.map_or(NEVER, |side| side.time)
+}
+
+fn called<T>(side: Option<&Side<T>>) -> i64 {
+    side.map_or(NEVER, |side| side.called)
+}
+
+/// A call, by the places of what the two sides did.
+#[derive(Clone, Copy, Default)]
 struct Joined {
-    requested: u32,
-    taken: u32,
-    sent: u32,
+    requested: Option<usize>,
+    taken: Option<usize>,
+    sent: Option<usize>,
+}
+
+/// Who is called to send something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Client(Maybe<Client>),
+    Service(Maybe<Service>),
 }
 
 /// A call, as far as it is known.
 #[derive(Clone, Copy)]
 pub struct Call {
-    /// Its client, or `NONE`.
-    pub client: u32,
-    /// Its service, or `NONE`.
-    pub service: u32,
+    pub client: Maybe<Client>,
+    pub service: Maybe<Service>,
     /// The process of the service, else of the client, else of whoever told.
-    pub process: u32,
+    pub process: Maybe<Process>,
     /// Number of the request at its client.
     pub sequence: i64,
     /// Times of request and response, sent and taken, or `NEVER`.
@@ -64,170 +82,166 @@ pub struct Call {
     /// When the client's callback began, or `NEVER`.
     pub received: i64,
     /// What sent it.
-    pub within: u32,
-    /// What served it, or `NONE`.
-    pub execution: u32,
+    pub within: Maybe<Execution>,
+    /// What served it.
+    pub execution: Maybe<Execution>,
 }
 
 impl Call {
     /// Whether it was sent, or served, by an end whose init event is missing.
-    #[must_use]
     pub const fn nameless(&self) -> bool {
         let [requested, taken, sent, _] = self.times;
-        (requested != NEVER && self.client == NONE)
-            || ((taken != NEVER || sent != NEVER) && self.service == NONE)
+        (requested != NEVER && self.client.is_none())
+            || ((taken != NEVER || sent != NEVER) && self.service.is_none())
     }
 }
 
 /// What clients and servers did.
 #[derive(Clone, Default)]
 pub struct Services {
-    requested: Vec<Side>,
-    taken: Vec<Side>,
-    sent: Vec<Side>,
-    answered: Vec<Side>,
-    received: Vec<Side>,
+    requested: Vec<Side<Client>>,
+    taken: Vec<Side<Service>>,
+    sent: Vec<Side<Service>>,
+    answered: Vec<Side<Client>>,
+    received: Vec<Side<Client>>,
     /// Since when a thread is in a call of rcl, and of which client or service.
-    calling: HashMap<u32, (HandleKind, u32, i64)>,
+    calling: HashMap<Id<Thread>, (Caller, i64)>,
     /// The request that a thread took last, if it has done nothing else since.
-    waiting: HashMap<u32, u32>,
+    waiting: HashMap<Id<Thread>, usize>,
 }
 
 impl Services {
     /// Whether any of the four events happened.
-    #[must_use]
     pub fn happened(&self) -> bool {
-        [&self.requested, &self.taken, &self.sent, &self.answered]
-            .iter()
-            .any(|x| !x.is_empty())
+        !(self.requested.is_empty()
+            && self.taken.is_empty()
+            && self.sent.is_empty()
+            && self.answered.is_empty())
     }
 
-    fn side(event: &Event, process: u32, object: u32, gid: [Option<u64>; 2], key: usize) -> Side {
+    fn side<T>(event: &Event, process: Maybe<Process>, object: Maybe<T>, key: Key) -> Side<T> {
         Side {
-            key: [gid[0], gid[1], event.get(key)],
+            key,
             object,
             time: event.time,
             called: NEVER,
             process,
             stamp: None,
-            within: NONE,
-            execution: NONE,
+            within: None,
+            execution: None,
         }
     }
 
-    fn of_client(event: &Event, known: &Registry, process: u32) -> Side {
+    fn of_client(event: &Event, known: &Registry, process: Maybe<Process>) -> Side<Client> {
         let client = known.object(HandleKind::Client, process, event.get(0), event.time);
-        let gid = known.gids.get(client as usize).copied().unwrap_or_default();
-        Self::side(event, process, client, gid, 1)
+        let [low, high] = of(&known.gids, client).copied().unwrap_or_default();
+        Self::side(event, process, client, [low, high, event.get(1)])
     }
 
-    fn of_service(event: &Event, known: &Registry, process: u32) -> Side {
+    fn of_service(event: &Event, known: &Registry, process: Maybe<Process>) -> Side<Service> {
         let service = known.object(HandleKind::Service, process, event.get(0), event.time);
-        Self::side(event, process, service, [event.get(1), event.get(2)], 3)
+        let key = [event.get(1), event.get(2), event.get(3)];
+        Self::side(event, process, service, key)
     }
 
-    /// `rcl_send_request`, `rcl_send_response`: the beginning of the call.
-    pub fn on_call(&mut self, event: &Event, sort: HandleKind, known: &Registry, process: u32) {
-        let object = known.object(sort, process, event.get(0), event.time);
-        self.calling
-            .insert(event.thread, (sort, object, event.time));
+    /// Any event of a client or service.
+    pub fn on_event(
+        &mut self,
+        kind: Kind,
+        event: &Event,
+        known: &Registry,
+        process: Maybe<Process>,
+        within: Maybe<Execution>,
+    ) {
+        let taken = |field| event.get(field).is_some_and(|taken| taken != 0);
+        let client = || Self::of_client(event, known, process);
+        let service = || Self::of_service(event, known, process);
+        match kind {
+            // The beginning of a call of rcl.
+            Kind::CallRequest => {
+                let call = (Caller::Client(client().object), event.time);
+                self.calling.insert(event.thread, call);
+            }
+            Kind::CallResponse => {
+                let call = (Caller::Service(service().object), event.time);
+                self.calling.insert(event.thread, call);
+            }
+            Kind::SendRequest => {
+                let side = client();
+                let called = self.called(event.thread, Caller::Client(side.object));
+                self.requested.push(Side {
+                    called,
+                    within,
+                    ..side
+                });
+            }
+            Kind::TakeRequest if taken(4) => {
+                self.waiting.insert(event.thread, self.taken.len());
+                self.taken.push(service());
+            }
+            Kind::SendResponse => {
+                let (side, stamp) = (service(), event.signed(4));
+                let called = self.called(event.thread, Caller::Service(side.object));
+                self.sent.push(Side {
+                    called,
+                    stamp,
+                    ..side
+                });
+            }
+            Kind::TakeResponse => {
+                self.on_other(event.thread);
+                if taken(3) {
+                    let stamp = event.signed(2);
+                    self.answered.push(Side { stamp, ..client() });
+                }
+            }
+            Kind::ClientCallback => self.received.push(client()),
+            _ => {}
+        }
     }
 
     /// When the call began in which a thread sends something.
-    fn called(&mut self, thread: u32, sort: HandleKind, object: u32) -> i64 {
+    fn called(&mut self, thread: Id<Thread>, by: Caller) -> i64 {
         let call = self.calling.remove(&thread);
-        let same = call.filter(|(of, which, _)| (*of, *which) == (sort, object));
-        same.map_or(NEVER, |(.., time)| time)
-    }
-
-    /// `client_callback_start`.
-    pub fn on_client_callback(&mut self, event: &Event, known: &Registry, process: u32) {
-        self.received.push(Self::of_client(event, known, process));
-    }
-
-    /// `rmw_send_request`.
-    pub fn on_send_request(&mut self, event: &Event, known: &Registry, process: u32, within: u32) {
-        let side = Self::of_client(event, known, process);
-        let called = self.called(event.thread, HandleKind::Client, side.object);
-        self.requested.push(Side {
-            called,
-            within,
-            ..side
-        });
-    }
-
-    /// `rmw_take_request`.
-    pub fn on_take_request(&mut self, event: &Event, known: &Registry, process: u32) {
-        if event.get(4).is_some_and(|taken| taken != 0) {
-            self.waiting.insert(
-                event.thread,
-                u32::try_from(self.taken.len()).unwrap_or(NONE),
-            );
-            self.taken.push(Self::of_service(event, known, process));
-        }
+        let same = call.filter(|(of, _)| *of == by);
+        same.map_or(NEVER, |(_, time)| time)
     }
 
     /// What a thread does not do between a request and its callback, nor while it sends one.
-    pub fn on_other(&mut self, thread: u32) {
+    pub fn on_other(&mut self, thread: Id<Thread>) {
         self.waiting.remove(&thread);
         self.calling.remove(&thread);
     }
 
     /// `callback_start`: it serves what its thread took last, if it is of that service.
-    pub fn on_start(&mut self, number: u32, execution: &Execution, known: &Registry) {
+    pub fn on_start(&mut self, number: Id<Execution>, execution: &Execution, known: &Registry) {
         if self.waiting.is_empty() {
             return;
         }
         let Some(taken) = self.waiting.remove(&execution.thread) else {
             return;
         };
-        let callback = known.callbacks.get(execution.callback as usize);
-        let (kind, owner) = callback.map_or((NONE, NONE), |of| (of.kind, of.owner));
-        let side = &mut self.taken[taken as usize];
-        let same = owner == side.object || owner == NONE || side.object == NONE;
+        let callback = known.callback(execution.callback);
+        let (owner, side) = (known.service_of(&callback), &mut self.taken[taken]);
+        let same = owner == side.object || owner.is_none() || side.object.is_none();
         // Of a callback that nobody announced nothing tells that it serves anything.
-        if kind != NONE && kind == known.service && same {
-            side.execution = number;
-        }
-    }
-
-    /// `rmw_send_response`.
-    pub fn on_send_response(&mut self, event: &Event, known: &Registry, process: u32) {
-        let side = Self::of_service(event, known, process);
-        let stamp = event.signed(4);
-        let called = self.called(event.thread, HandleKind::Service, side.object);
-        self.sent.push(Side {
-            called,
-            stamp,
-            ..side
-        });
-    }
-
-    /// `rmw_take_response`.
-    pub fn on_take_response(&mut self, event: &Event, known: &Registry, process: u32) {
-        if event.get(3).is_some_and(|taken| taken != 0) {
-            let side = Self::of_client(event, known, process);
-            let stamp = event.signed(2);
-            self.answered.push(Side { stamp, ..side });
+        if callback.kind == known.service && same {
+            side.execution = Some(number);
         }
     }
 
     /// All calls, in the order of their begins.
-    #[must_use]
     pub fn calls(&self, known: &Registry) -> Vec<Call> {
-        let sides = [
-            &self.requested,
-            &self.taken,
-            &self.sent,
-            &self.answered,
-            &self.received,
-        ];
         // Of each key what both sides did.
         let mut groups: BTreeMap<Key, [Vec<usize>; 5]> = BTreeMap::new();
-        for (side, rows) in sides.iter().enumerate() {
-            for (row, one) in rows.iter().enumerate() {
-                groups.entry(one.key).or_default()[side].push(row);
-            }
+        let requested = keys(&self.requested).map(|key| (0, key));
+        let taken = keys(&self.taken).map(|key| (1, key));
+        let sent = keys(&self.sent).map(|key| (2, key));
+        let answered = keys(&self.answered).map(|key| (3, key));
+        let received = keys(&self.received).map(|key| (4, key));
+        let all = requested.chain(taken).chain(sent);
+        for (side, (row, key)) in all.chain(answered).chain(received) {
+            groups.entry(key).or_default()[side].push(row);
         }
         let mut calls = Vec::new();
         for (key, [requested, taken, sent, answered, received]) in &groups {
@@ -247,18 +261,11 @@ impl Services {
                 .find(|time| *time != NEVER)
                 .unwrap_or(NEVER)
         };
-        let first = |number: u32| {
-            if number == NONE {
-                -1
-            } else {
-                i64::from(number)
-            }
-        };
         calls.sort_by_key(|call| {
             (
                 begin(call),
-                first(call.service),
-                first(call.client),
+                last(call.service),
+                last(call.client),
                 call.sequence,
             )
         });
@@ -273,38 +280,37 @@ impl Services {
         taken: &[usize],
         sent: &[usize],
     ) -> Vec<Joined> {
-        let number = |row: &usize| u32::try_from(*row).unwrap_or(NONE);
         let call = |requested, taken, sent| Joined {
             requested,
             taken,
             sent,
         };
-        let requests = requested.iter().map(|row| call(number(row), NONE, NONE));
+        let requests = requested.iter().map(|row| call(Some(*row), None, None));
         let mut found: Vec<Joined> = requests.collect();
         if !whole(key) {
-            found.extend(taken.iter().map(|row| call(NONE, number(row), NONE)));
-            found.extend(sent.iter().map(|row| call(NONE, NONE, number(row))));
+            found.extend(taken.iter().map(|row| call(None, Some(*row), None)));
+            found.extend(sent.iter().map(|row| call(None, None, Some(*row))));
             return found;
         }
-        let first = requested.first().map_or(NONE, number);
+        let first = requested.first().copied();
         for (place, row) in taken.iter().enumerate() {
             match found.get_mut(place) {
-                Some(one) => one.taken = number(row),
+                Some(one) => one.taken = Some(*row),
                 // Another server took it as well.
-                None => found.push(call(first, number(row), NONE)),
+                None => found.push(call(first, Some(*row), None)),
             }
         }
         let mut open: VecDeque<usize> = (0..found.len()).collect();
         for row in sent {
-            let service = Some(self.sent[*row].object);
+            let service = self.sent[*row].object;
             let at = |place: &usize| found[*place].taken;
-            let by = |place: &usize| Some(self.taken.get(at(place) as usize)?.object);
-            let mine = open.iter().position(|place| by(place) == service);
+            let by = |place: &usize| Some(self.taken[at(place)?].object);
+            let mine = open.iter().position(|place| by(place) == Some(service));
             // A request of which no take was recorded was taken by the service that answered it.
-            let mine = mine.or_else(|| open.iter().position(|place| at(place) == NONE));
+            let mine = mine.or_else(|| open.iter().position(|place| at(place).is_none()));
             match mine.and_then(|place| open.remove(place)) {
-                Some(place) => found[place].sent = number(row),
-                None => found.push(call(NONE, NONE, number(row))),
+                Some(place) => found[place].sent = Some(*row),
+                None => found.push(call(None, None, Some(*row))),
             }
         }
         found
@@ -313,14 +319,14 @@ impl Services {
     fn call(
         &self,
         key: &Key,
-        of: Joined,
+        one: Joined,
         answered: &[usize],
         alone: bool,
         known: &Registry,
     ) -> Call {
-        let requested = self.requested.get(of.requested as usize);
-        let taken = self.taken.get(of.taken as usize);
-        let sent = self.sent.get(of.sent as usize);
+        let requested = one.requested.map(|row| &self.requested[row]);
+        let taken = one.taken.map(|row| &self.taken[row]);
+        let sent = one.sent.map(|row| &self.sent[row]);
         let stamp = sent.and_then(|side| side.stamp);
         // By key and timestamp, else by key where one server answered.
         let answers = || {
@@ -331,22 +337,23 @@ impl Services {
         };
         let by_stamp = stamp.and_then(|_| answers().find(|side| side.stamp == stamp));
         let only = by_stamp.or_else(|| answers().next().filter(|_| alone && answered.len() == 1));
-        let time = |side: Option<&Side>| side.map_or(NEVER, |side| side.time);
-        let client = requested.map_or(NONE, |side| side.object);
-        let service = taken.or(sent).map_or(NONE, |side| side.object);
-        let process = known.services.get(service as usize).map(|of| of.process);
-        let process = process.or_else(|| Some(known.clients.get(client as usize)?.process));
-        let process = process.or_else(|| Some(taken.or(sent).or(requested)?.process));
+        let client = requested.and_then(|side| side.object);
+        let server = taken.or(sent);
+        let service = server.and_then(|side| side.object);
+        let process = of(&known.services, service).or_else(|| of(&known.clients, client));
+        let told = server.map(|side| side.process);
+        let told = told.or_else(|| requested.map(|side| side.process));
+        let process = process.map(|of| of.process).or(told).flatten();
         Call {
             client,
             service,
-            process: process.unwrap_or(NONE),
+            process,
             sequence: key[2].map_or(NEVER, u64::cast_signed),
             times: [time(requested), time(taken), time(sent), time(only)],
-            called: [requested, sent].map(|side| side.map_or(NEVER, |side| side.called)),
+            called: [called(requested), called(sent)],
             received: NEVER,
-            within: requested.map_or(NONE, |side| side.within),
-            execution: taken.map_or(NONE, |side| side.execution),
+            within: requested.and_then(|side| side.within),
+            execution: taken.and_then(|side| side.execution),
         }
     }
 }

@@ -19,9 +19,12 @@ use crate::callbacks::{Callbacks, Execution};
 use crate::columns::{Columns, Texts, columns};
 use crate::connections::Messages;
 use crate::decide::Facts;
+use crate::identity::Thread;
+use crate::ids::{Id, flagged, of};
 use crate::model::Model;
 use crate::publications::Publication;
-use crate::rows::{NEVER, NONE};
+use crate::registry::Timer;
+use crate::rows::NEVER;
 use crate::services::Call;
 use crate::timers::{Activation, activations};
 
@@ -122,8 +125,9 @@ impl Tables {
             }
             _ => Vec::new(),
         };
-        let columns = Columns::new(&self.texts, wanted);
-        let found = match table {
+        let mut made = Columns::new(&self.texts, wanted);
+        let columns = &mut made;
+        match table {
             "callback_instances" => self.executions(columns, range),
             "publications" => self.publications(columns, range),
             "takes" => self.takes(columns, range),
@@ -141,16 +145,16 @@ impl Tables {
             "clock_offsets" => self.clock_offsets(columns),
             "broken_orders" => self.broken_orders(columns),
             _ => return Ok(None),
-        };
-        let found = found.batch()?;
+        }
+        let found = made.batch()?;
         self.model.check()?;
         let there = from == 0 || found.num_rows() > 0;
         Ok(there.then(|| (found, from.saturating_add(BATCH))))
     }
 
-    fn executions<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
+    fn executions(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let rows = some(&self.model.callbacks.executions, range);
-        self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
+        self.of_threads(columns, rows.iter().map(|(_, row)| row.thread));
         let of = |row: &Execution| self.model.registry.callback(row.callback);
         columns!(columns, rows, |(number, row)|
             id "callback_instance_id" *number;
@@ -165,13 +169,12 @@ impl Tables {
             int64 "duration_ns" Callbacks::duration(row).unwrap_or(NEVER);
             boolean "intra_process" row.intra;
         );
-        columns
     }
 
-    fn publications<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
+    fn publications(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let rows = some(&self.model.publications.rows, range);
         let sources: Vec<Source> = rows.iter().map(|(_, row)| self.model.source(row)).collect();
-        self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
+        self.of_threads(columns, rows.iter().map(|(_, row)| row.thread));
         columns!(columns, sources, |of|
             id "publisher_id" of.publisher;
             name "topic" of.topic;
@@ -188,12 +191,11 @@ impl Tables {
             int64 "source_timestamp_ns" if row.estimated { NEVER } else { row.stamp };
             id "callback_instance_id" within(row);
         );
-        columns
     }
 
-    fn takes<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
+    fn takes(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let rows = some(&self.model.takes.rows, range);
-        self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
+        self.of_threads(columns, rows.iter().map(|(_, row)| row.thread));
         columns!(columns, rows, |(number, row)|
             id "take_id" *number;
             id "subscription_id" row.subscription;
@@ -206,14 +208,13 @@ impl Tables {
             boolean "intra_process" Some(row.intra);
             id "callback_instance_id" row.execution;
         );
-        columns
     }
 
-    fn intervals<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
+    fn intervals(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let callbacks = &self.model.callbacks;
         let rows = some(&callbacks.intervals, range).into_iter();
         let rows: Vec<_> = rows.map(|(_, row)| (row, callbacks.of(&row))).collect();
-        self.of_threads(&mut columns, rows.iter().map(|(row, _)| row.thread));
+        self.of_threads(columns, rows.iter().map(|(row, _)| row.thread));
         let states = &["wait", "busy"];
         columns.category(
             "state",
@@ -228,7 +229,6 @@ impl Tables {
             int64 "executed" *executed;
             int64 "callback_ns" *covered;
         );
-        columns
     }
 
     /// Calls; before Kilted the servers' executions alone.
@@ -245,34 +245,34 @@ impl Tables {
             executions.map(|(number, row)| (number, row, known.callback(row.callback)));
         let executions = executions.filter(|(.., of)| of.kind == known.service);
         let calls = executions.map(|(number, row, of)| Call {
-            client: NONE,
-            service: of.owner,
+            client: None,
+            service: known.service_of(&of),
             process: model.process(row.thread),
             sequence: NEVER,
             times: [NEVER; 4],
             called: [NEVER; 2],
             received: NEVER,
-            within: NONE,
-            execution: number,
+            within: None,
+            execution: Some(number),
         });
         calls.collect()
     }
 
-    fn calls<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
+    fn calls(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let (model, known) = (&self.model, &self.model.registry);
         let rows = self.calls.iter().skip(range.start as usize);
         let rows: Vec<Call> = rows.take(range.len()).copied().collect();
-        let client = |row: &Call| known.clients.get(row.client as usize);
-        let service = |row: &Call| known.services.get(row.service as usize);
+        let client = |row: &Call| of(&known.clients, row.client);
+        let service = |row: &Call| of(&known.services, row.service);
         let name = |row: &Call| {
             let of = service(row).or_else(|| client(row));
-            of.map_or(NONE, |of| of.topic)
+            of.and_then(|of| of.topic)
         };
-        self.of_processes(&mut columns, rows.iter().map(|row| row.process));
+        self.of_processes(columns, rows.iter().map(|row| row.process));
         columns!(columns, rows, |row|
             name "service" name(row);
-            name "client_node" client(row).map_or(NONE, |of| of.node);
-            name "server_node" service(row).map_or(NONE, |of| of.node);
+            name "client_node" client(row).and_then(|of| of.node);
+            name "server_node" service(row).and_then(|of| of.node);
             id "client_id" row.client;
             id "service_id" row.service;
             int64 "sequence_number" row.sequence;
@@ -289,41 +289,40 @@ impl Tables {
             id "client_callback_instance_id"
                 model.callbacks.enclosing(row.within, row.times[0]);
         );
-        columns
     }
 
-    fn activations<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+    fn activations(&self, columns: &mut Columns<'_>) {
         let known = &self.model.registry;
-        let mut timers: BTreeMap<u32, Vec<(u32, Execution)>> = BTreeMap::new();
+        let mut timers: BTreeMap<Id<Timer>, Vec<(Id<Execution>, Execution)>> = BTreeMap::new();
         // Where there is no timer, nothing is read.
         let executions =
             (!known.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
         for (number, row) in executions.into_iter().flatten() {
-            let of = known.callback(row.callback);
-            if of.kind == known.timer && (of.owner as usize) < known.periods.len() {
-                timers.entry(of.owner).or_default().push((number, row));
+            let timer = known.timer_of(&known.callback(row.callback));
+            if let Some(timer) = timer.filter(|timer| timer.place() < known.periods.len()) {
+                timers.entry(timer).or_default().push((number, row));
             }
         }
-        let mut rows: Vec<(u32, Execution, u32, Activation)> = Vec::new();
+        let mut rows: Vec<(Id<Execution>, Execution, Id<Timer>, Activation)> = Vec::new();
         for (timer, executions) in timers {
             // What is missing between two activations may be others.
-            let unbroken = |(_, one): &(u32, Execution), (_, next): &(u32, Execution)| {
+            let unbroken = |(_, one): &(_, Execution), (_, next): &(_, Execution)| {
                 !self.is_missing_between(next.thread, one.start, next.start)
             };
             for executions in executions.chunk_by(unbroken) {
                 let starts: Vec<i64> = executions.iter().map(|(_, row)| row.start).collect();
-                let found = activations(&starts, known.periods[timer as usize]);
+                let found = activations(&starts, known.periods[timer.place()]);
                 let found = executions.iter().zip(found);
                 rows.extend(found.map(|((number, row), of)| (*number, *row, timer, of)));
             }
         }
         rows.sort_by_key(|(number, ..)| *number);
-        let period = |timer: u32| known.periods[timer as usize];
-        let jitter = |timer: u32, interval: i64| match (interval, period(timer)) {
+        let period = |timer: Id<Timer>| known.periods[timer.place()];
+        let jitter = |timer: Id<Timer>, interval: i64| match (interval, period(timer)) {
             (NEVER, _) | (_, NEVER) => NEVER,
             (interval, period) => interval.wrapping_sub(period),
         };
-        self.of_threads(&mut columns, rows.iter().map(|(_, row, ..)| row.thread));
+        self.of_threads(columns, rows.iter().map(|(_, row, ..)| row.thread));
         columns!(columns, rows, |(number, row, timer, of)|
             id "callback_instance_id" *number;
             id "timer_id" *timer;
@@ -337,11 +336,10 @@ impl Tables {
             int64 "drift_ns" of.drift;
             int64 "skipped" of.skipped;
         );
-        columns
     }
 
     /// Whether events of a thread's process may be missing between two that were recorded.
-    fn is_missing_between(&self, thread: u32, from: i64, until: i64) -> bool {
+    fn is_missing_between(&self, thread: Id<Thread>, from: i64, until: i64) -> bool {
         let (model, process) = (&self.model, self.model.process(thread));
         let place = model.identity.place_of(process);
         model.gaps.between(place, from, until)
@@ -351,7 +349,7 @@ impl Tables {
     }
 
     /// What tells of actions: publications on their topics.
-    fn told<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+    fn told(&self, columns: &mut Columns<'_>) {
         let names = self.model.registry.names.texts().iter();
         let of_actions: Vec<bool> = names.map(|name| name.contains("/_action/")).collect();
         // Most recordings have none.
@@ -359,18 +357,17 @@ impl Tables {
         let rows = some.then(|| self.model.publications.rows.iter());
         let rows = rows.into_iter().flatten();
         let rows = rows.map(|(_, row)| (row.publish, self.model.source(&row)));
-        let rows = rows.filter(|(_, of)| of_actions.get(of.topic as usize) == Some(&true));
+        let rows = rows.filter(|(_, of)| flagged(&of_actions, of.topic));
         let rows: Vec<(i64, Source)> = rows.collect();
         columns!(columns, rows, |(publish, of)|
             name "topic" of.topic;
             name "node" of.node;
             int64 "publish_ns" *publish;
         );
-        columns
     }
 
     /// Messages by subscription and publisher, as they come: whether none was taken, how many.
-    fn connections<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+    fn connections(&self, columns: &mut Columns<'_>) {
         let mut rows: Vec<_> = self.messages.connections.iter().collect();
         rows.sort_unstable_by_key(|(_, connection)| connection.first);
         columns!(columns, rows, |((publisher, subscription), connection)|
@@ -379,17 +376,15 @@ impl Tables {
             boolean "never_taken" Some(connection.count == connection.never_taken);
             int64 "len" connection.count;
         );
-        columns
     }
 
     /// Broken orders: where an event is missing though no tracer tells of it.
-    fn broken_orders<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+    fn broken_orders(&self, columns: &mut Columns<'_>) {
         let rows = self.model.gaps.all_broken();
         columns!(columns, rows, |(process, begin, end)|
             host "host" self.model.identity.host(*process);
             int64 "begin_ns" *begin;
             int64 "end_ns" *end;
         );
-        columns
     }
 }

@@ -6,9 +6,11 @@
 //! with its executor.
 
 use crate::callbacks::Execution;
+use crate::identity::{Process, Thread};
+use crate::ids::{Id, Maybe, entry};
 use crate::intake::Event;
-use crate::registry::{HandleKind, Registry};
-use crate::rows::{NEVER, NONE, Rows, flag, plain};
+use crate::registry::{HandleKind, Registry, Subscription};
+use crate::rows::{NEVER, Rows, plain};
 
 plain! {
     /// One message taken.
@@ -21,14 +23,12 @@ plain! {
         pub rclcpp: i64,
         /// What the publishing middleware stamped the message with.
         pub stamp: i64,
-        /// Its thread.
-        pub thread: u32,
-        /// Its subscription, or `NONE`.
-        pub subscription: u32,
-        /// The execution that it started, or `NONE`.
-        pub execution: u32,
-        /// The next take of the chain that it is in, or `NONE`.
-        pub next: u32,
+        pub thread: Id<Thread>,
+        pub subscription: Maybe<Subscription>,
+        /// The execution that it started.
+        pub execution: Maybe<Execution>,
+        /// The next take of the chain that it is in.
+        pub next: Maybe<Take>,
         /// Whether it is of a ring buffer.
         pub intra: bool,
         /// Whether a publication was found for it.
@@ -41,7 +41,7 @@ plain! {
 /// What a thread took last, or tried to.
 #[derive(Clone, Copy)]
 struct Head {
-    take: u32,
+    take: Maybe<Take>,
     message: u64,
     rcl: bool,
     rclcpp: bool,
@@ -59,12 +59,8 @@ pub struct Takes {
 }
 
 impl Takes {
-    fn begin(&mut self, thread: u32, take: u32, message: u64) {
-        let place = thread as usize;
-        if self.heads.len() <= place {
-            self.heads.resize(place + 1, None);
-        }
-        self.heads[place] = Some(Head {
+    fn begin(&mut self, thread: Id<Thread>, take: Maybe<Take>, message: u64) {
+        *entry(&mut self.heads, thread) = Some(Head {
             take,
             message,
             rcl: false,
@@ -73,7 +69,13 @@ impl Takes {
         });
     }
 
-    fn add(&mut self, event: &Event, subscription: u32, stamp: Option<i64>, intra: bool) -> u32 {
+    fn add(
+        &mut self,
+        event: &Event,
+        subscription: Maybe<Subscription>,
+        stamp: Option<i64>,
+        intra: bool,
+    ) -> Maybe<Take> {
         self.rows.push(Take {
             time: event.time,
             rcl: NEVER,
@@ -81,23 +83,28 @@ impl Takes {
             stamp: stamp.unwrap_or(NEVER),
             thread: event.thread,
             subscription,
-            execution: NONE,
-            next: NONE,
+            execution: None,
+            next: None,
             intra,
             matched: false,
             guessed: false,
         })
     }
 
-    /// `rmw_take`; returns the take, `NONE` where nothing was taken.
-    pub fn on_rmw_take(&mut self, event: &Event, objects: &Registry, process: u32) -> u32 {
-        let mut take = NONE;
+    /// `rmw_take`; returns the take, if something was taken.
+    pub fn on_rmw_take(
+        &mut self,
+        event: &Event,
+        objects: &Registry,
+        process: Maybe<Process>,
+    ) -> Maybe<Take> {
+        let mut take = None;
         if event.get(3).is_some_and(|taken| taken != 0) {
             let handle = event.get(0);
             let subscription =
                 objects.object(HandleKind::RmwSubscription, process, handle, event.time);
-            if subscription != NONE {
-                flag(&mut self.of, subscription);
+            if let Some(subscription) = subscription {
+                *entry(&mut self.of, subscription) = true;
             }
             take = self.add(event, subscription, event.signed(2), false);
         }
@@ -106,22 +113,22 @@ impl Takes {
     }
 
     /// `rclcpp_ring_buffer_dequeue` of a buffer of a subscription; returns the take.
-    pub fn on_dequeue(&mut self, event: &Event, subscription: u32) -> u32 {
+    pub fn on_dequeue(&mut self, event: &Event, subscription: Maybe<Subscription>) -> Maybe<Take> {
         let take = self.add(event, subscription, None, true);
         self.begin(event.thread, take, 0);
         take
     }
 
     /// What a thread does not do between a take and its callback.
-    pub fn on_other(&mut self, thread: u32) {
-        if let Some(head) = self.heads.get_mut(thread as usize) {
+    pub fn on_other(&mut self, thread: Id<Thread>) {
+        if let Some(head) = self.heads.get_mut(thread.place()) {
             *head = None;
         }
     }
 
     /// `rcl_take` or `rclcpp_take`, if it is of what the thread took last.
     pub fn on_taken_above(&mut self, event: &Event, rclcpp: bool) {
-        let Some(Some(head)) = self.heads.get_mut(event.thread as usize) else {
+        let Some(Some(head)) = self.heads.get_mut(event.thread.place()) else {
             return;
         };
         let seen = if rclcpp {
@@ -143,8 +150,8 @@ impl Takes {
     }
 
     /// `callback_start` of an execution: it is of what its thread took last, if that fits.
-    pub fn on_start(&mut self, number: u32, execution: &Execution, objects: &Registry) {
-        let Some(Some(head)) = self.heads.get_mut(execution.thread as usize) else {
+    pub fn on_start(&mut self, number: Id<Execution>, execution: &Execution, objects: &Registry) {
+        let Some(Some(head)) = self.heads.get_mut(execution.thread.place()) else {
             return;
         };
         if std::mem::replace(&mut head.started, true) {
@@ -153,15 +160,10 @@ impl Takes {
         let Some(take) = self.rows.edit(head.take) else {
             return;
         };
-        let owner = objects
-            .callbacks
-            .get(execution.callback as usize)
-            .map(|of| of.owner);
-        let owner = owner.filter(|owner| *owner != NONE && take.subscription != NONE);
-        if execution.intra == Some(take.intra)
-            && owner.is_none_or(|owner| owner == take.subscription)
-        {
-            (take.execution, take.guessed) = (number, owner.is_none());
+        let owner = objects.subscription_of(&objects.callback(execution.callback));
+        let owner = owner.filter(|_| take.subscription.is_some());
+        if execution.intra == Some(take.intra) && (owner.is_none() || owner == take.subscription) {
+            (take.execution, take.guessed) = (Some(number), owner.is_none());
         }
     }
 }

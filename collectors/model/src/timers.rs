@@ -39,7 +39,6 @@ pub struct Activation {
 }
 
 /// The activations of a timer that started at these times.
-#[must_use]
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

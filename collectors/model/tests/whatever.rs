@@ -22,8 +22,8 @@ use arrow_array::{
     ArrayRef, Int32Array, Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt64Array,
 };
 use roslens_model::{
-    About, Batch, Batches, Disk, Gap, Gaps, Identity, KINDS, Kinds, Model, NONE, Process, Registry,
-    Tables, guesses,
+    About, Batch, Batches, Disk, Gap, Gaps, Id, Identity, KINDS, Kinds, Model, Process, Registry,
+    Tables,
 };
 
 /// An event: time, vpid, vtid, fields; and those of a kind.
@@ -284,7 +284,7 @@ fn check(Told(_, tables): &Told, sorted: bool, seed: u64) {
 fn made(seed: u64, wild: bool, disk: Option<Disk>, keys: usize) -> Model {
     let mut chance = Chance(seed);
     let processes = (0..4).map(|number| Process {
-        host: number as u32 / 3,
+        host: Id::new(number as u32 / 3),
         namespace: 0,
         vpid: number % 3,
         since: if number == 3 { 50_000_000 } else { i64::MIN },
@@ -303,14 +303,25 @@ fn made(seed: u64, wild: bool, disk: Option<Disk>, keys: usize) -> Model {
     let about = About {
         enabled: kinds(4),
         happened: kinds(4),
-        synchronisation: NONE,
-        guesses: guesses([(1, 0, 0, 0), (2, chance.time(wild), 3, 77)].into_iter()),
-        clocks: [((0, 1), vec![(chance.time(wild), chance.time(wild))])]
-            .into_iter()
-            .collect(),
+        synchronisation: None,
+        guesses: [
+            (Id::new(1), vec![(0, Id::new(0), Id::new(0))]),
+            (
+                Id::new(2),
+                vec![(chance.time(wild), Id::new(3), Id::new(77))],
+            ),
+        ]
+        .into_iter()
+        .collect(),
+        clocks: [(
+            (Id::new(0), Id::new(1)),
+            vec![(chance.time(wild), chance.time(wild))],
+        )]
+        .into_iter()
+        .collect(),
     };
     let gaps = Gaps::new(&[Gap {
-        host: 0,
+        host: Id::new(0),
         vpid: chance.once_in(2).then_some(1),
         cpu: chance.once_in(2).then_some(0),
         begin: chance.time(wild),

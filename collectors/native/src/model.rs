@@ -19,8 +19,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
 use roslens_model::{
-    About, Batch, Disk, Gap, Gaps, Identity, KINDS, Kinds, Model, NONE, Process, Reason, Registry,
-    Tables, guesses,
+    About, Batch, Disk, Gap, Gaps, Guesses, Id, Identity, KINDS, Kinds, Model, Process, Reason,
+    Registry, Tables,
 };
 use roslens_parquet::{Order, TableWriter};
 
@@ -263,34 +263,15 @@ fn failed(error: ArrowError) -> PyErr {
     }
 }
 
-/// A table of the model: its batches are made as they are asked for.
+/// Columns of a table of the model, whose batches are made as they are asked for; none at first.
 #[pyclass(frozen)]
 pub struct Table {
-    of: Arc<Mutex<Tables>>,
-    name: &'static str,
-}
-
-#[pymethods]
-impl Table {
-    /// These columns, as an object with the Arrow `PyCapsule` interface.
-    fn select(&self, columns: Vec<String>) -> Selected {
-        Selected {
-            of: Arc::clone(&self.of),
-            name: self.name,
-            columns,
-        }
-    }
-}
-
-/// Columns of a table.
-#[pyclass(frozen)]
-pub struct Selected {
     of: Arc<Mutex<Tables>>,
     name: &'static str,
     columns: Vec<String>,
 }
 
-impl Selected {
+impl Table {
     /// Its rows.
     pub fn rows(&self) -> Result<Made, ArrowError> {
         let mut rows = Made {
@@ -310,7 +291,16 @@ impl Selected {
 }
 
 #[pymethods]
-impl Selected {
+impl Table {
+    /// The same table with these columns.
+    fn select(&self, columns: Vec<String>) -> Self {
+        Self {
+            of: Arc::clone(&self.of),
+            name: self.name,
+            columns,
+        }
+    }
+
     /// The Arrow `PyCapsule` interface.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
@@ -429,25 +419,26 @@ impl Pass {
         let mut registry = Registry::new(&objects.collect::<PyResult<_>>()?);
         let processes = given.processes.into_iter();
         let processes = processes.map(|(host, namespace, vpid, since, end)| Process {
-            host,
+            host: Id::new(host),
             namespace,
             vpid,
             since,
             end,
         });
         let identity = Identity::new(&given.hosts, processes.collect());
-        let synchronisation = given.synchronisation.as_deref();
-        let synchronisation = synchronisation.map_or(NONE, |text| registry.names.number(text));
-        let steps = given
-            .guesses
-            .into_iter()
-            .map(|(process, since, topic, publisher)| {
-                let topic = topic.map_or(NONE, |topic| registry.names.number(&topic));
-                (process, since, topic, publisher.unwrap_or(NONE))
-            });
+        let synchronisation = registry.names.number(given.synchronisation.as_deref());
+        let mut guesses = Guesses::default();
+        for (process, since, topic, publisher) in given.guesses {
+            let topic = registry.names.number(topic.as_deref());
+            let steps = guesses.entry(Id::new(process)).or_default();
+            steps.push((since, topic, publisher.and_then(Id::new)));
+        }
+        for steps in guesses.values_mut() {
+            steps.sort_unstable();
+        }
         let gaps = given.losses.iter();
         let gaps = gaps.map(|&(host, vpid, cpu, begin, end)| Gap {
-            host,
+            host: Id::new(host),
             vpid,
             cpu,
             begin,
@@ -456,9 +447,9 @@ impl Pass {
         let gaps: Vec<Gap> = gaps.collect();
         let about = About {
             synchronisation,
-            guesses: guesses(steps),
+            guesses,
             clocks: (given.clocks.into_iter())
-                .map(|(one, other, bounds)| ((one, other), bounds))
+                .map(|(one, other, bounds)| ((Id::new(one), Id::new(other)), bounds))
                 .collect(),
             enabled: Kinds::named(&given.declared),
             happened: Kinds::named(&given.happened),
@@ -521,8 +512,12 @@ impl Pass {
         let found = PyDict::new(py);
         let tables = Arc::new(Mutex::new(tables));
         for name in Tables::NAMES {
-            let of = Arc::clone(&tables);
-            found.set_item(name, Bound::new(py, Table { of, name })?)?;
+            let table = Table {
+                of: Arc::clone(&tables),
+                name,
+                columns: Vec::new(),
+            };
+            found.set_item(name, Bound::new(py, table)?)?;
         }
         Ok((found, Bound::new(py, Counts(tables))?))
     }
@@ -544,8 +539,10 @@ impl Counts {
         for (name, number) in counts.numbers {
             told.set_item(name, number)?;
         }
-        told.set_item("gone", counts.gone)?;
-        told.set_item("untaken", counts.untaken)?;
+        let gone = counts.gone.iter().map(|(of, count)| (of.number(), *count));
+        let untaken = counts.untaken.iter().map(|of| of.number());
+        told.set_item("gone", gone.collect::<Vec<_>>())?;
+        told.set_item("untaken", untaken.collect::<Vec<_>>())?;
         told.set_item("alone_on", counts.alone_on)?;
         Ok(told)
     }

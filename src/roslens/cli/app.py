@@ -35,7 +35,8 @@ app = App(
     help_epilogue="'roslens COMMAND --help' explains a command.\n\nExit codes: 0 done; 1 a verdict "
     "failed; 2 wrong use or unreadable input; 3 not enough evidence; 4 ran, but failed or is "
     "incomplete; 70 an error of roslens itself; 130 interrupted.",
-    usage="Usage: roslens COMMAND [ARGUMENTS] [OPTIONS]",
+    usage="Usage: roslens PATH... [--html FILE] [--json]\n"
+    "       roslens COMMAND [ARGUMENTS] [OPTIONS]",
     version=lambda: version("roslens"),
     version_flags=["--version", "-V"],
     group_commands=Group("Help", sort_key=7),
@@ -60,16 +61,20 @@ app.command(dev)
 
 
 def verb(
-    group: Group | None, *usages: str, parent: App = app, show: bool = True
+    group: Group | None,
+    *usages: str,
+    example: str,
+    parent: App = app,
+    show: bool = True,
 ) -> Callable[[V], V]:
-    """Make a function a command; `usages` are the ways to call it."""
+    """Make a function a command; `usages` are the ways to call it, `example` one such call."""
     return parent.command(
         group=group,
         show=show,
         sort_key=next(_order),
         usage="Usage: " + "\n       ".join(f"roslens {usage}" for usage in usages),
         help_format="markdown",
-        help_epilogue="",
+        help_epilogue=f"Example: `roslens {example}`",
     )
 
 
@@ -90,6 +95,13 @@ SchedulerOption = Annotated[
     Parameter(help="Address of a running dask scheduler whose workers are used instead."),
 ]
 ThreadsOption = Annotated[int, Parameter(help="Number of threads; 0 means one per CPU.")]
+FactorsFile = Annotated[
+    Path | None,
+    Parameter(
+        name="--factors",
+        help="A CSV file with the factors of recordings without a manifest, by path or name.",
+    ),
+]
 JsonFile = Annotated[
     Path | None, Parameter(name="--json", help="Also write all figures to this file, as JSON.")
 ]

@@ -21,8 +21,17 @@ from roslens.recording.files import write_atomically
 from roslens.recording.terminal import Console, say
 
 
-@verb(None, "dev ros build [--sources DIR]", "dev ros status", "dev ros clean", parent=dev)
-@verb(None, "ros build [--sources DIR]", "ros status", "ros clean", show=False)
+@verb(
+    None,
+    "dev ros build [--sources DIR]",
+    "dev ros status",
+    "dev ros clean",
+    parent=dev,
+    example="dev ros status",
+)
+@verb(
+    None, "ros build [--sources DIR]", "ros status", "ros clean", show=False, example="ros status"
+)
 def ros(action: Literal["build", "status", "clean"], /, *, sources: Path | None = None) -> None:
     """Compile rclcpp, a second middleware and rosbag2's plugins for the embedded ROS 2.
 
@@ -49,8 +58,8 @@ def ros(action: Literal["build", "status", "clean"], /, *, sources: Path | None 
         compiled.clean(Console())
 
 
-@verb(None, "dev schema [OPTIONS]", parent=dev)
-@verb(None, "schema [OPTIONS]", show=False)
+@verb(None, "dev schema [OPTIONS]", parent=dev, example="dev schema --format markdown")
+@verb(None, "schema [OPTIONS]", show=False, example="schema --format markdown")
 def schema(
     *,
     format: Literal["json", "markdown"] = "json",  # noqa: A002  (the option's name)
@@ -79,7 +88,7 @@ def schema(
         write_atomically(output, text)
 
 
-@verb(None, "dev selftest [OPTIONS]", parent=dev)
+@verb(None, "dev selftest [OPTIONS]", parent=dev, example="dev selftest")
 def selftest(
     *,
     tracer: Literal["lttng", "native", "auto"] | None = None,

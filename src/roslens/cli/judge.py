@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from roslens.cli.app import (
     JUDGE,
+    FactorsFile,
     JsonFile,
     JsonSwitch,
     MarkdownSwitch,
+    OutputOption,
     PlotFile,
     SchedulerOption,
     Threshold,
@@ -22,8 +24,20 @@ from roslens.cli.app import (
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.terminal import Console
 
+_RACE_THRESHOLD = (
+    "Stop when B is known to be worse, better, or no different by more than this. Default: 5%, if "
+    "no --precision is given."
+)
 
-@verb(JUDGE, "compare BASE NEW [OPTIONS]", "compare PATH --by FACTOR [OPTIONS]")
+_RACE_PLOT = "Also draw the interval after each pair to this file (.png, .svg or .pdf)."
+
+
+@verb(
+    JUDGE,
+    "compare BASE NEW [OPTIONS]",
+    "compare PATH --by FACTOR [OPTIONS]",
+    example="compare base/ new/ --metric latency_p99",
+)
 def compare(
     base: Path,
     new: Path | None = None,
@@ -34,6 +48,7 @@ def compare(
     across: tuple[str, ...] = (),
     ignore: tuple[str, ...] = (),
     across_machines: Annotated[bool, Parameter(negative="")] = False,
+    factors: FactorsFile = None,
     threshold: Threshold = "5%",
     json_file: JsonFile = None,
     plot: PlotFile = None,
@@ -50,7 +65,10 @@ def compare(
     new
         Recordings to be judged, or the metrics.json of a report.
     metric
-        Metric to compare. May be repeated. Default: latency_p50, latency_p99, loss and cpu.
+        Metric to compare. May be repeated. Default: latency_p50, latency_p99, loss and cpu. Others
+        are latency_mean, any latency_p99.9, pss, rss, memory_slope, response_time_p99, _mean, _max,
+        chain_rate, chain_complete, callback_duration_p99, period_p99, timer_jitter_p99,
+        executor_busy and time.
     by
         Compare the levels of this factor with each other, within one path and its blocks.
     across
@@ -71,18 +89,132 @@ def compare(
         across=across,
         ignore=ignore,
         across_machines=across_machines,
+        factors=factors,
         json_file=json_file,
         plot_file=plot,
-        console=Console(),
         markdown=markdown,
     )
 
 
-@verb(JUDGE, "check BUDGETS PATH... [OPTIONS]")
+@verb(
+    JUDGE,
+    "race [OPTIONS] -- COMMAND_A --- COMMAND_B",
+    "race --suite A --suite B [OPTIONS]",
+    "race --ref A --ref B [--build COMMAND] [OPTIONS] -- COMMAND",
+    example="race -- ./old_node --- ./new_node",
+)
+def race(
+    *command: Annotated[str, Parameter(name="COMMAND")],
+    suite: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+    ref: tuple[str, ...] = (),
+    build: str | None = None,
+    metric: str | None = None,
+    topic: tuple[str, ...] = (),
+    threshold: Annotated[str | None, Parameter(help=_RACE_THRESHOLD)] = None,
+    precision: str | None = None,
+    max_time: float = 1800,
+    pause: float = 30,
+    seed: int | None = None,
+    output: OutputOption = None,
+    tracer: Literal["lttng", "native", "auto"] = "auto",
+    event: tuple[str, ...] = (),
+    ros: Literal["auto", "sourced", "embedded", "none"] = "auto",
+    trace_rclpy: bool | None = None,
+    time_limit: float | None = None,
+    json_file: JsonFile = None,
+    export_markdown: Path | None = None,
+    plot: Annotated[Path | None, Parameter(help=_RACE_PLOT)] = None,
+) -> int:
+    """Race two commands: run them in pairs until it is known whether B is slower than A.
+
+    One may look after every pair: 95 % of races never leave out the true ratio. Ctrl-C ends a race
+    with what is known. Exit code: 0 B did not get worse, 1 it did, 3 not enough evidence.
+
+    Parameters
+    ----------
+    command
+        Two commands with '---' between them, or one for two commits. What they print is kept in the
+        recordings.
+    suite
+        Two suites instead, each with one combination of levels.
+    only
+        Race only the combination with this FACTOR=LEVEL of the suites. May be repeated.
+    ref
+        A commit, branch or tag of the git repository; give it twice. COMMAND runs at the top of a
+        checkout of each, in a scratch folder that is removed in the end.
+    build
+        Shell command that builds each checkout before the race, such as 'make -j2'.
+    metric
+        What is compared, by a name that 'compare' knows, or 'time': the wall time of the commands.
+        Default: latency_p50, topic by topic where no work topic is known; time where no message of
+        ROS 2 was recorded.
+    topic
+        Only this topic. May be repeated.
+    precision
+        Stop when the interval is narrower than this, relative to the ratio.
+    max_time
+        Seconds after which no pair begins. The first 8 runs are made in any case.
+    pause
+        Seconds for which a pair waits at most while other programs, other tenants or heat disturb
+        the machine. 0: pairs do not wait.
+    seed
+        Seed of the random order within pairs. Default: a new one, which is kept.
+    output
+        Folder that holds all recordings. Default: data/recordings.
+    tracer
+        What records the events. auto: LTTng if it is installed, else native.
+    event
+        User-space events to record. May be repeated. Default: ros2:*.
+    ros
+        Which ROS 2 the commands run in, as of 'record'.
+    trace_rclpy
+        Whether Python nodes emit callback and publish events, as of 'record'.
+    time_limit
+        End a command after this many seconds; its pair has then failed.
+    export_markdown
+        Also write the result to this file, as Markdown.
+    """
+    from roslens.race import run_race  # noqa: PLC0415
+    from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
+
+    if build is not None and not ref:
+        raise UsageError("--build builds commits: give them with --ref A --ref B")
+    if suite and ref:
+        raise UsageError("give either two suites or two commits")
+    if suite and (event or trace_rclpy is not None or time_limit is not None):
+        raise UsageError("suites say themselves how they are recorded: see their YAML files")
+    events = {"events": event} if event else {}
+    return run_race(
+        command,
+        suite,
+        ref,
+        build=build,
+        only=only,
+        metrics=(metric,) if metric else (),
+        topics=topic,
+        threshold=threshold,
+        precision=precision,
+        max_time=max_time,
+        pause=pause,
+        seed=seed,
+        options=TracingOptions.checked(tracer=tracer, kernel="off", **events),
+        ros=ros,
+        trace_rclpy=trace_rclpy is not False,
+        time_limit=time_limit,
+        output=output,
+        json_file=json_file,
+        markdown_file=export_markdown,
+        plot_file=plot,
+    )
+
+
+@verb(JUDGE, "check BUDGETS PATH... [OPTIONS]", example="check budgets.yaml ~/.ros/tracing")
 def check(
     budgets: Path,
     /,
     *paths: Annotated[Path, Parameter(name="PATH")],
+    factors: FactorsFile = None,
     json_file: JsonFile = None,
     markdown: MarkdownSwitch = False,
 ) -> int:
@@ -93,7 +225,7 @@ def check(
     Parameters
     ----------
     budgets
-        A YAML file with budgets such as 'latency_p99 < 50 ms'.
+        A YAML file with budgets such as 'latency_p99 < 50 ms', of the metrics that 'compare' knows.
     paths
         Recordings, folders that contain recordings, or one metrics.json of a report.
     """
@@ -101,7 +233,7 @@ def check(
 
     if not paths:
         raise UsageError("no recording given; give one or more folders, or a metrics.json")
-    return run_check(budgets, paths, json_file=json_file, console=Console(), markdown=markdown)
+    return run_check(budgets, paths, factors=factors, json_file=json_file, markdown=markdown)
 
 
 SuiteOption = Annotated[
@@ -119,7 +251,7 @@ CatalogFile = Annotated[
 ]
 
 
-@verb(JUDGE, "trend FOLDER [OPTIONS]")
+@verb(JUDGE, "trend FOLDER [OPTIONS]", example="trend nightly/ --metric latency_p50")
 def trend(
     where: Annotated[str, Parameter(name="FOLDER")],
     /,
@@ -145,16 +277,16 @@ def trend(
     where
         A folder of campaigns, or an address such as s3://bucket/nightly.
     metric
-        Metric to look at. May be repeated. Default: latency_p99.
+        Metric to look at. May be repeated. Default: latency_p99. Others are latency_mean, _p50 and
+        _p90, latency_sent_p50, _p90 and _p99, loss, callback_duration_mean, cpu, pss and rss.
     false_alarms
         Probability of an alarm although nothing has changed.
     """
     from roslens.fleet import show  # noqa: PLC0415
     from roslens.fleet.cluster import Workers  # noqa: PLC0415
 
-    console = Console(width=None if sys.stdout.isatty() else 150)
     found, _ = show.updated(
-        where, file, collect=True, workers=Workers(workers, scheduler), console=console
+        where, file, collect=True, workers=Workers(workers, scheduler), console=Console()
     )
     return show.run_trend(
         found.select(suite=suite or None, since=since),
@@ -163,12 +295,11 @@ def trend(
         false_alarms=false_alarms,
         json_file=json_file,
         plot_file=plot,
-        console=console,
         markdown=markdown,
     )
 
 
-@verb(JUDGE, "catalog FOLDER [OPTIONS]")
+@verb(JUDGE, "catalog FOLDER [OPTIONS]", example="catalog nightly/ --since 30d")
 def catalog(
     where: Annotated[str, Parameter(name="FOLDER")],
     /,

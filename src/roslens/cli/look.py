@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,30 +17,123 @@ from roslens.cli.app import (
     SchedulerOption,
     ThreadsOption,
     WorkersOption,
+    app,
+    print_json,
     verb,
 )
 from roslens.recording import NotEnoughEvidenceError, UsageError
 from roslens.recording.terminal import Console
 
 
-@verb(LOOK, "info PATH [--json]")
-def info(path: Path, /, *, as_json: JsonSwitch = False) -> None:
+@app.default
+def first_page(
+    *paths: Paths,
+    html: Path | None = None,
+    as_json: JsonSwitch = False,
+) -> None:
+    """Show the first page of recordings: what was recorded, what is slow, what looks wrong.
+
+    Parameters
+    ----------
+    html
+        With a PATH: also write the first page to this file.
+    as_json
+        With a PATH: print its first page as JSON instead of text.
+    """
+    if not paths:
+        app.help_print()
+        return
+    if not paths[0].exists() and len(paths[0].parts) == 1:
+        verbs = [name for name in app if not name.startswith("-")]
+        close = difflib.get_close_matches(str(paths[0]), verbs, 1)
+        meant = f"did you mean 'roslens {close[0]}'?" if close else "see 'roslens --help'"
+        raise UsageError(f"{paths[0]}: no such command, file or directory; {meant}")
+    from roslens.first_page import show_page  # noqa: PLC0415  (starts quickly without it)
+
+    show_page(paths, html=html, as_json=as_json)
+
+
+@verb(
+    LOOK, "info PATH [--json]", "info --check PATH [--json]", example="info --check ~/.ros/tracing"
+)
+def info(path: Path, /, *, check: bool = False, as_json: JsonSwitch = False) -> None:
     """Show what the tracer lost, and which events, times and processes a recording contains.
 
     Parameters
     ----------
     path
         A recording, any folder with CTF traces, or an archive of some (zip, tar.gz, tar.xz,
-        tar.zst). Of a folder with several runs or tracing sessions, a line about each.
+        tar.zst). A folder with several runs or tracing sessions gives one line for each.
+    check
+        Show what could be wrong with the recordings instead, and the evidence for it. Exit code:
+        0 nothing, 3 something that could distort results.
     as_json
         Print JSON instead of text.
     """
-    from roslens.info import run_info  # noqa: PLC0415  (starts quickly without it)
+    from roslens.info import run_check, run_info  # noqa: PLC0415  (starts quickly without it)
 
-    run_info(path, as_json=as_json)
+    (run_check if check else run_info)(path, as_json=as_json)
 
 
-@verb(LOOK, "events PATH [OPTIONS]")
+@verb(LOOK, "why PATH... [OPTIONS]", example="why PATH --topic /scan --deadline 20ms")
+def why(
+    *paths: Paths,
+    topic: str | None = None,
+    message: int | None = None,
+    deadline: str | None = None,
+    warm_up: str | None = None,
+    as_json: JsonSwitch = False,
+) -> None:
+    """Say why messages were late: the latest first, and the share of each cause.
+
+    Parameters
+    ----------
+    topic
+        Only this topic, or topics of a pattern. Default: all but those of ROS itself.
+    message
+        Only the message with this number (message_id in the tables), whether late or not.
+    deadline
+        Messages that take longer than this from publish to the end of their callback are late,
+        such as 20ms. Default: the P99 of their subscription in their run.
+    warm_up
+        How much to leave out at the start of each run, such as 2s, counted from its first message.
+        Default: a tenth of the run, 5 s at most; with a deadline nothing.
+    as_json
+        Print JSON instead of text: every late message and the shares.
+    """
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    from roslens.why import run_why  # noqa: PLC0415
+
+    run_why(
+        paths,
+        topic=topic,
+        message=message,
+        deadline=deadline,
+        warm_up=warm_up,
+        as_json=as_json,
+    )
+
+
+@verb(LOOK, "dump PID|NODE", example="dump /planner")
+def dump(target: str, /) -> None:
+    """Show what each thread of a running program does now, since when, and what it waits for.
+
+    Callbacks and deadlocks can be told of programs that record themselves with the native tracer,
+    as 'roslens env' or 'roslens record --tracer native' makes them; of others only what the kernel
+    says.
+
+    Parameters
+    ----------
+    target
+        Process id, or full name of a node in it.
+    """
+    from roslens.dump import run_dump  # noqa: PLC0415  (starts quickly without it)
+
+    run_dump(target)
+
+
+@verb(LOOK, "events PATH [OPTIONS]", example="events PATH --name ros2:rmw_publish --start +2s")
 def events(
     path: Path,
     /,
@@ -88,7 +182,11 @@ def events(
     )
 
 
-@verb(LOOK, 'sql "SELECT ..." PATH... [OPTIONS]')
+@verb(
+    LOOK,
+    'sql "SELECT ..." PATH... [OPTIONS]',
+    example='sql "SELECT topic, count(*) FROM messages GROUP BY 1" PATH',
+)
 def sql(
     query: str,
     /,
@@ -98,10 +196,10 @@ def sql(
     as_json: JsonSwitch = False,
     as_csv: Annotated[bool, Parameter(name="--csv")] = False,
 ) -> None:
-    """Ask a query of SQL about all tables of recordings, each a view over all runs.
+    """Run an SQL query over the tables of recordings. Each table holds the rows of all runs.
 
-    Needs DuckDB: pip install 'roslens[sql]'. 'roslens dev schema' lists tables and columns; run and
-    the factors come first in each. Nothing but the tables can be read, and nothing be changed.
+    It needs DuckDB: pip install 'roslens[sql]'. 'roslens dev schema' lists tables and columns; each
+    table begins with the run and its factors. A query can read the tables only, and change nothing.
 
     Parameters
     ----------
@@ -127,7 +225,7 @@ def sql(
     run_sql(open_recordings(paths), query, rows=rows, seconds=timeout, form=form)
 
 
-@verb(LOOK, "lab [PATH...] [OPTIONS]")
+@verb(LOOK, "lab [PATH...] [OPTIONS]", example="lab ~/.ros/tracing")
 def lab(
     *paths: Paths,
     port: int = 8888,
@@ -156,7 +254,7 @@ def lab(
     run_lab(paths, ip=ip, port=port, browser=browser, beyond_this_machine=beyond_this_machine)
 
 
-@verb(LOOK, "collect PATH... [OPTIONS]")
+@verb(LOOK, "collect PATH... [OPTIONS]", example="collect PATH -o tables --start +10s --end +20s")
 def collect(
     *paths: Paths,
     output: OutputOption = None,
@@ -176,10 +274,11 @@ def collect(
     max_time: float | None = None,
     max_memory: str | None = None,
     max_output: str | None = None,
+    as_json: JsonSwitch = False,
 ) -> None:
     """Turn recordings into Parquet files: every event, and the tables of the ROS 2 model.
 
-    The other commands do this by themselves where it is needed, and open what -o wrote, too.
+    Other commands do this by themselves when it is needed. They can also open what -o wrote.
 
     Parameters
     ----------
@@ -189,7 +288,7 @@ def collect(
     events_only
         Write the raw events, and no tables of the ROS 2 model.
     force
-        Make the tables again, even if up to date.
+        Make the tables again even if they are up to date.
     verify
         Compare the checksums of the files that are already there.
     merge
@@ -209,11 +308,13 @@ def collect(
     margin
         Also read this much before --start and after --end, to complete rows.
     max_time
-        Give up a recording after this many seconds.
+        Give up on a recording after this many seconds.
     max_memory
-        Give up a recording that needs more memory, such as 4G.
+        Give up on a recording that needs more memory than this, such as 4G.
     max_output
-        Give up a recording that writes more, such as 10G.
+        Give up on a recording that writes more than this, such as 10G.
+    as_json
+        Print what was collected as JSON; all else goes to the standard error.
     """
     if not paths:
         raise UsageError("no recording given; give one or more folders")
@@ -258,39 +359,60 @@ def collect(
         output=output,
         options=options,
         workers=Workers(number, scheduler),
-        console=Console(),
+        console=Console(stderr=as_json),
         merge=merge,
     )
+    if as_json:
+        print_json([one.to_json() for one in done])
     if empty := [str(one.recording.path) for one in done if one.lacks_events]:
         why = "no event was recorded, or none was saved"
         raise NotEnoughEvidenceError(f"{', '.join(empty)}: {why}")
 
 
-@verb(LOOK, "merge PATH PATH... -o DIR [--clock-offset HOST=NS]")
+@verb(
+    LOOK,
+    "merge PATH PATH... -o DIR [--clock-offset HOST=NS]",
+    example="merge robot/ base_station/ -o both",
+)
 def merge(
-    *paths: Paths, output: OutputOption = None, clock_offset: list[str] | None = None
+    *paths: Paths,
+    output: OutputOption = None,
+    clock_offset: list[str] | None = None,
+    as_json: JsonSwitch = False,
 ) -> None:
-    """Make one recording of several hosts' recordings, with their clocks brought together.
+    """Merge recordings of several hosts into one, with their clocks aligned.
 
-    PATHs are recordings, bare traces, folders of them or archives; the result is a recording that
-    every command opens. Offset and drift of the clocks come from what went between the hosts and
-    from logs of chrony, ptp4l and phc2sys that lie in the recordings' folders.
+    PATHs are recordings, bare traces, folders of them or archives. The result is a recording that
+    every command can open. Offset and drift of the clocks are estimated from the messages between
+    the hosts and from logs of chrony, ptp4l and phc2sys in the recordings' folders.
 
     Parameters
     ----------
     output
-        Folder to make. Needed.
+        The new folder of the merged recording (required).
     clock_offset
-        HOST=NS adds nanoseconds to all times of a host, given by its name or as h0, h1, ...,
-        instead. May be repeated. auto refuses where messages and logs do not tell.
+        HOST=NS adds NS nanoseconds to all times of a host, given by its name or as h0, h1, ...,
+        instead of estimating its clock. May be repeated. auto: fail if neither messages nor logs
+        determine the offset.
+    as_json
+        Print JSON instead of text: the folder, its members, and what is known of their clocks.
     """
     if output is None:
         raise UsageError("no folder for the result; give -o DIR")
     from roslens.collect import parse_offsets  # noqa: PLC0415
     from roslens.merge import merge, show_merged  # noqa: PLC0415
 
-    console = Console()
+    console = Console(stderr=as_json)
     with console.status("merging") as status:
         offsets = parse_offsets(clock_offset or [])
         recording, clocks = merge(paths, output, clock_offsets=offsets, progress=status.update)
+    if as_json:
+        manifest = recording.manifest
+        members = manifest.members if manifest else []
+        print_json({
+            "folder": str(recording.path),
+            "members": [{"name": x.name, "hosts": x.hosts} for x in members],
+            "clocks": [dict(x) for x in clocks.findings] if clocks else [],
+        })  # fmt: skip
+        return
     show_merged(recording, clocks, console)

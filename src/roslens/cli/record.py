@@ -102,7 +102,7 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
     "resume": ("goes on as planned", frozenset({"suite", "output"})),
     "attach": (
         "records what runs here",
-        frozenset({"output", "kernel_event", "kernel_buffer", "time_limit"}),
+        frozenset({"output", "kernel", "kernel_event", "kernel_buffer", "time_limit"}),
     ),
     "suite": (
         "records here, as the suite says",
@@ -148,6 +148,7 @@ def _fields(fields: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, An
     "record --host USER@HOST[:COMMAND] ... [OPTIONS] [-- COMMAND ...]",
     "record --resume [CAMPAIGN]",
     "record --status [CAMPAIGN ...]",
+    example="record -o my_recording -- ros2 launch my_robot bringup.launch.py",
 )
 def record(
     *command: Annotated[str, Parameter(name="COMMAND")],
@@ -177,7 +178,7 @@ def record(
     subbuf_size: Annotated[str | None, _FOR_EVENTS] = None,
     subbuf_count: Annotated[int | None, _FOR_EVENTS] = None,
     ros: Annotated[Literal["auto", "sourced", "embedded", "none"] | None, _FOR_PROGRAMS] = None,
-    trace_rclpy: Annotated[bool, _FOR_PROGRAMS] = False,
+    trace_rclpy: Annotated[bool | None, _FOR_PROGRAMS] = None,
     allocations: Annotated[bool, _FOR_PROGRAMS] = False,
     time_limit: float | None = None,
     triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
@@ -189,8 +190,8 @@ def record(
 ) -> None:
     """Record a suite of experiments, any command, or programs that run already.
 
-    The last line printed is the folder of what was recorded. Of a suite, an option takes the place
-    of what the suite says itself, in all runs.
+    The last line printed is the folder of the recording. With --suite, an option replaces what the
+    suite itself says, in all runs.
 
     Parameters
     ----------
@@ -208,75 +209,79 @@ def record(
     repetitions
         Number of repetitions, instead of the suite's own.
     duration
-        Seconds that each run works, instead of the suite's own.
+        How long each run works [s], instead of the suite's own duration.
     only
         Record only the combinations with this FACTOR=LEVEL. May be repeated.
     dry_run
         Show which runs would be made, and record nothing.
     resume
-        Record the missing runs of this campaign. Without a name: of the last one that is
-        unfinished.
+        Record the runs that are missing from this campaign. Without a name: the last unfinished
+        campaign.
     status
-        Show how far these campaigns are. Without a name: all campaigns.
+        Show the progress of these campaigns. Without a name: all campaigns.
     tracer
-        What records the events. native: a tracer of roslens' own, which needs neither LTTng nor
-        root. auto: LTTng if it is installed, else native. Default: LTTng.
+        The tracer to use. native: the tracer of roslens, which needs neither LTTng nor root. auto:
+        LTTng if it is installed, else native. Default: LTTng.
     event
-        User-space events to record; * stands for any text. May be repeated. Default: ros2:*.
+        User-space events to record, such as 'ros2:rmw_*'. May be repeated. Default: ros2:*.
     context
         Contexts to record with each event besides vpid, vtid and procname, such as pid_ns. May
         be repeated.
     kernel
-        What records the kernel. auto: LTTng's modules where they are, else ftrace where it may be
-        used, else perf_event_open (own programs alone), else nothing. required: the same, but
-        nothing is recorded without it. Default: auto, for a suite off.
+        How to record the kernel's scheduler. auto: LTTng's kernel modules if they are installed,
+        else ftrace if it is allowed, else perf_event_open (only the recorded programs), else not
+        at all. required: like auto, but refuse to record if none of them works. Default: auto;
+        for a suite: off.
     kernel_event
-        Kernel events to record besides those of scheduling and interrupts, by LTTng's or
-        ftrace's name or as system:name. May be repeated.
+        Further kernel events to record, besides scheduling and interrupts: LTTng's or ftrace's
+        name, or system:name. May be repeated.
     kernel_of
-        With ftrace, whose events to record. workload: only those that concern its processes.
-        Default: machine.
+        With ftrace: record the events of the whole machine, or only those of the recorded
+        programs (workload). Default: machine.
     kernel_buffer
-        Size of the buffer of ftrace or perf_event_open for each CPU. Default: 4M.
+        Buffer size per CPU of ftrace or perf_event_open. Default: 4M.
     mode
-        What happens when the buffers are full: new events are dropped, the oldest are
-        overwritten, or the program waits. snapshot: nothing is written until the end, and then
-        only what the buffers still hold. Default: discard.
+        What happens when the buffers are full. discard: new events are dropped. overwrite: the
+        oldest events are overwritten. blocking: the program waits. snapshot: as overwrite, and
+        nothing is written to disk before the end. Default: discard.
     max_disk
-        Largest size of the trace, such as 500M. Beyond it the oldest part is dropped.
+        Maximum size of the trace, such as 500M. The oldest part is dropped to stay below it.
     flight
-        With the native tracer: keep only the last so many seconds of each thread before the end,
-        and what names nodes and topics.
+        With the native tracer: keep only the last FLOAT seconds of events. Events that name nodes
+        and topics are always kept.
     triggers
-        With the native tracer: a YAML file of conditions, such as 'latency of /scan > 50 ms', that
-        are watched for meanwhile. The manifest tells of each that hit; with --flight it becomes a
-        recording of its own, in the folder of the recording with -snapshots.
+        With the native tracer: a YAML file of conditions to watch for while recording, such as
+        'latency of /scan > 50 ms'. The manifest lists every condition that became true. With
+        --flight, each time also saves the buffer as a recording in the folder OUTPUT-snapshots.
     daemon
-        The LTTng session daemon that records. private: one of its own. machine: the machine's,
-        which also records programs that are already running. Default: private.
+        Which LTTng session daemon records. private: a new one, only for this recording. machine:
+        that of the machine, which also records programs that are already running. Default:
+        private.
     subbuf_size
         Size of each sub-buffer, such as 64k. Default: 1M.
     subbuf_count
         Number of sub-buffers per CPU. Default: 8.
     ros
-        Which ROS 2 the command runs in. auto: the sourced one; if there is none, the embedded
-        one for Python programs and none for others. Default: auto.
+        Which ROS 2 the command runs with. sourced: the one that this shell has sourced. embedded:
+        the one that comes with roslens. auto: sourced if there is one, else embedded for Python
+        programs and none for others. Default: auto.
     trace_rclpy
-        Let Python nodes emit callback and publish events too.
+        Whether Python nodes emit callback and publish events, which rclpy itself does not. Default:
+        they do; for a suite: what it says.
     allocations
-        Record which functions hold memory, by heaptrack: for leaks, as it slows programs down.
+        Also record which functions allocate memory, with heaptrack. It slows the program down.
     time_limit
-        End the command, or the recording of what was attached to, after this many seconds.
+        Stop after this many seconds.
     attach
-        Record these running ROS 2 programs, by process id or name, and the kernel, with ftrace:
-        they are not restarted and need no tracer. Until Ctrl-C, or until none of them runs.
+        Record ROS 2 programs that are already running, by process id, program name or node name.
+        They are not restarted. Ends with Ctrl-C, or when the programs have ended. Uses ftrace and
+        records the kernel too, unless --kernel off is given.
     host
-        Record on USER@HOST too, through ssh with your key, for as long as the command here runs:
-        the command after a colon, or else what already runs there (by LTTng's session daemon of
-        that machine). Without a command here, until Ctrl-C or --time-limit. What was recorded is
-        fetched. May be repeated.
+        Also record on USER@HOST, over ssh with your key: the command after the colon, or without
+        one what already runs there. It lasts as long as the command here, or without a command
+        here until Ctrl-C or --time-limit. The recordings are copied here. May be repeated.
     host_setup
-        What the shell on each host runs before, such as '. /opt/ros/kilted/setup.sh'.
+        Shell command to run first on each host, such as '. /opt/ros/kilted/setup.sh'.
     as_host
         How --host begins a recording there: it lasts as long as the standard input is open and
         sends something every 30 seconds; a line of JSON says that it has begun.
@@ -287,8 +292,12 @@ def record(
         _further.everything = True
         app.help_print(["record"])
         return
-    # What was not given is None, empty or false, so that nothing that was is lost.
-    given = {k: v for k, v in locals().items() if v is not None and v is not False and v != ()}
+    # What was not given is None, empty or false (--no-trace-rclpy is given).
+    given = {
+        name: value
+        for name, value in locals().items()
+        if value not in (None, ()) and (value is not False or name == "trace_rclpy")
+    }
     way = _way_of(given)
     from roslens import record as recording  # noqa: PLC0415
     from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
@@ -336,7 +345,7 @@ def record(
                 output,
                 options=options,
                 ros=ros or "auto",
-                trace_rclpy=trace_rclpy,
+                trace_rclpy=trace_rclpy is not False,
                 allocations=allocations,
                 setup=host_setup,
                 time_limit=time_limit,
@@ -348,7 +357,7 @@ def record(
             output,
             options=options,
             ros=(ros or "auto") if command else "none",
-            trace_rclpy=trace_rclpy,
+            trace_rclpy=trace_rclpy is not False,
             allocations=allocations,
             time_limit=time_limit,
             as_host=as_host,
@@ -357,7 +366,7 @@ def record(
         )
 
 
-@verb(RECORD, "env [--flight SECONDS] [-o FOLDER]")
+@verb(RECORD, "env [--flight SECONDS] [-o FOLDER]", example="env -o my_recording")
 def env(
     *,
     tracer: Literal["native"] = "native",
@@ -380,8 +389,8 @@ def env(
     event
         User-space events to record; * stands for any text. May be repeated.
     flight
-        Keep only the last so many seconds of each thread, and what names nodes and topics:
-        'roslens snapshot' makes a recording of them.
+        Keep only the last FLOAT seconds of events (events that name nodes and topics are always
+        kept), until 'roslens snapshot' makes a recording of them.
     """
     from roslens import record as recording  # noqa: PLC0415
 
@@ -389,9 +398,9 @@ def env(
     recording.print_variables(output, event, flight)
 
 
-@verb(RECORD, "snapshot FOLDER -o OUTPUT")
-def snapshot(folder: Path, /, *, output: OutputOption = None) -> None:
-    """Make a recording of what a flight recorder holds now; its programs go on.
+@verb(RECORD, "snapshot FOLDER -o OUTPUT", example="snapshot my_recording -o last_seconds")
+def snapshot(folder: Path, /, *, output: OutputOption = None, as_json: JsonSwitch = False) -> None:
+    """Save what a flight recorder holds now as a recording. The programs keep running.
 
     Parameters
     ----------
@@ -399,17 +408,22 @@ def snapshot(folder: Path, /, *, output: OutputOption = None) -> None:
         The folder of 'roslens env --flight SECONDS -o FOLDER', or 'flight' in the folder of a
         run that is being recorded.
     output
-        The new folder of the recording. Default: beside FOLDER, with the time in its name.
+        The new folder of the recording. Default: FOLDER with the time added to its name.
+    as_json
+        Print the folder as JSON.
     """
     from roslens.tracing.campaign import utc_name  # noqa: PLC0415
     from roslens.tracing.native_tracer.snapshot import record_snapshot  # noqa: PLC0415
 
     output = output or folder.with_name(f"{folder.name}-{utc_name()}")
     record_snapshot(folder, output)
+    if as_json:
+        print_json({"folder": str(output)})
+        return
     say(output)
 
 
-@verb(RECORD, "watch PATH [--once] [--json]")
+@verb(RECORD, "watch PATH [--once] [--json]", example="watch PATH --once")
 def watch(
     path: Path,
     /,
@@ -425,8 +439,8 @@ def watch(
 ) -> int:
     """Show what programs do while they run: topics, callbacks, busy threads.
 
-    Reads the files that the native tracer maps, while they grow; the programs do not notice.
-    Figures are those that collecting the same seconds gives. Ctrl-C ends it.
+    It reads the native tracer's files while they are written, which does not disturb the programs.
+    The figures are the same as 'roslens collect' gives for the same seconds. Ctrl-C ends it.
 
     Parameters
     ----------
@@ -434,22 +448,22 @@ def watch(
         The folder of 'roslens env -o FOLDER', with or without --flight, or of a recording that
         'roslens record --tracer native' makes.
     window
-        Seconds that figures are of; 0 for all since the begin.
+        Averaging window [s]. 0: everything since the start.
     every
-        Seconds from one refresh to the next; up to five times that where they would take more
-        than 1.5 % of a CPU.
+        Seconds between two refreshes. It grows up to five times if refreshing would take more than
+        1.5 % of a CPU.
     once
         Refresh once and end.
     as_json
         Print JSON, one line per refresh.
     seconds
-        End after so many seconds. Default: when the recording ends.
+        End after this many seconds. Default: when the recording ends.
     budgets
-        A YAML file as of 'roslens check', with latency_p50, latency_p99 or loss of topics: what
-        is beyond its budget is marked.
+        A YAML file of budgets as for 'roslens check', with latency_p50, latency_p99 or loss of
+        topics. Values beyond their budget are marked.
     triggers
-        A YAML file of conditions, such as 'latency of /scan > 50 ms'. Where one holds, a flight
-        recorder's last seconds become a recording. So they do on SIGUSR2.
+        A YAML file of conditions, such as 'latency of /scan > 50 ms'. When one becomes true, and
+        on SIGUSR2, the flight recorder's buffer is saved as a recording.
     output
         Folder of these recordings. Default: PATH with -snapshots.
     """
@@ -463,8 +477,10 @@ def watch(
     return live.run_watch(path, options, Console())
 
 
-@verb(RECORD, "suites [NAME]", "suites --schema")
-def suites(name: str | None = None, /, *, schema: bool = False) -> None:
+@verb(RECORD, "suites [NAME]", "suites --schema", example="suites demo")
+def suites(
+    name: str | None = None, /, *, schema: bool = False, as_json: JsonSwitch = False
+) -> None:
     """List the suites that come with roslens, or explain one.
 
     Parameters
@@ -473,6 +489,8 @@ def suites(name: str | None = None, /, *, schema: bool = False) -> None:
         The suite to explain: its name or its YAML file.
     schema
         Print the JSON schema of suite files, which editors can use.
+    as_json
+        Print JSON instead of text.
     """
     from roslens import suites as shown  # noqa: PLC0415
 
@@ -480,6 +498,8 @@ def suites(name: str | None = None, /, *, schema: bool = False) -> None:
         from roslens.tracing.suite import suite_schema  # noqa: PLC0415
 
         print_json(suite_schema())
+    elif as_json:
+        print_json(shown.suites_json(name))
     elif name is not None:
         shown.explain_suite(name, Console())
     else:

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from roslens.cli.app import (
     REPORT,
+    FactorsFile,
     JsonFile,
+    JsonSwitch,
     OutputOption,
     Paths,
     SchedulerOption,
     WorkersOption,
+    print_json,
     verb,
 )
 from roslens.recording import NotEnoughEvidenceError, UsageError
 from roslens.recording.terminal import Console, say
 from roslens.recording.text import shown
 
+if TYPE_CHECKING:
+    from roslens.report import ReportResult
 
-@verb(REPORT, "report NOTEBOOK [PATH...] [OPTIONS]", "report NOTEBOOK --list-parameters")
+
+@verb(
+    REPORT,
+    "report NOTEBOOK [PATH...] [OPTIONS]",
+    "report NOTEBOOK --list-parameters",
+    example="report latency PATH -p topics=[/scan]",
+)
 def report(
     notebook: str,
     /,
@@ -34,6 +45,7 @@ def report(
     each: Literal["recording", "campaign"] | None = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
+    as_json: JsonSwitch = False,
 ) -> None:
     """Run a notebook over recordings: writes an HTML page, metrics.json and summary.md.
 
@@ -67,13 +79,13 @@ def report(
     each
         Make a separate report of each, and one page that lists them all. Only with this option,
         --workers or --scheduler may be given.
+    as_json
+        Print the answer and the files of the report as JSON instead of text.
     """
-    from roslens.analysis.metrics import read_metrics  # noqa: PLC0415
     from roslens.report import parse_parameter, run_report, show_parameters  # noqa: PLC0415
-    from roslens.summary import summary_table  # noqa: PLC0415
 
     if list_parameters:
-        show_parameters(notebook, Console())
+        show_parameters(notebook)
         return
     parameters = dict(parse_parameter(text) for text in parameter)
     if each is not None:
@@ -92,32 +104,54 @@ def report(
             workers=Workers(workers, scheduler),
             console=Console(),
         )
-        say(page.parent)
+        if as_json:
+            print_json({"folder": str(page.parent), "page": str(page)})
+        else:
+            say(page.parent)
         return
     if workers is not None or scheduler is not None:
         raise UsageError("--workers and --scheduler go with --each: one report is one process")
     result = run_report(notebook, paths, output, parameters, cell_timeout_s=timeout)
-    # Beside a terminal there is no width to keep to but that of a log.
-    console = Console(width=None if sys.stdout.isatty() else 110)
+    _show(result, as_json=as_json)
+    if result.without_events is not None:
+        raise NotEnoughEvidenceError(result.without_events)
+
+
+def _show(result: ReportResult, *, as_json: bool) -> None:
+    """Print the answer of a report, and where it is."""
+    from roslens.analysis.metrics import read_metrics  # noqa: PLC0415
+    from roslens.printed import show_table, show_text  # noqa: PLC0415
+    from roslens.summary import summary_table  # noqa: PLC0415
+
+    answer = [] if result.metrics is None else read_metrics(result.metrics).answer
+    if as_json:
+        print_json({
+            "folder": str(result.folder),
+            "html": str(result.html),
+            "metrics": None if result.metrics is None else str(result.metrics),
+            "files": [str(x) for x in result.files],
+            "answer": list(answer),
+            "notes": list(result.notes),
+        })  # fmt: skip
+        return
+    for sentence in answer:
+        show_text(sentence)
     if result.metrics is not None:
-        for sentence in read_metrics(result.metrics).answer:
-            say(sentence)
-        console.print(summary_table(result.metrics, result.notebook.stem))
+        show_table(summary_table(result.metrics, result.notebook.stem))
     if result.files:
         say(f"also written: {', '.join(path.name for path in result.files)}")
     for note in result.notes:
         print(f"roslens: note: {shown(note)}", file=sys.stderr)
     say(f"report: {result.html}")
     say(result.folder)
-    if result.without_events is not None:
-        raise NotEnoughEvidenceError(result.without_events)
 
 
-@verb(REPORT, "chains PATH... [OPTIONS]")
+@verb(REPORT, "chains PATH... [OPTIONS]", example="chains PATH --requirements limits.yaml")
 def chains(
     *paths: Paths,
     chain: tuple[str, ...] = (),
     requirements: Path | None = None,
+    factors: FactorsFile = None,
     json_file: JsonFile = None,
 ) -> int:
     """Show how long messages take from end to end, and where the time goes.
@@ -136,11 +170,10 @@ def chains(
 
     if not paths:
         raise UsageError("no recording given; give one or more folders")
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    return run_chains(paths, requirements, chain, json_file=json_file, console=console)
+    return run_chains(paths, requirements, chain, factors=factors, json_file=json_file)
 
 
-@verb(REPORT, "index [FOLDER]")
+@verb(REPORT, "index [FOLDER]", example="index data/reports")
 def index(folder: Path = Path("data/reports"), /) -> None:
     """Write index.html, which lists all reports in a folder with their losses and verdicts.
 

@@ -9,15 +9,22 @@ from cyclopts import Parameter
 
 from roslens.cli.app import (
     SHARE,
+    JsonSwitch,
     OutputOption,
     Paths,
+    print_json,
     verb,
 )
 from roslens.recording import UsageError
 from roslens.recording.terminal import Console, say
 
 
-@verb(SHARE, "export --format FORMAT PATH OUT [--table NAME]", "export --list")
+@verb(
+    SHARE,
+    "export --format FORMAT PATH OUT [--table NAME]",
+    "export --list",
+    example="export --format perfetto PATH out.perfetto-trace",
+)
 def export(
     path: Path | None = None,
     out: Path | None = None,
@@ -29,6 +36,7 @@ def export(
     ] = None,
     table: str | None = None,
     list_formats: Annotated[bool, Parameter(name="--list")] = False,
+    as_json: JsonSwitch = False,
 ) -> None:
     """Write a recording in a format that other tools read.
 
@@ -47,10 +55,15 @@ def export(
         Name of the table to write as csv.
     list_formats
         List the formats and what is written in each, and stop.
+    as_json
+        Print as JSON what was written, or the list.
     """
     from roslens.export import FORMATS  # noqa: PLC0415
     from roslens.export import export as write  # noqa: PLC0415
 
+    if list_formats and as_json:
+        print_json(dict(FORMATS))
+        return
     if list_formats:
         for name, what in FORMATS.items():
             say(f"{name:9} {what}")
@@ -58,9 +71,16 @@ def export(
     if path is None or out is None or form is None:
         raise UsageError("give --format FORMAT, a recording and the file to write, or --list")
     write(path, out, form, table)
+    if as_json:
+        what = FORMATS[form]
+        size = out.stat().st_size
+        print_json({"file": str(out), "format": form, "what": what, "size_bytes": size})
+        return
+    say(f"{FORMATS[form].split('.')[0]}: {out.stat().st_size:,} bytes")
+    say(out)
 
 
-@verb(SHARE, "pack PATH... [OPTIONS]")
+@verb(SHARE, "pack PATH... [OPTIONS]", example="pack PATH -o for_you.tar.zst")
 def pack(
     *paths: Paths,
     output: OutputOption = None,
@@ -87,7 +107,7 @@ def pack(
     )
 
 
-@verb(SHARE, "unpack ARCHIVE [FOLDER] [OPTIONS]")
+@verb(SHARE, "unpack ARCHIVE [FOLDER] [OPTIONS]", example="unpack for_you.tar.zst recordings")
 def unpack(archive: Path, folder: Path | None = None, /, *, max_size: str | None = None) -> None:
     """Unpack an archive of recordings; nothing is unpacked if a checksum is wrong.
 

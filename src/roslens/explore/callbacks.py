@@ -90,7 +90,9 @@ class Callbacks(OfMessages):
         report = self._report(by)
         return durations(report.callback_instances, report.counting)
 
-    def estimates(self, topic: str | None = None, by: Sequence[str] | None = None) -> pl.DataFrame:
+    def estimates(
+        self, topic: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
+    ) -> pl.DataFrame:
         """Durations of the subscription callbacks on a topic, with intervals over runs.
 
         Parameters
@@ -99,6 +101,8 @@ class Callbacks(OfMessages):
             Full name; none: the topic that the report of latency speaks of first.
         by
             As in `summary`.
+        full
+            Also what each rests on, as of `run.latency.estimates`.
 
         Returns
         -------
@@ -113,7 +117,9 @@ class Callbacks(OfMessages):
         report = self._of(topic, by)
         given = report.callback_instances, report.counting, report.groups[0], report.level
         found = callback_duration_estimates(*given)
-        return estimates_frame([*found, *callback_duration_estimates(*given, PERCENTILES)])
+        return estimates_frame(
+            [*found, *callback_duration_estimates(*given, PERCENTILES)], full=full
+        )
 
     def durations(self, by: Sequence[str] | None = None) -> Picture:
         """`summary` as a picture: P50, P90, P99 and the longest [ms] of each callback.

@@ -57,7 +57,8 @@ class Chains(Noun[ChainsReport]):
         One row per message at a chain's begin: ``chain``, ``run``, ``instance``, ``begin_ns`` and
         ``end_ns`` (ns since the epoch), ``latency_ns`` (ns; null where it did not reach the end),
         ``worst_ns`` (ns, from the begin of the instance before), ``clock_bound_ns`` (by how much
-        these may be wrong, of hosts with clocks of their own), ``outcome``, ``stopped_at``,
+        these may be wrong, of hosts with clocks of their own), ``at_least`` (all of these are
+        lower bounds: nothing tells when the call began), ``outcome``, ``stopped_at``,
         ``match``. No columns where there is no chain.
 
         Raises
@@ -87,7 +88,9 @@ class Chains(Noun[ChainsReport]):
         """
         return mean_parts(self._complete(chain))
 
-    def estimates(self, chain: str | None = None, by: Sequence[str] | None = None) -> pl.DataFrame:
+    def estimates(
+        self, chain: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
+    ) -> pl.DataFrame:
         """Response times, completeness and rate, with intervals over runs.
 
         Parameters
@@ -96,6 +99,8 @@ class Chains(Noun[ChainsReport]):
             As in `frame`.
         by
             Factors that make the cells; none: all.
+        full
+            Also what each rests on, as of `run.latency.estimates`.
 
         Returns
         -------
@@ -107,7 +112,7 @@ class Chains(Noun[ChainsReport]):
         UsageError
             There is no such chain or factor.
         """
-        return estimates_frame(self._of(chain, by).estimates)
+        return estimates_frame(self._of(chain, by).estimates, full=full)
 
     def ecdf(self, chain: str | None = None) -> Picture:
         """Distribution of response times [ms] and its tail, a colour for each chain.

@@ -58,13 +58,15 @@ class Communication(Noun[CommunicationReport]):
         """
         return self._report(by).files()["cells.csv"]
 
-    def estimates(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+    def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
         """Periods, latency, loss, backlog, hops, copies and CPU, with intervals over runs.
 
         Parameters
         ----------
         by
             As in `frame`.
+        full
+            Also what each rests on, as of `run.latency.estimates`.
 
         Returns
         -------
@@ -76,4 +78,4 @@ class Communication(Noun[CommunicationReport]):
         UsageError
             There is no such factor.
         """
-        return estimates_frame(self._report(by).estimates)
+        return estimates_frame(self._report(by).estimates, full=full)

@@ -57,13 +57,15 @@ class Executors(Noun[ExecutorsReport]):
         rows = self._run.table("executor_intervals").filter(self._counting)
         return rows.sort("run", "begin_ns").collect()
 
-    def estimates(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+    def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
         """How long the work took, CPU, memory, waiting and working, with intervals over runs.
 
         Parameters
         ----------
         by
             Factors that make the cells; none: all.
+        full
+            Also what each rests on, as of `run.latency.estimates`.
 
         Returns
         -------
@@ -75,7 +77,7 @@ class Executors(Noun[ExecutorsReport]):
         UsageError
             There is no such factor.
         """
-        return estimates_frame(self._report(by).estimates)
+        return estimates_frame(self._report(by).estimates, full=full)
 
     def pairs(self, factor: str | None = None) -> pl.DataFrame:
         """All pairs of levels of a factor under the same conditions.

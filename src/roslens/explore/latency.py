@@ -13,10 +13,11 @@ from roslens.analysis.figures.over_time import dots_over_time
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
-from roslens.analysis.latency.worst import culprits_of
 from roslens.analysis.measures.callbacks import worst_messages
 from roslens.analysis.measures.samples import rows_of_group
 from roslens.analysis.overview.runs_and_topics import topics_overview
+from roslens.analysis.path.late import explained
+from roslens.analysis.path.path import Paths
 from roslens.collectors.views import matching
 from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
 from roslens.recording import UsageError
@@ -72,13 +73,15 @@ class Latency(OfMessages):
     write = shown(LatencyReport.write)
 
     def topics(self) -> pl.DataFrame:
-        """The topics, the slowest first.
+        """The topics, the application's first, the slowest at P99 before others.
 
         Returns
         -------
         One row per topic and pair of nodes: ``topic``, ``from``, ``to``, ``messages``, ``rate_hz``
-        (Hz), ``p50_ms``, ``p99_ms``, ``worst_ms`` (ms), ``lost`` (part, 0..1; null where nobody
-        can say).
+        (Hz), ``p50_ms``, ``p99_ms`` (ms; these three are means over runs), ``worst_ms`` (ms),
+        ``lost`` (part of all, 0..1; null where nobody can say), ``not_arrived``, ``unknown``,
+        ``delivered`` (how many of all). A percentile is null where a run has fewer latencies than
+        its interval needs: 6 for P50, 299 for P99.
         """
         return topics_overview(self._report().messages)
 
@@ -104,7 +107,9 @@ class Latency(OfMessages):
         """
         return self._rows(topic)
 
-    def estimates(self, topic: str | None = None, by: Sequence[str] | None = None) -> pl.DataFrame:
+    def estimates(
+        self, topic: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
+    ) -> pl.DataFrame:
         """Mean, percentiles and loss with intervals over runs.
 
         Parameters
@@ -113,19 +118,22 @@ class Latency(OfMessages):
             As in `frame`.
         by
             Factors that make the cells; runs that differ in others are taken together. None: all.
+        full
+            Also what each rests on.
 
         Returns
         -------
         One row per metric (``latency_mean``, ``latency_p50``, ``latency_sent_p50``, ``loss``, ...)
         and cell: ``metric``, the factors, ``value``, ``low``, ``high`` in ``unit`` (``ns``; ``1``
-        for the part that is lost), ``level``, ``runs``, ``samples``, ``refused`` and more.
+        for the part that is lost), ``refused`` (why there is no interval). In full also ``level``,
+        ``runs``, ``samples``, ``effective_samples``, ``method``, ``verdict``, ``definition``.
 
         Raises
         ------
         UsageError
             There is no such topic or factor.
         """
-        return estimates_frame(self._of(topic, by).main_estimates)
+        return estimates_frame(self._of(topic, by).main_estimates, full=full)
 
     def ecdf(
         self, topic: str | None = None, by: Sequence[str] | None = None, *, tail: bool = False
@@ -183,7 +191,7 @@ class Latency(OfMessages):
         return picture(plot)
 
     def worst(self, topic: str | None = None, count: int = 10) -> pl.DataFrame:
-        """The latest messages, part by part, and what the receiving thread did meanwhile.
+        """The latest messages, and what made each of them late.
 
         Parameters
         ----------
@@ -194,43 +202,19 @@ class Latency(OfMessages):
 
         Returns
         -------
-        ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns``, ``latency_ns``,
-        ``to_take_ns`` (publish to take), ``take_to_callback_ns``, ``busy_ns`` (in callbacks; all
-        ns) and ``meanwhile`` (those callbacks, in words), the latest first.
+        ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns``, ``latency_ns``
+        (ns), ``publish_ns``, ``callback_start_ns``, ``callback_instance_id``,
+        ``subscription_host``, ``subscription_vpid``, and as in ``run.why``, but from publish to
+        callback_start: ``cause``, ``share``, ``who``, ``sentence`` (null where the end of the
+        callback was not recorded); the latest first.
 
         Raises
         ------
         UsageError
             There is no such topic.
         """
-        report = self._of(topic)
-        rows = self._rows(topic).lazy()
-        return worst_messages(rows, report.callback_instances, report.counting, count)
-
-    def culprits(self, topic: str | None = None, count: int = 10) -> pl.DataFrame:
-        """Who kept the receiving threads of the latest messages from going on, by the kernel.
-
-        From publish to callback_start; needs a recording of the kernel (``record --kernel auto``).
-
-        Parameters
-        ----------
-        topic, count
-            As in `worst`.
-
-        Returns
-        -------
-        ``message`` (the row of `worst`, from 0), ``kind`` (``preempted`` or ``woken``: a thread had
-        its CPU, 0 where the CPU came out of its sleep; ``interrupt``, ``soft interrupt``: it ran
-        on its CPU; ``frequency``: what a CPU below its highest frequency cost), ``by_tid``,
-        ``by_name``, ``by_process``, ``by_ns``; of each message the longest first. Null is what the
-        kernel's events do not tell.
-
-        Raises
-        ------
-        UsageError
-            There is no such topic.
-        """
-        return culprits_of(self.worst(topic, count), self._run)
+        found = worst_messages(self._rows(topic).lazy(), self._of(topic).counting, count)
+        return explained(found, lambda run: Paths.of_run(self._run, run))
 
     def _delivered(self, topic: str | None) -> tuple[pl.DataFrame, str]:
         rows, scope = self._rows(topic), self._of(topic).groups[0].scope

@@ -18,7 +18,7 @@ from roslens.recording import UsageError
 
 
 class Loss(OfMessages):
-    """What the tracer dropped (missing events bend every figure), and what became of messages."""
+    """What the tracer dropped (missing events may bias any figure), and what became of messages."""
 
     def sentences(self) -> list[str]:
         """What the tracer lost, then what became of the messages, in whole sentences.
@@ -136,7 +136,9 @@ class Loss(OfMessages):
         """
         return picture(seen_of(self._run, run or lossiest(self._run)))
 
-    def estimates(self, topic: str | None = None, by: Sequence[str] | None = None) -> pl.DataFrame:
+    def estimates(
+        self, topic: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
+    ) -> pl.DataFrame:
         """The part of a topic's messages that did not arrive, with its interval over runs.
 
         Parameters
@@ -145,6 +147,8 @@ class Loss(OfMessages):
             Full name; none: the topic that the report of latency speaks of first.
         by
             Factors that make the cells; none: all.
+        full
+            Also what each rests on, as of `run.latency.estimates`.
 
         Returns
         -------
@@ -157,7 +161,7 @@ class Loss(OfMessages):
             There is no such topic or factor.
         """
         found = self._of(topic, by).main_estimates
-        return estimates_frame([e for e in found if e.metric == "loss"])
+        return estimates_frame([e for e in found if e.metric == "loss"], full=full)
 
     def over_time(self, topic: str | None = None) -> Picture:
         """How many messages of a topic became of which outcome, by time of publication [s].

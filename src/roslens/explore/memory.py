@@ -45,13 +45,15 @@ class Memory(Noun[LeaksReport]):
         """
         return usage_over_time(self._run.resources.filter(self._counting))
 
-    def estimates(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+    def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
         """Slopes and levels of memory, with intervals over runs.
 
         Parameters
         ----------
         by
             Factors that make the cells; none: all.
+        full
+            Also what each rests on, as of `run.latency.estimates`.
 
         Returns
         -------
@@ -63,7 +65,7 @@ class Memory(Noun[LeaksReport]):
         UsageError
             There is no such factor.
         """
-        return estimates_frame(self._report(by).estimates)
+        return estimates_frame(self._report(by).estimates, full=full)
 
     def leaks(self, by: Sequence[str] | None = None) -> pl.DataFrame:
         """Whether memory climbs, and the least climb that would have been found.

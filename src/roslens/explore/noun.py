@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, TypeVar
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
-from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Report, Section
 from roslens.collectors.views import matching
 from roslens.recording import UsageError
 
 if TYPE_CHECKING:
+    from roslens.analysis.figures.picture import Picture
     from roslens.runs import Runs
 
 R_co = TypeVar("R_co", bound=Report[Any], covariant=True)
@@ -126,23 +126,22 @@ def grouped(run: Runs, by: Sequence[str]) -> Runs:
     return run.with_runs(runs)
 
 
-def estimates_frame(estimates: Sequence[Estimate]) -> pl.DataFrame:
-    """One row per estimate.
+def estimates_frame(estimates: Sequence[Estimate], *, full: bool = False) -> pl.DataFrame:
+    """One row per estimate, as `roslens.explore.latency.Latency.estimates` says.
 
-    Returns
-    -------
-    ``metric``, one column per factor (text), ``value``, ``low``, ``high`` (in ``unit``; null where
-    refused), ``unit``, ``level`` (0..1), ``runs``, ``samples``, ``effective_samples``, ``method``,
-    ``verdict``, ``refused`` (why there is no interval), ``definition``.
+    The columns of factors are text.
     """
     kinds: dict[str, pl.DataType] = {
         **dict.fromkeys(("value", "low", "high"), pl.Float64()),
-        "unit": pl.String(),
-        "level": pl.Float64(),
-        **dict.fromkeys(("runs", "samples"), pl.Int64()),
-        "effective_samples": pl.Float64(),
-        **dict.fromkeys(("method", "verdict", "refused", "definition"), pl.String()),
+        **dict.fromkeys(("unit", "refused"), pl.String()),
     }
+    if full:
+        kinds |= {
+            "level": pl.Float64(),
+            **dict.fromkeys(("runs", "samples"), pl.Int64()),
+            "effective_samples": pl.Float64(),
+            **dict.fromkeys(("method", "verdict", "definition"), pl.String()),
+        }
     factors = list(dict.fromkeys(name for e in estimates for name in e.cell))
     rows = [
         (
@@ -158,6 +157,8 @@ def estimates_frame(estimates: Sequence[Estimate]) -> pl.DataFrame:
 
 def picture(plot: Plot) -> Picture:
     """A figure of a report as one that can be changed, with its caption."""
+    from roslens.analysis.figures.picture import Picture  # noqa: PLC0415  (half a second)
+
     assert isinstance(plot.figure, Picture)
     plot.figure.caption = plot.caption
     return plot.figure

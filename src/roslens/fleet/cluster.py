@@ -7,18 +7,23 @@ others go on. A worker that dies is replaced, and its recording is tried again b
 from __future__ import annotations
 
 import importlib.util
+import multiprocessing
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from roslens.fleet import processes
 from roslens.recording import RoslensError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
     from distributed import Client
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -107,7 +112,8 @@ def each(
             yield number, attempt(function, item)
         return
     if workers.scheduler is None:
-        yield from _here(function, items, min(workers.number or fitting_workers(), len(items)))
+        number = min(workers.number or fitting_workers(), len(items))
+        yield from _here(partial(attempt, function), items, number)
         return
     from roslens.fleet.scheduler import connected  # noqa: PLC0415  (imports dask)
 
@@ -129,15 +135,6 @@ def one_line(error: BaseException) -> RoslensError:
     """An error that nobody foresaw."""
     text = " ".join(str(error).split())[:_LONGEST]
     return RunFailedError(f"{type(error).__name__}: {text}")
-
-
-def _here(
-    function: Callable[[T], R], items: Sequence[T], number: int
-) -> Iterator[tuple[int, R | RoslensError]]:
-    threads = max(1, len(os.sched_getaffinity(0)) // number)
-    task = partial(attempt, function)
-    for item, result in processes.results(task, items, number, threads, _DEATHS):
-        yield item, _GIVEN_UP if isinstance(result, processes.WorkersDiedError) else result
 
 
 def _on(
@@ -165,3 +162,113 @@ def _on(
             result = one_line(error)
         yield futures[future], result
         future.release()
+
+
+_END_SECONDS = 5
+
+
+@dataclass
+class _Worker(Generic[T]):
+    process: SpawnProcess
+    pipe: Connection
+    item: int | None = None
+
+
+def _here(
+    function: Callable[[T], R | RoslensError], items: Sequence[T], number: int
+) -> Iterator[tuple[int, R | RoslensError]]:
+    """Call a function on each item in so many other processes of this machine.
+
+    They are reached by pipes alone, no port and no socket with a name, so nobody else can reach
+    them. One that dies is replaced, and its item tried again by another.
+    """
+    threads = max(1, len(os.sched_getaffinity(0)) // number)
+    todo = deque(range(len(items)))
+    died = [0] * len(items)
+    workers: list[_Worker[T]] = []
+    try:
+        left = len(items)
+        while left:
+            while todo and len(workers) < number:
+                workers.append(_started(threads))
+            for worker in workers:
+                if worker.item is None and todo:
+                    worker.item = todo.popleft()
+                    _send(worker, (function, items[worker.item]))
+            ready = wait([worker.pipe for worker in workers])
+            for worker in [worker for worker in workers if worker.pipe in ready]:
+                item, worker.item = worker.item, None
+                try:
+                    result: Any = worker.pipe.recv()
+                except (EOFError, OSError):
+                    workers.remove(worker)
+                    _end([worker])
+                    if item is None:
+                        continue
+                    died[item] += 1
+                    if died[item] <= _DEATHS:
+                        todo.append(item)
+                        continue
+                    result = _GIVEN_UP
+                assert item is not None, "only who has work answers"
+                left -= 1
+                yield item, result
+    finally:
+        _end(workers)
+
+
+def _started(threads: int) -> _Worker[Any]:
+    # Not forked: this process has threads, and what they hold would stay held for ever.
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, threads))
+    with _without_working_directory():
+        process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+@contextmanager
+def _without_working_directory() -> Iterator[None]:
+    """A process that is started meanwhile never imports from the working directory."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+def _send(worker: _Worker[T], task: tuple[Callable[[T], R], T]) -> None:
+    # Who died meanwhile is found when it is waited for.
+    try:
+        worker.pipe.send(task)
+    except OSError:
+        worker.process.kill()
+
+
+def _end(workers: Sequence[_Worker[T]]) -> None:
+    for worker in workers:
+        worker.pipe.close()
+        worker.process.terminate()
+    for worker in workers:
+        worker.process.join(_END_SECONDS)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+
+
+def _work(pipe: Connection, threads: int) -> None:
+    """Do what is sent until nobody is there to send."""
+    # Before polars is imported, as what is sent does.
+    for name in ("POLARS_MAX_THREADS", "RAYON_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    try:
+        while True:
+            function, item = pipe.recv()
+            pipe.send(function(item))
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        return

@@ -18,7 +18,7 @@ from roslens.index import write_index
 from roslens.recording import RoslensError, UsageError
 from roslens.recording.terminal import Console
 from roslens.report import check_parameters, run_report
-from roslens.report_folder import default_output, find_notebook, make_folder
+from roslens.report_folder import default_output, find_notebook, own_folder
 from roslens.summary_text import SUMMARY_NAME, Summary
 from roslens.tracing.opening import opened
 
@@ -79,35 +79,40 @@ def report_each(
     source = find_notebook(notebook)
     check_parameters(source, parameters, with_paths=True)
     folder = (output or default_output(source.stem)).absolute()
-    make_folder(folder)
-    tasks = [
-        Task(
-            name, str(source.absolute()), tuple(members), folder / name, parameters, cell_timeout_s
-        )
-        for name, members in groups(paths, each_of).items()
-    ]
-    errors: dict[str, RoslensError] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        bar = progress.add_task("reports", total=len(tasks))
-        needed = [path for task in tasks for path in task.paths] + [folder, source.absolute()]
-        for number, result in each(_report, tasks, workers, needed):
-            task = tasks[number]
-            progress.update(bar, advance=1, description=escape(task.name))
-            if isinstance(result, RoslensError):
-                errors[task.name] = result
-                line = escape(f"{task.name}: {_in_a_line(result)}")
-                console.print(f"[red]failed:[/] {line}", soft_wrap=True)
-            else:
-                console.print(f"{escape(task.name)}: {escape(result)}", soft_wrap=True)
-    first = next(iter(errors.values()), None)
-    if first is not None and len(errors) == len(tasks):
-        raise type(first)(f"no report could be made: {first}")
-    page = write_index(folder, {name: _in_a_line(error) for name, error in errors.items()})
-    if first is not None:
-        more = f" (and {len(errors) - 1} more of {len(tasks)})" if len(errors) > 1 else ""
-        raise type(first)(f"{first}{more}; the others: {page}")
-    return page
+    with own_folder(folder):
+        tasks = [
+            Task(
+                name,
+                str(source.absolute()),
+                tuple(members),
+                folder / name,
+                parameters,
+                cell_timeout_s,
+            )
+            for name, members in groups(paths, each_of).items()
+        ]
+        errors: dict[str, RoslensError] = {}
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+            bar = progress.add_task("reports", total=len(tasks))
+            needed = [path for task in tasks for path in task.paths] + [folder, source.absolute()]
+            for number, result in each(_report, tasks, workers, needed):
+                task = tasks[number]
+                progress.update(bar, advance=1, description=escape(task.name))
+                if isinstance(result, RoslensError):
+                    errors[task.name] = result
+                    line = escape(f"{task.name}: {_in_a_line(result)}")
+                    console.print(f"[red]failed:[/] {line}", soft_wrap=True)
+                else:
+                    console.print(f"{escape(task.name)}: {escape(result)}", soft_wrap=True)
+        first = next(iter(errors.values()), None)
+        if first is not None and len(errors) == len(tasks):
+            raise type(first)(f"no report could be made: {first}")
+        page = write_index(folder, {name: _in_a_line(error) for name, error in errors.items()})
+        if first is not None:
+            more = f" (and {len(errors) - 1} more of {len(tasks)})" if len(errors) > 1 else ""
+            raise type(first)(f"{first}{more}; the others: {page}")
+        return page
 
 
 def groups(paths: Sequence[Path], each_of: Each) -> dict[str, list[Path]]:

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from roslens.collectors.collected import NOTE
+from roslens.factors import factors_in
 from roslens.fleet.trees import Place, Tree
 from roslens.recording import Recording, RoslensError, RunFailedError
 from roslens.recording.files import text_path
@@ -97,6 +98,8 @@ def row_of(task: Task) -> dict[str, Any]:
             manifest = recording.manifest
             if manifest is not None:
                 row |= _of_manifest(manifest)
+            elif told := factors_in(place.path.split("/")):
+                row["factors"] = json.dumps(told)
             opened = open_recordings(recording.path, collect=task.collect)
             row |= _of_tables(opened, place)
             row["stamp"] = task.tree.stamp(place)

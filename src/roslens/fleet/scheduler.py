@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ from roslens.recording import UsageError
 
 _CONNECT_SECONDS = 5
 _WORKERS_SECONDS = 10
-_PACKAGES = ("distributed", "cloudpickle", "polars")
 
 
 @contextmanager
@@ -49,8 +50,7 @@ def connected(address: str, paths: Sequence[Path]) -> Iterator[Client]:
             ) from error
         with client:
             _check_workers(client, address)
-            _check_versions(client, address)
-            _check_paths(client, address, paths)
+            _check_fitness(client, address, paths)
             yield client
 
 
@@ -96,74 +96,46 @@ def _check_workers(client: Client, address: str) -> None:
         ) from error
 
 
-def _check_versions(client: Client, address: str) -> None:
-    different = other_versions(client.get_versions(packages=["polars"]))
-    if different:
-        worker, text = next(iter(different.items()))
-        raise UsageError(
-            f"--scheduler {address}: worker {worker} runs {text}; install the same versions there"
-        )
-
-
-def other_versions(found: Mapping[str, Any]) -> dict[str, str]:
-    """Workers whose versions are not ours, of what ``Client.get_versions`` tells, and which."""
-    mine = _versions(found["client"])
-    different = {}
-    for worker, about in found["workers"].items():
-        theirs = _versions(about)
-        other = [
-            f"{name} {theirs[name]} (here {version})"
-            for name, version in mine.items()
-            if theirs[name] != version
-        ]
-        if other:
-            different[worker] = ", ".join(other)
-    return different
-
-
-def _versions(about: Mapping[str, Any]) -> dict[str, str]:
-    """Of what pickled tasks, and results that are to be the same, depend on."""
-    packages = about["packages"]
-    python = str(packages["python"]).split(".")[:2]
-    return {"Python": ".".join(python), **{name: str(packages.get(name)) for name in _PACKAGES}}
-
-
-def _check_paths(client: Client, address: str, paths: Sequence[Path]) -> None:
-    wanted = [str(path) for path in paths]
-    here = fitness([])["collectors"]
+def _check_fitness(client: Client, address: str, paths: Sequence[Path]) -> None:
+    here = fitness([])
+    found: dict[str, Any] = {}
     try:
-        client.run_on_scheduler(fitness, [])
-    except Exception as error:  # what it cannot import, or cannot unpickle
-        raise UsageError(
-            f"--scheduler {address}: the scheduler cannot use roslens: {_in_a_line(error)}; "
-            "install it there"
-        ) from error
-    for worker, found in client.run(fitness, wanted, on_error="return").items():
-        if isinstance(found, BaseException):
-            raise UsageError(
-                f"--scheduler {address}: worker {worker} cannot use roslens: {_in_a_line(found)}; "
-                "install it there"
+        found["the scheduler"] = client.run_on_scheduler(fitness, [])
+    except Exception as error:  # noqa: BLE001  (what it cannot import, or cannot unpickle)
+        found["the scheduler"] = error
+    told = client.run(fitness, [str(path) for path in paths], on_error="return")
+    found |= {f"worker {name}": one for name, one in told.items()}
+    for who, one in found.items():
+        if isinstance(one, BaseException):
+            said = f"{type(one).__name__}: {' '.join(str(one).split())}"
+            why = f"cannot use roslens: {said}; install it there"
+        elif other := other_versions(one["versions"], here["versions"]):
+            why = f"runs {other}; install the same versions there"
+        elif one["missing"]:
+            more = f" and {len(one['missing']) - 1} more" if len(one["missing"]) > 1 else ""
+            why = (
+                f"does not see {one['missing'][0]}{more}; workers need the recordings under the "
+                "same paths"
             )
-        if found["collectors"] != here:
-            raise UsageError(
-                f"--scheduler {address}: worker {worker} has another version of roslens; "
-                "install the same one there"
-            )
-        if found["missing"]:
-            more = f" and {len(found['missing']) - 1} more" if len(found["missing"]) > 1 else ""
-            raise UsageError(
-                f"--scheduler {address}: worker {worker} does not see "
-                f"{found['missing'][0]}{more}; workers need the recordings under the same paths"
-            )
+        else:
+            continue
+        raise UsageError(f"--scheduler {address}: {who} {why}")
 
 
-def _in_a_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+def other_versions(found: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Those that are not ours, and ours; empty where all are."""
+    return ", ".join(
+        f"{name} {found[name]} (here {own})" for name, own in here.items() if found[name] != own
+    )
 
 
 def fitness(paths: Sequence[str]) -> dict[str, Any]:
-    """Run by a worker: its version of the collectors, and which of the paths it does not see."""
+    """Run there: versions of what tasks and results depend on, and the paths that are not there."""
     return {
-        "collectors": collector_version(),
+        "versions": {
+            "roslens": collector_version(),
+            "Python": f"{sys.version_info.major}.{sys.version_info.minor}",
+            **{name: version(name) for name in ("distributed", "cloudpickle", "polars")},
+        },
         "missing": [path for path in paths if not Path(path).exists()],
     }

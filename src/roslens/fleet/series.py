@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
+from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.measures.resources import CPU, PSS, RSS
-from roslens.analysis.verdicts.trend import Night, Series, Trends, find_trends
+from roslens.analysis.verdicts.trend import Night, Series
 from roslens.fleet.rows import METRICS
 from roslens.recording import UsageError
 
@@ -54,7 +55,7 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
             left_out.append(f"{count} recordings {reason} and are left out")
     lossy = int((usable["discarded_events"] > 0).fill_null(value=False).sum())
     if lossy:
-        left_out.append(f"in {lossy} recordings the tracer dropped events: figures may be bent")
+        left_out.append(f"in {lossy} recordings the tracer lost events: {MAY_BIAS}")
     groups = usable.sort("start", "path").partition_by(
         "suite", "factors", as_dict=True, maintain_order=True
     )
@@ -71,11 +72,6 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
             if nights:
                 found.append(Series(metric, _UNITS.get(metric, "ns"), cell, tuple(nights)))
     return found, left_out
-
-
-def trends_of(series: Sequence[Series], threshold: float, false_alarms: float) -> Trends:
-    """Look for changes, see `roslens.analysis.verdicts.trend.find_trends`."""
-    return find_trends(series, threshold, false_alarms)
 
 
 def _nights(members: pl.DataFrame, metric: str) -> tuple[list[Night], int]:

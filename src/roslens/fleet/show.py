@@ -8,24 +8,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 from roslens.analysis.estimate import cell_label
 from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.statistics.ratio import Effect
-from roslens.analysis.verdicts.trend import Series, Trends
+from roslens.analysis.verdicts.trend import Series, Trends, find_trends
 from roslens.compare import parse_threshold, reference, save_plot, write_text
 from roslens.fleet.catalog import Catalog, Changes, default_file
 from roslens.fleet.cluster import Workers
-from roslens.fleet.dataset import Written
-from roslens.fleet.selection import Selection
-from roslens.fleet.series import series_of, trends_of
+from roslens.fleet.selection import Selection, Written
+from roslens.fleet.series import series_of
 from roslens.fleet.trees import open_tree
-from roslens.printed import labels_of, numbered, print_verdicts, shown_change
+from roslens.printed import labels_of, numbered, print_verdicts, show_table, shown_change
 from roslens.recording import UsageError
 from roslens.recording.terminal import Console, say
 
@@ -60,13 +58,6 @@ def show_catalog(
 ) -> None:
     """Recordings by suite, those that cannot be read, and the file last."""
     rows = chosen.rows
-    table = Table(title=f"{len(chosen):,} of {changes.recordings:,} recordings")
-    for heading in ("suite", "distro"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("campaigns", "runs", "complete", "collected", "discarded"):
-        table.add_column(heading, justify="right")
-    for heading in ("first", "last"):
-        table.add_column(heading)
     groups = (
         rows.group_by("suite", "distro")
         .agg(
@@ -80,9 +71,12 @@ def show_catalog(
         )
         .sort("suite", "distro")
     )
-    for row in groups.iter_rows():
-        table.add_row(*(Text("-" if x is None else str(x)) for x in row))
-    console.print(table)
+    columns = ["suite", "distro", "campaigns", "runs", "complete", "collected", "discarded",
+               "first", "last"]  # fmt: skip
+    told = [["-" if x is None else str(x) for x in row] for row in groups.iter_rows()]
+    title = f"{len(chosen):,} of {changes.recordings:,} recordings"
+    left = frozenset({"suite", "distro", "first", "last"})
+    show_table(ReportTable(columns, told, title, left=left))
     problems = rows.filter(pl.col("problem").is_not_null())
     for path, problem in problems.select("path", "problem").head(_MOST_PROBLEMS).iter_rows():
         console.print(f"[red]failed:[/] {escape(path)}: {escape(problem)}", soft_wrap=True)
@@ -95,8 +89,9 @@ def show_catalog(
 
 
 def print_json(chosen: Selection) -> None:
-    """The rows as JSON, one object per line."""
-    for row in chosen.rows.drop("stamp").iter_rows(named=True):
+    """The rows as JSON, one object per line; what is no number is null."""
+    numbers = pl.when(cs.float().is_finite()).then(cs.float())
+    for row in chosen.rows.drop("stamp").with_columns(numbers).iter_rows(named=True):
         row["factors"] = None if row["factors"] is None else json.loads(row["factors"])
         row["packages"] = None if row["packages"] is None else json.loads(row["packages"])
         sys.stdout.write(json.dumps(row, default=str, allow_nan=False) + "\n")
@@ -110,7 +105,6 @@ def run_trend(
     false_alarms: str,
     json_file: Path | None,
     plot_file: Path | None,
-    console: Console,
     markdown: bool = False,
 ) -> int:
     """Look for changes over time, print them, write what was asked for; the exit code."""
@@ -122,14 +116,14 @@ def run_trend(
             f"{chosen.tree.where}: no run of a campaign has a value of "
             f"{', '.join(metrics)}; {'; '.join(left_out) or 'nothing is recorded there'}"
         )
-    trends = trends_of(series, fraction, rate)
+    trends = find_trends(series, fraction, rate)
     if json_file is not None:
         write_text(json_file, trends.json_text())
     if plot_file is not None:
         from roslens.analysis.figures.trend import trend_plot  # noqa: PLC0415  (matplotlib)
 
         save_plot(plot_file, trend_plot(trends))
-    print_verdicts(trend_table(trends, left_out), summary(trends), console, markdown=markdown)
+    print_verdicts(trend_table(trends, left_out), summary(trends), markdown=markdown)
     return trends.exit_code
 
 

@@ -46,6 +46,12 @@ class RunFailedError(RoslensError):
     exit_code = EXIT_FAILED
 
 
+class InterruptedRunError(RoslensError):
+    """The user asked to end it (exit code 130)."""
+
+    exit_code = EXIT_INTERRUPTED
+
+
 class NotEnoughEvidenceError(RoslensError):
     """An estimate that was asked for cannot be had from what was recorded (exit code 3)."""
 
@@ -54,5 +60,7 @@ class NotEnoughEvidenceError(RoslensError):
 
 def cannot_be_written(path: Path, error: OSError) -> RoslensError:
     """What is said of a file of which `error` kept us: a full disk is no wrong use."""
-    kind = RunFailedError if error.errno in FULL else UsageError
-    return kind(f"{path}: cannot be written: {error.strerror}")
+    # What libraries raise may have no number, and several lines.
+    kind = RunFailedError if error.errno in (None, *FULL) else UsageError
+    reason = error.strerror or " ".join(str(error).split())
+    return kind(f"{path}: cannot be written: {reason}")

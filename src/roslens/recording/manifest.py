@@ -236,6 +236,9 @@ class Manifest(_Part):
     end_ns: int | None = None
     status: Literal["running", "complete", "failed", "interrupted"] = "running"
     exit_status: int | None = None
+    elapsed_ns: int | None = Field(
+        default=None, description="from the start of the workload to its own end"
+    )
     failure: str | None = Field(default=None, description="one line: why the run is not complete")
     loss: Loss = Field(default_factory=Loss)
     sampler: Sampler | None = Field(default=None, description="of the processes")

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from roslens.recording import UsageError
+
 
 @contextmanager
 def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
@@ -44,6 +46,26 @@ def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             return
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Be the only one that writes into a folder, which is made if missing.
+
+    Raises
+    ------
+    UsageError
+        Another roslens writes there.
+    OSError
+        It cannot be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _held(folder) as free:
+        if free is False:
+            raise UsageError(
+                f"{folder}: another roslens writes there; wait for its end, or give another folder"
+            )
+        yield
 
 
 @contextmanager

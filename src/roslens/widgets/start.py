@@ -20,13 +20,13 @@ from roslens.analysis.figures.graph import draw_graph
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
-from roslens.analysis.latency.blame import briefly
-from roslens.analysis.latency.worst import culprits_of
-from roslens.analysis.measures.loss import health_findings
+from roslens.analysis.measures.loss import health_findings, what_is_bent
 from roslens.analysis.overview.graph_edges import graph_edges
 from roslens.analysis.overview.in_range import chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import runs_overview, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
+from roslens.analysis.path.kinds import in_words
+from roslens.analysis.path.late import explained
 from roslens.analysis.reports.base import Part, Section
 from roslens.analysis.reports.front import told
 from roslens.analysis.reports.numbers import significant
@@ -48,7 +48,7 @@ DEFAULT = "data/samples"
 _MOST_CHAINS = 8
 _MOST_RUNS = 200
 _MOST_ROWS = 40
-_MOST_BLAMED, _BACK_NS = 10, 10**10
+_MOST_EXPLAINED = 10
 _AT = "at [s]"
 _MOST_LIVE = 300
 _NOTEBOOKS = ("latency", "executors", "communication", "leaks")
@@ -82,7 +82,7 @@ class StartPage:
         self._topic = ""
         self._widgets: dict[int, TimelineWidget] = {}
         self._chains: dict[int, list[ChainInstances]] = {}
-        self._blamed: dict[int, dict[int, str]] = {}
+        self._told: dict[int, dict[int, str]] = {}
         self._messages: pl.LazyFrame | None = None
         self._of_run: list[Callable[[], None]] = []
         self._of_range: list[Callable[[], None]] = []
@@ -215,8 +215,8 @@ class StartPage:
             parts.append(
                 Sentence(
                     f"The tracer lost {loss.discarded_events:,} events and {loss.lost_packets:,} "
-                    f"packets, and {loss.truncated:,} stretches of streams are not there: missing "
-                    "events may bias every figure below.",
+                    f"packets, and {loss.truncated:,} stretches of streams are not there. "
+                    f"{what_is_bent([loss])}",
                     loud=True,
                 )
             )
@@ -254,25 +254,18 @@ class StartPage:
 
     def _worst(self) -> pl.DataFrame:
         found = worst_messages(self._seen, self._origin)
-        shown = found.select(
-            pl.col("latency_ms").alias("ms"), pl.col("at_s").alias(_AT),
-            "topic", "from", "to",
+        known, number = self._told.setdefault(self.chosen, {}), "callback_instance_id"
+        new = found.head(_MOST_EXPLAINED).filter(~pl.col(number).is_in(list(known)))
+        if new.height:
+            told = explained(new, lambda _: self.widget.paths)
+            known |= {
+                row[number]: in_words(row["cause"], row["who"]) if row["cause"] else "not known"
+                for row in told.iter_rows(named=True)
+            }
+        return found.select(
+            pl.col("latency_ms").alias("ms"), pl.col("at_s").alias(_AT), "topic",
+            pl.Series("why", [known.get(x, "") for x in found[number]], pl.String), "from", "to",
         )  # fmt: skip
-        if "sched_switch" not in self.run.kernel_events(self.run.runs[0].name):
-            return shown
-        culprits = pl.Series("culprit", self._culprits(found.head(_MOST_BLAMED)), pl.String)
-        whole = culprits.extend_constant("", found.height - len(culprits))
-        return shown.insert_column(3, whole)
-
-    def _culprits(self, worst: pl.DataFrame) -> list[str]:
-        """What took most of the CPU that each message's thread waited for; found once for each."""
-        known, number = self._blamed.setdefault(self.chosen, {}), "callback_instance_id"
-        new = worst.filter(~pl.col(number).is_in(list(known)))
-        found = culprits_of(new, self.run, back_ns=_BACK_NS)
-        for at, row in enumerate(new.iter_rows(named=True)):
-            own = found.filter(pl.col("message") == at).rows(named=True)
-            known[row[number]] = briefly(own, row["callback_start_ns"] - row["publish_ns"]) or ""
-        return [known[x] for x in worst[number]]
 
     def _jump(self, row: int) -> None:
         found = worst_messages(self._seen, self._origin)
@@ -333,9 +326,16 @@ class StartPage:
         widget = self.widget
         if widget.clicked is None:
             return []
-        found = way_of(self.run.messages, widget.flows.way(widget.clicked))
-        call = journey_of(self.run.messages.clear(), widget.clicked, self.run.service_calls)
-        return [j for j in (found or ([call] if call else [])) if j.hops]
+        found = way_of(self.run.messages, widget.flows.way(widget.clicked), lambda: widget.paths)
+        if not found:
+            call = journey_of(
+                self.run.messages.clear(),
+                widget.clicked,
+                lambda: widget.paths,
+                self.run.service_calls,
+            )
+            found = [call] if call else []
+        return [j for j in found if j.hops]
 
     def chains(self) -> ipywidgets.Widget | Still:
         """The chains of messages that began in the range, end to end."""
@@ -375,15 +375,20 @@ class StartPage:
         from roslens.analysis.figures.waterfall import way_waterfall  # noqa: PLC0415
 
         flows = self.widget.flows
-        way = way_of(self.run.messages, flows.way(int(found["callback_instance_id"][0])))
-        return way_waterfall(way)
+        way = way_of(
+            self.run.messages,
+            flows.way(int(found["callback_instance_id"][0])),
+            lambda: self.widget.paths,
+        )
+        return way_waterfall([j for j in way if j.hops])
 
     def _message(self) -> str | Section:
         way = self._way()
         if way:
             return message_html(way, self.widget.clicked)
         if self.widget.clicked is not None:
-            return Section(Sentence("No message: a timer, or a message without a match."))
+            return Section(Sentence("No path: a timer, a message without a match, or a callback "
+                                    "without an end."))  # fmt: skip
         return Section(Sentence("Click a callback, a point of the latency picture or a row of the "
                                 "worst messages."))  # fmt: skip
 

@@ -16,6 +16,7 @@ import traitlets
 from numpy.typing import NDArray
 
 from roslens.analysis.interop.perfetto import write_perfetto
+from roslens.analysis.path.path import Paths
 from roslens.analysis.reports.numbers import milliseconds
 from roslens.analysis.timeline.arrows import MOST_ARROWS, Arrows, Flows
 from roslens.analysis.timeline.build import TrackTables, build_timeline
@@ -311,9 +312,15 @@ class TimelineWidget(anywidget.AnyWidget):
             "cpu": self._scheduled(number),
             "hops": [],
         }
-        journey = journey_of(self.recordings.messages, number, self.recordings.service_calls)
+        opened = self.recordings
+        journey = journey_of(opened.messages, number, lambda: self.paths, opened.service_calls)
         self.journey = about | (_as_dict(journey, self.timeline.begin_ns) if journey else {})
         self.clicked = number
+
+    @cached_property
+    def paths(self) -> Paths:
+        """What the paths of the messages of the run are made of."""
+        return Paths.of_run(self.recordings, self.recordings.runs[0].name)
 
     def _scheduled(self, number: int) -> str:
         """Where the time of a callback went, where the kernel's scheduler was recorded."""

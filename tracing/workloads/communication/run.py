@@ -15,8 +15,7 @@ Written into FOLDER: ``messages.csv`` (times in ns since the epoch; empty = it d
 row per message and subscription: topic, sequence, publish_realtime_ns (just before ``publish()``),
 callback_realtime_ns (first line of the callback).
 
-Exit status: 0 done; 1 the publishing process died; 128 + N ended by signal N. With
-``ROSLENS_TRACE_RCLPY=1`` the nodes emit rclpy's callback and publish events. The file that
+Exit status: 0 done; 1 the publishing process died; 128 + N ended by signal N. The file that
 ``ROSLENS_READY_FILE`` names is made when publishers and subscriptions have found each other.
 """
 
@@ -159,7 +158,7 @@ class InProcess:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        own = {k: v for k, v in os.environ.items() if k not in {side.AGAIN, "ROSLENS_READY_FILE"}}
+        own = {k: v for k, v in os.environ.items() if k != "ROSLENS_READY_FILE"}
         self.process = subprocess.Popen(
             [
                 *(sys.executable, __file__, "--role", "publishers"),
@@ -279,7 +278,6 @@ def main() -> int:
     options = side.parse(parser)
     if min(options.publishers, options.subscriptions) < 1:
         parser.error("--publishers and --subscriptions are at least 1")
-    side.trace_rclpy(__file__)
     return publish(options) if options.role == "publishers" else receive(options)
 
 

@@ -12,8 +12,7 @@ Written into FOLDER (times in ns since the epoch; empty = it did not happen):
   execute_realtime_ns, result_realtime_ns;
 * ``graph.json``: each publisher and subscription with its QoS.
 
-Exit status: 0 done; 1 a process died or did not answer; 128 + N ended by signal N. With
-``ROSLENS_TRACE_RCLPY=1`` the nodes emit rclpy's callback and publish events. The file that
+Exit status: 0 done; 1 a process died or did not answer; 128 + N ended by signal N. The file that
 ``ROSLENS_READY_FILE`` names is made when both processes have found each other.
 """
 
@@ -32,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-RCLPY_TRACING = HERE.parents[1] / "rclpy_tracing"
 TOPIC, SERVICE, ACTION = "/samples", "/status", "/fibonacci"
 ROLES = ("publisher", "subscriber")
 READY_SECONDS = 30.0
@@ -53,12 +51,10 @@ class Nodes:
     """The two processes."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        traced = os.environ.get("ROSLENS_TRACE_RCLPY", "0") not in {"", "0"}
-        wrapper = [str(RCLPY_TRACING)] if traced else []
         self.processes = {
             role: subprocess.Popen(
                 [
-                    *(sys.executable, *wrapper, str(HERE), role),
+                    *(sys.executable, str(HERE), role),
                     *("--payload", str(options.payload), "--executor", options.executor),
                     *("--rate", str(options.rate), "--seconds", str(options.seconds)),
                     *("--messages", str(options.messages), "--output", str(options.output)),

@@ -50,7 +50,6 @@ def main() -> int:
     options = side.parse(parser)
     if options.count < 0:
         parser.error("--count is at least 0")
-    side.trace_rclpy(__file__)
     import rclpy  # noqa: PLC0415 (only in ROS)
 
     stop = side.Stop()

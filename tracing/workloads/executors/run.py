@@ -15,8 +15,7 @@ Written into FOLDER (times in ns since the epoch; empty = it did not happen), by
 * action: ``goals.csv``: action, goal_id, sequence, send_realtime_ns, accepted_realtime_ns,
   execute_realtime_ns, result_realtime_ns.
 
-Exit status: 0 done; 1 the nodes did not find each other; 128 + N ended by signal N. With
-``ROSLENS_TRACE_RCLPY=1`` the nodes emit rclpy's callback and publish events. The file that
+Exit status: 0 done; 1 the nodes did not find each other; 128 + N ended by signal N. The file that
 ``ROSLENS_READY_FILE`` names is made when all have found each other.
 """
 
@@ -312,7 +311,6 @@ def main() -> int:
     options = side.parse(parser)
     if options.clients < 1:
         parser.error("--clients is at least 1")
-    side.trace_rclpy(__file__)
     import rclpy  # noqa: PLC0415 (only in ROS)
     from rclpy.parameter import Parameter  # noqa: PLC0415
 

@@ -11,9 +11,8 @@ Written into FOLDER (times in ns since the epoch; empty = it did not happen): ``
 topic, sequence, publish_realtime_ns (just before ``publish()``), callback_realtime_ns (first line
 of the callback); ``leak.json``: bytes asked for per message, the allocator's chunk, messages.
 
-Exit status: 0 done; 128 + N ended by signal N. With ``ROSLENS_TRACE_RCLPY=1`` the node emits
-rclpy's callback and publish events. The file that ``ROSLENS_READY_FILE`` names is made when
-publisher and subscription have found each other.
+Exit status: 0 done; 128 + N ended by signal N. The file that ``ROSLENS_READY_FILE`` names is made
+when publisher and subscription have found each other.
 """
 
 from __future__ import annotations
@@ -116,7 +115,6 @@ def main() -> int:
     options = side.parse(parser)
     if options.leak < 0:
         parser.error("--leak is at least 0")
-    side.trace_rclpy(__file__)
     import rclpy  # noqa: PLC0415 (only in ROS)
 
     stop = side.Stop()

@@ -58,7 +58,6 @@ def main() -> int:
     options = _options()
     try:
         if options.part in TRANSPORTS:
-            side.trace_rclpy(__file__)
             about = _exchange_all(options)
         else:
             about = memory.measure(options, options.output / "memory" / options.part)

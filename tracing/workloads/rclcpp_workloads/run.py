@@ -2,8 +2,8 @@
 
 ``python3 run.py --workload messages --executor Events --payload 100 --seconds 5 --output FOLDER``
 
-``--workload`` is one of messages, services, actions, timers, chain, lifecycle; the other options
-are the program's own (README.md). ``--processes 2`` (messages only) runs publishers and
+``--workload`` is one of messages, services, actions, timers, chain, lifecycle, causes; the other
+options are the program's own (README.md). ``--processes 2`` (messages only) runs publishers and
 subscriptions in processes of their own, ``--outside 1`` as many subscriptions once more in a
 process of their own; what both processes logged becomes one ``messages.csv``.
 
@@ -20,8 +20,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAMS = ("messages", "services", "actions", "timers", "chain", "lifecycle")
+PROGRAMS = ("messages", "services", "actions", "timers", "chain", "lifecycle", "causes")
 PACKAGE = "rclcpp_workloads"
+WITH_ROLES = ("messages", "causes")
 OF_MESSAGES = (
     *("publishers", "subscriptions", "topics", "payload", "messages", "pointer", "leak", "role"),
     *("intra_process", "depth", "reliability"),
@@ -99,9 +100,11 @@ def main() -> int:
         return _fail(str(error))
     workload = options.pop("workload", "messages")
     processes, outside = options.pop("processes", "1"), options.pop("outside", "0")
+    if workload == "causes":
+        processes = "2"
     if workload not in PROGRAMS:
         return _fail(f"--workload {workload}: there is {', '.join(PROGRAMS)}")
-    if processes not in {"1", "2"} or (processes == "2" and workload != "messages"):
+    if processes not in {"1", "2"} or (processes == "2" and workload not in WITH_ROLES):
         return _fail("--processes is 1, or 2 for messages")
     if outside != "0" and (outside != "1" or processes == "2" or workload != "messages"):
         return _fail("--outside is 0, or 1 for messages of one process")
@@ -120,7 +123,7 @@ def main() -> int:
         roles.insert(0, "subscriber")
         options["others"] = options.get("subscriptions", "1")
     status = _run(
-        program, {**options, "output": str(output)}, roles if workload == "messages" else []
+        program, {**options, "output": str(output)}, roles if workload in WITH_ROLES else []
     )
     if status == 0 and len(roles) == 2:
         merge(output)

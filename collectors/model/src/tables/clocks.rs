@@ -1,13 +1,15 @@
 //! What clocks do to times: by how much hosts' may be apart, and stamps of the system clock.
 
 use crate::columns::{Columns, columns};
+use crate::identity::Host;
+use crate::ids::Maybe;
 use crate::rows::NEVER;
 
 use super::state::Tables;
 
 impl Tables {
     /// By how much a latency between two hosts may be wrong; `NEVER` where nothing tells.
-    pub(super) fn bound(&self, from: u32, to: u32, time: i64) -> i64 {
+    pub(super) fn bound(&self, from: Maybe<Host>, to: Maybe<Host>, time: i64) -> i64 {
         let Some(bounds) = self.model.about.clocks.get(&(from, to)) else {
             return NEVER;
         };
@@ -23,7 +25,7 @@ impl Tables {
     }
 
     /// The system clock against that of the events, in blocks of time.
-    pub(super) fn clock_offsets<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+    pub(super) fn clock_offsets(&self, columns: &mut Columns<'_>) {
         let rows = self.model.offsets.all();
         columns!(columns, rows, |of|
             host "host" of.host;
@@ -31,7 +33,6 @@ impl Tables {
             int64 "offset" of.median;
             int64 "len" of.count;
         );
-        columns
     }
 }
 

@@ -2,7 +2,9 @@
 
 use ahash::HashSet;
 
-use crate::rows::{NEVER, NONE, flag};
+use crate::ids::{Id, entry, of};
+use crate::registry::{Name, Subscription};
+use crate::rows::NEVER;
 
 use super::state::Tables;
 
@@ -12,9 +14,9 @@ pub struct Counts {
     /// Numbers by name.
     pub numbers: Vec<(&'static str, u64)>,
     /// Of each subscription the publications after its process had gone.
-    pub gone: Vec<(u32, u64)>,
+    pub gone: Vec<(Id<Subscription>, u64)>,
     /// Subscriptions whose takes were not recorded.
-    pub untaken: Vec<u32>,
+    pub untaken: Vec<Id<Subscription>>,
     /// Topics of takes without a publication.
     pub alone_on: Vec<String>,
 }
@@ -27,30 +29,31 @@ impl Tables {
         let model = &self.model;
         let mut ran = Vec::new();
         let [mut unfinished, mut nameless, mut ownerless] = [0; 3];
-        let mut runs_in = vec![NONE; model.registry.callbacks.len()];
+        let mut runs_in = vec![None; model.registry.callbacks.len()];
         let mut shared = false;
         for (_, row) in model.callbacks.executions.iter() {
-            flag(&mut ran, row.thread);
-            if let Some(thread) = runs_in.get_mut(row.callback as usize) {
-                shared |= *thread != NONE && *thread != row.thread;
-                *thread = row.thread;
+            *entry(&mut ran, row.thread) = true;
+            if let Some(thread) = row.callback.and_then(|of| runs_in.get_mut(of.place())) {
+                shared |= thread
+                    .replace(row.thread)
+                    .is_some_and(|of| of != row.thread);
             }
             unfinished += u64::from(row.end == NEVER);
-            nameless += u64::from(row.callback == NONE);
-            let of = model.registry.callbacks.get(row.callback as usize);
-            ownerless += u64::from(of.is_some_and(|of| of.owner == NONE));
+            nameless += u64::from(row.callback.is_none());
+            let of = of(&model.registry.callbacks, row.callback);
+            ownerless += u64::from(of.is_some_and(|of| of.owner.is_none()));
         }
         let mut seen = Vec::new();
         for (_, row) in model.callbacks.intervals.iter() {
-            flag(&mut seen, row.thread);
+            *entry(&mut seen, row.thread) = true;
         }
         let ran = ran.iter().enumerate().filter(|(_, ran)| **ran);
         let silent = ran.clone().filter(|(of, _)| seen.get(*of) != Some(&true));
         // Where no executor told of itself, nothing is known to be blocked.
         shared &= !seen.is_empty();
         let alone = self.partners.alone.iter();
-        let topics: HashSet<u32> = alone
-            .filter_map(|row| Some(model.take_topic(&model.takes.rows.get(*row)?)))
+        let topics: HashSet<Id<Name>> = alone
+            .filter_map(|row| model.take_topic(&model.takes.rows.get(*row)?))
             .collect();
         let calls = self.calls.iter().filter(|call| call.nameless());
         let calls = calls.count();
@@ -85,7 +88,7 @@ impl Tables {
             untaken: self.partners.untaken.clone(),
             alone_on: topics
                 .iter()
-                .filter_map(|of| texts.get(*of as usize).cloned())
+                .filter_map(|of| texts.get(of.place()).cloned())
                 .collect(),
         }
     }

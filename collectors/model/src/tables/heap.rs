@@ -4,18 +4,23 @@ use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::callbacks::Execution;
 use crate::columns::{Columns, columns};
-use crate::rows::{NEVER, NONE};
+use crate::identity::Process;
+use crate::ids::{Id, Maybe};
+use crate::registry::Callback;
+use crate::rows::NEVER;
 
 use super::state::Tables;
 
 /// The heap is told of once in so many nanoseconds.
 const STEP: i64 = 100_000_000;
 
+/// A process, and perhaps one of its callbacks.
+type Of = (Maybe<Process>, Maybe<Callback>);
+
 /// What lives of a process or callback.
 #[derive(Clone, Copy, Default)]
 struct HeapRow {
-    process: u32,
-    callback: u32,
+    of: Of,
     time: i64,
     peak: i64,
     bytes: i64,
@@ -26,32 +31,30 @@ struct HeapRow {
 
 impl Tables {
     /// The live blocks of each process, or of each of its callbacks, in steps of time.
-    pub(super) fn heap<'a>(&self, mut columns: Columns<'a>, of_callbacks: bool) -> Columns<'a> {
-        let mut changes: Vec<(i64, bool, u32, u32, i64)> = Vec::new();
+    pub(super) fn heap(&self, columns: &mut Columns<'_>, of_callbacks: bool) {
+        let mut changes: Vec<(i64, bool, Of, i64)> = Vec::new();
         for (_, block) in self.model.heap.blocks.iter() {
-            let callback = if of_callbacks {
+            let mut of: Of = (Some(block.process), None);
+            if of_callbacks {
                 let execution = self.model.callbacks.enclosing(block.within, block.begin);
-                let callback = self.execution(execution).map_or(NONE, |of| of.callback);
-                if callback == NONE {
+                of.1 = self.execution(execution).and_then(|of| of.callback);
+                if of.1.is_none() {
                     continue;
                 }
-                callback
-            } else {
-                NONE
-            };
-            changes.push((block.begin, true, block.process, callback, block.size));
+            }
+            changes.push((block.begin, true, of, block.size));
             if block.end != NEVER {
-                changes.push((block.end, false, block.process, callback, block.size));
+                changes.push((block.end, false, of, block.size));
             }
         }
         // Of one time ends come first.
         changes.sort_by_key(|change| (change.0, change.1));
-        let mut places: HashMap<(u32, u32), (HeapRow, usize)> = HashMap::new();
+        let mut places: HashMap<Of, (HeapRow, usize)> = HashMap::new();
         let mut rows: Vec<HeapRow> = Vec::new();
-        for (time, begins, process, callback, size) in changes {
+        for (time, begins, of, size) in changes {
             let nothing = (HeapRow::default(), usize::MAX);
-            let (live, place) = places.entry((process, callback)).or_insert(nothing);
-            (live.process, live.callback, live.time) = (process, callback, time);
+            let (live, place) = places.entry(of).or_insert(nothing);
+            (live.of, live.time) = (of, time);
             if begins {
                 live.bytes = live.bytes.wrapping_add(size);
                 live.blocks += 1;
@@ -73,12 +76,12 @@ impl Tables {
                 }
             }
         }
-        rows.sort_by_key(|row| (row.time, row.process, row.callback));
-        self.of_processes(&mut columns, rows.iter().map(|row| row.process));
-        let of = |row: &HeapRow| self.model.registry.callback(row.callback);
+        rows.sort_by_key(|row| (row.time, row.of));
+        self.of_processes(columns, rows.iter().map(|row| row.of.0));
+        let of = |row: &HeapRow| self.model.registry.callback(row.of.1);
         if of_callbacks {
             columns!(columns, rows, |row|
-                id "callback_id" row.callback;
+                id "callback_id" row.of.1;
                 name "kind" of(row).kind;
                 name "name" of(row).name;
                 name "node" of(row).node;
@@ -92,16 +95,15 @@ impl Tables {
             int64 "allocated_bytes" row.allocated;
             int64 "allocations" row.allocations;
         );
-        columns
     }
 
     /// What each execution allocated and freed, in processes whose heap was recorded.
-    pub(super) fn allocations<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+    pub(super) fn allocations(&self, columns: &mut Columns<'_>) {
         let (model, heap) = (&self.model, &self.model.heap);
-        let mut sums: HashMap<u32, [i64; 5]> = HashMap::new();
-        let mut recorded: HashSet<u32> = HashSet::default();
+        let mut sums: HashMap<Maybe<Execution>, [i64; 5]> = HashMap::new();
+        let mut recorded: HashSet<Maybe<Process>> = HashSet::default();
         for (_, block) in heap.blocks.iter() {
-            recorded.insert(block.process);
+            recorded.insert(Some(block.process));
             let execution = model.callbacks.enclosing(block.within, block.begin);
             let [count, size, .., kept] = sums.entry(execution).or_default();
             (*count, *size) = (*count + 1, size.wrapping_add(block.size));
@@ -110,7 +112,7 @@ impl Tables {
             }
         }
         for (_, free) in heap.frees.iter() {
-            recorded.insert(free.process);
+            recorded.insert(Some(free.process));
             let execution = model.callbacks.enclosing(free.within, free.time);
             let [_, _, count, size, _] = sums.entry(execution).or_default();
             (*count, *size) = (*count + 1, size.wrapping_add(free.size));
@@ -118,11 +120,17 @@ impl Tables {
         let rows = (!recorded.is_empty()).then(|| model.callbacks.executions.iter());
         let rows = rows.into_iter().flatten();
         let rows = rows.filter(|(_, row)| recorded.contains(&model.process(row.thread)));
-        let rows: Vec<(u32, Execution, [i64; 5])> = rows
-            .map(|(number, row)| (number, row, sums.get(&number).copied().unwrap_or_default()))
+        let rows: Vec<(Id<Execution>, Execution, [i64; 5])> = rows
+            .map(|(number, row)| {
+                (
+                    number,
+                    row,
+                    sums.get(&Some(number)).copied().unwrap_or_default(),
+                )
+            })
             .collect();
         let of = |row: &Execution| model.registry.callback(row.callback);
-        self.of_threads(&mut columns, rows.iter().map(|(_, row, _)| row.thread));
+        self.of_threads(columns, rows.iter().map(|(_, row, _)| row.thread));
         columns!(columns, rows, |(number, row, sums)|
             id "callback_instance_id" *number;
             id "callback_id" row.callback;
@@ -137,6 +145,5 @@ impl Tables {
             int64 "freed_bytes" sums[3];
             int64 "kept_bytes" sums[4];
         );
-        columns
     }
 }

@@ -8,9 +8,11 @@ use crate::about::Source;
 use crate::callbacks::Execution;
 use crate::columns::{Columns, columns};
 use crate::decide::{Decision, Match, Outcome, Reason};
+use crate::identity::Host;
+use crate::ids::{Id, Maybe, of};
 use crate::messages::Message;
 use crate::publications::Publication;
-use crate::rows::{NEVER, NONE};
+use crate::rows::NEVER;
 use crate::takes::Take;
 
 use super::clocks::{keep_nearest, nearest};
@@ -30,11 +32,7 @@ struct MessageView {
 }
 
 impl Tables {
-    pub(super) fn messages<'a>(
-        &self,
-        mut columns: Columns<'a>,
-        rows: &[(Message, Decision)],
-    ) -> Columns<'a> {
+    pub(super) fn messages(&self, columns: &mut Columns<'_>, rows: &[(Message, Decision)]) {
         let (model, identity) = (&self.model, &self.model.identity);
         let rows = rows.iter().map(|(row, decision)| {
             let sent = model.publications.rows.get(row.message);
@@ -42,21 +40,20 @@ impl Tables {
                 decision: *decision,
                 row: *row,
                 sent,
-                source: sent.map_or(Source::NONE, |of| model.source(&of)),
+                source: sent.map(|of| model.source(&of)).unwrap_or_default(),
                 take: model.takes.rows.get(row.take),
                 execution: self.execution(row.execution),
             }
         });
         let rows: Vec<MessageView> = rows.collect();
-        let topic = |of: &MessageView| match of.source.topic {
-            NONE => model.registry.topic_at(of.row.subscription),
-            topic => topic,
+        let topic = |of: &MessageView| {
+            let taken = || model.registry.topic_at(of.row.subscription);
+            of.source.topic.or_else(taken)
         };
-        let publisher =
-            |of: &MessageView| of.sent.map_or(NONE, |sent| identity.process(sent.thread));
-        let host = |of: &MessageView| match identity.host(publisher(of)) {
-            NONE => identity.host(of.row.process),
-            host => host,
+        let publisher = |of: &MessageView| identity.process(of.sent?.thread);
+        let host = |of: &MessageView| {
+            let host = identity.host(publisher(of));
+            host.or_else(|| identity.host(of.row.process))
         };
         let sent =
             |of: &MessageView, time: fn(&Publication) -> i64| of.sent.as_ref().map_or(NEVER, time);
@@ -70,10 +67,8 @@ impl Tables {
         };
         // Not the subscription's host: nothing tells of that where tracing began late.
         let hosts = |of: &MessageView| {
-            let ran = of
-                .execution
-                .as_ref()
-                .map_or(NONE, |it| identity.process(it.thread));
+            let ran = of.execution.as_ref();
+            let ran = ran.and_then(|it| identity.process(it.thread));
             (identity.host(publisher(of)), identity.host(ran))
         };
         let between = |of: &MessageView| {
@@ -129,14 +124,13 @@ impl Tables {
         let joined = &Match::WORDS[..Match::Nothing as usize];
         columns.category("match", decided().map(|of| of.how as u8), joined);
         columns.category("reason", decided().map(|of| of.reason as u8), Reason::WORDS);
-        columns
     }
 
     /// Stamps of the system clock, by host: time, and how far it was ahead of the events' clock. Those
     /// are there that are the nearest ones of a take without a publication.
-    pub(super) fn stamps(&self) -> HashMap<u32, Vec<(i64, i64)>> {
+    pub(super) fn stamps(&self) -> HashMap<Maybe<Host>, Vec<(i64, i64)>> {
         let model = &self.model;
-        let mut alone: HashMap<u32, Vec<i64>> = HashMap::new();
+        let mut alone: HashMap<Maybe<Host>, Vec<i64>> = HashMap::new();
         for take in self
             .partners
             .alone
@@ -149,7 +143,7 @@ impl Tables {
         for times in alone.values_mut() {
             times.sort_unstable();
         }
-        let mut near: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
+        let mut near: HashMap<Maybe<Host>, Vec<(i64, i64)>> = HashMap::new();
         for (_, row) in model.publications.rows.iter() {
             let host = model.identity.host(model.process(row.thread));
             if row.rmw != NEVER
@@ -171,7 +165,7 @@ impl Tables {
     }
 
     /// Takes without a publication, with a latency from their source timestamps.
-    pub(super) fn one_sided<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
+    pub(super) fn one_sided(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let model = &self.model;
         let alone = self.partners.alone.iter().skip(range.start as usize);
         let alone = alone.take(range.len());
@@ -182,7 +176,7 @@ impl Tables {
             let ahead = if offset == NEVER { 0 } else { offset };
             let sent = take.stamp.saturating_sub(ahead);
             let start = self.start(take.execution);
-            let created = model.registry.subscriptions.get(take.subscription as usize);
+            let created = of(&model.registry.subscriptions, take.subscription);
             let stamped = take.stamp != NEVER;
             let (latency, outcome) = if stamped && created.is_some_and(|of| sent < of.created) {
                 (NEVER, 2)
@@ -195,12 +189,12 @@ impl Tables {
             };
             (number, take, offset, latency, outcome)
         });
-        let rows: Vec<(u32, Take, i64, i64, u8)> = rows.collect();
-        let recorded = |take: &Take| match model.take_topic(take) {
-            NONE => None,
-            topic => Some(self.topics.contains(&topic)),
+        let rows: Vec<(Id<Take>, Take, i64, i64, u8)> = rows.collect();
+        let recorded = |take: &Take| {
+            let topic = model.take_topic(take);
+            topic.map(|_| self.topics.contains(&topic))
         };
-        self.of_threads(&mut columns, rows.iter().map(|(_, take, ..)| take.thread));
+        self.of_threads(columns, rows.iter().map(|(_, take, ..)| take.thread));
         columns!(columns, rows, |(number, take, offset, latency, _)|
             id "take_id" *number;
             name "topic" model.take_topic(take);
@@ -218,6 +212,5 @@ impl Tables {
         );
         let outcomes = &["delivered", "taken", "replayed"];
         columns.category("outcome", rows.iter().map(|row| row.4), outcomes);
-        columns
     }
 }

@@ -8,17 +8,20 @@ use crate::callbacks::Execution;
 use crate::columns::{Columns, Texts};
 use crate::connections::Messages;
 use crate::decide::{Decision, Facts, Judge};
+use crate::identity::{Host, Process, Thread};
+use crate::ids::{Id, Maybe, of};
 use crate::messages::Message;
 use crate::model::Model;
 use crate::pairing::Partners;
-use crate::rows::{NEVER, NONE, Plain, Rows};
+use crate::registry::{Name, Subscription};
+use crate::rows::{NEVER, Plain, Rows};
 use crate::services::Call;
 
 /// Rows of a batch: its columns stay in the cache of the processor.
 pub(super) const BATCH: u32 = 1 << 12;
 
 /// Some rows with their numbers.
-pub(super) fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(u32, T)> {
+pub(super) fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(Id<T>, T)> {
     rows.from(range.start).take(range.len()).collect()
 }
 
@@ -32,8 +35,8 @@ pub struct Tables {
     pub(super) told: u32,
     pub(super) calls: Vec<Call>,
     pub(super) texts: Texts,
-    pub(super) stamps: HashMap<u32, Vec<(i64, i64)>>,
-    pub(super) topics: HashSet<u32>,
+    pub(super) stamps: HashMap<Maybe<Host>, Vec<(i64, i64)>>,
+    pub(super) topics: HashSet<Maybe<Name>>,
 }
 
 impl Tables {
@@ -69,7 +72,7 @@ impl Tables {
     pub(super) fn of_processes(
         &self,
         columns: &mut Columns<'_>,
-        processes: impl Iterator<Item = u32> + Clone,
+        processes: impl Iterator<Item = Maybe<Process>> + Clone,
     ) {
         let identity = &self.model.identity;
         columns.host("host", processes.clone().map(|of| identity.host(of)));
@@ -81,7 +84,7 @@ impl Tables {
     pub(super) fn of_threads(
         &self,
         columns: &mut Columns<'_>,
-        threads: impl Iterator<Item = u32> + Clone,
+        threads: impl Iterator<Item = Id<Thread>> + Clone,
     ) {
         let identity = &self.model.identity;
         let processes = threads.clone().map(|of| identity.process(of));
@@ -90,20 +93,19 @@ impl Tables {
         columns.int64("thread", threads.map(|of| identity.number(of)));
     }
 
-    pub(super) fn execution(&self, number: u32) -> Option<Execution> {
+    pub(super) fn execution(&self, number: Maybe<Execution>) -> Option<Execution> {
         self.model.callbacks.executions.get(number)
     }
 
-    pub(super) fn start(&self, number: u32) -> i64 {
+    pub(super) fn start(&self, number: Maybe<Execution>) -> i64 {
         self.execution(number).map_or(NEVER, |of| of.start)
     }
 
-    pub(super) fn end(&self, number: u32) -> i64 {
+    pub(super) fn end(&self, number: Maybe<Execution>) -> i64 {
         self.execution(number).map_or(NEVER, |of| of.end)
     }
 
-    pub(super) fn node_at(&self, subscription: u32) -> u32 {
-        let of = self.model.registry.subscriptions.get(subscription as usize);
-        of.map_or(NONE, |of| of.node)
+    pub(super) fn node_at(&self, subscription: Maybe<Subscription>) -> Maybe<Name> {
+        of(&self.model.registry.subscriptions, subscription)?.node
     }
 }

@@ -1,0 +1,349 @@
+"""Threads that fell silent while their process lived, and programs that hang.
+
+Nothing in a trace tells that a timer was cancelled or that a process ended. A thread therefore
+counts as hung only where something was due and something else tells that it was not by intention:
+it is still inside a callback, messages wait for it, or its run failed. What could also be
+intention is told only where the silence is longer than all that was seen before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from roslens.analysis.measures.waits_for import (
+    LEAST_NS,
+    Thread,
+    Wait,
+    deadlocked,
+    in_words,
+    waits_for,
+)
+from roslens.analysis.reports.numbers import counted, duration, significant
+from roslens.collectors.ros2.blocked import executors_of
+
+TIMES = 10
+"""So many times the longest pause before, or the longest execution, is more than these allow."""
+LEAST_SEEN = 20
+"""So many executions or publications tell how long pauses are."""
+LEAST_SAMPLES = 3
+"""So many samples tell whether a process used the CPU."""
+LEAST_WAITING = 3
+"""So many messages that nobody takes are no accident."""
+NEEDED = ("callback_instances", "executor_intervals", "publications", "messages", "callbacks",
+          "processes", "losses", "service_calls", "services")  # fmt: skip
+SCHEMA: Mapping[str, pl.DataType] = {
+    "run": pl.String(), "state": pl.Enum(["hung", "stopped_or_hung", "ended_or_hung"]),
+    "host": pl.String(), "vpid": pl.Int32(), "vtid": pl.Int32(), "process": pl.String(),
+    "node": pl.String(), "callback": pl.String(), "since_ns": pl.Int64(), "until_ns": pl.Int64(),
+    "silent_ns": pl.Int64(), "waiting": pl.Int64(), "sentence": pl.String(),
+}  # fmt: skip
+
+_THREAD = ["host", "vpid", "vtid"]
+_PROCESS = ["host", "vpid"]
+
+
+class Known(NamedTuple):
+    """What is known of one run beside its tables.
+
+    Attributes
+    ----------
+    recorded_until_ns
+        Until when the tracer recorded; None where it does not tell.
+    sampled
+        ``host``, ``vpid``, ``time_ns``, ``cpu_time_ns`` (may be null): when samplers saw processes.
+    failure
+        How the run failed; None if it did not, or nobody knows.
+    """
+
+    recorded_until_ns: int | None
+    sampled: pl.DataFrame
+    failure: str | None
+
+
+def silences(tables: Mapping[str, pl.LazyFrame], known: Known) -> pl.DataFrame:
+    """Executors and threads of one run that fell silent for longer than they did before.
+
+    Parameters
+    ----------
+    tables
+        Those that are `NEEDED`.
+    known
+        What is known of the run beside them.
+
+    Returns
+    -------
+    One row per thread that is still inside a callback, and per executor (all threads that ran the
+    same callbacks) or other thread that fell silent: ``state``, ``host``, ``vpid``, ``vtid`` (null
+    for several), ``process``, ``node``, ``callback`` (that it is inside of), ``since_ns``,
+    ``until_ns`` (until when the silence is known), ``silent_ns``, ``waiting`` (messages published
+    to it since and not taken), ``sentence``. A state is ``hung``; ``stopped_or_hung`` where its
+    process lived and it may have stopped by intention; ``ended_or_hung`` where nothing tells
+    whether its process lived. The last two only where the silence is longer than all that was seen
+    before it. Where the tracer lost events of a silence there is no row.
+    """
+    schema = {name: kind for name, kind in SCHEMA.items() if name != "run"}
+    processes = tables["processes"].collect()
+    recorded = known.recorded_until_ns or processes["end_ns"].max()
+    sampled = known.sampled.group_by(_PROCESS).agg(sampled_ns=pl.col("time_ns").max())
+    alive = processes.join(sampled, on=_PROCESS, how="left").select(
+        *_PROCESS, "begin_ns", "sampled_ns", process="procname", process_ns="end_ns",
+        until_ns=pl.max_horizontal(
+            "end_ns", pl.min_horizontal("sampled_ns", pl.lit(recorded, pl.Int64))
+        ),
+    )  # fmt: skip
+    threads = (
+        _events(tables)
+        .group_by(_THREAD)
+        .agg(first_ns=pl.col("time_ns").min(), since_ns=pl.col("time_ns").max())
+        .collect()
+        .join(alive, on=_PROCESS)
+    )
+    waits = waits_for(tables)
+    silent = threads.filter(pl.col("until_ns") - pl.col("since_ns") >= LEAST_NS)
+    if silent.is_empty() and not waits:
+        return pl.DataFrame(schema=schema)
+    found = _Silent(tables, threads, waits, known)
+    return pl.DataFrame(list(found.rows()), schema=schema)
+
+
+def _events(tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
+    """When threads did something."""
+    ran = tables["callback_instances"]
+    return pl.concat([
+        ran.select(*_THREAD, time_ns="start_ns"),
+        ran.select(*_THREAD, time_ns="end_ns"),
+        tables["executor_intervals"].select(*_THREAD, time_ns="begin_ns"),
+        tables["publications"].select(*_THREAD, time_ns="publish_ns"),
+    ]).drop_nulls()  # fmt: skip
+
+
+class _Silent:
+    """Threads of one run that are silent at its end."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, pl.LazyFrame],
+        threads: pl.DataFrame,
+        waits: Mapping[Thread, list[Wait]],
+        known: Known,
+    ) -> None:
+        self.failure, self.sampled = known.failure, known.sampled
+        self.waits, self.stuck = waits, deadlocked(waits)
+        self.losses = tables["losses"].collect()
+        self.threads = {_key(row): row for row in threads.iter_rows(named=True)}
+        silent = threads.filter(pl.col("until_ns") - pl.col("since_ns") >= LEAST_NS)
+        self.silent = {_key(row) for row in silent.iter_rows(named=True)}
+        ran = tables["callback_instances"]
+        pairs = ran.select(*_THREAD, "callback_id").unique().drop_nulls().collect()
+        self.executors = executors_of([((a, b, c), x) for a, b, c, x in pairs.rows()])
+        # Also what other threads of the same executors ran.
+        own = pairs.join(silent, on=_THREAD, how="semi").select("callback_id").unique()
+        self.ran = ran.join(own.lazy(), on="callback_id").sort("start_ns").collect()
+        self.sent = (
+            tables["publications"]
+            .filter(pl.col("callback_instance_id").is_null())
+            .join(silent.lazy().select(_THREAD), on=_THREAD)
+            .sort("publish_ns")
+            .collect()
+        )
+        self.subscriptions = tables["callbacks"].filter(
+            pl.col("kind").cast(pl.String) == "subscription"
+        ).select("callback_id", subscription_id="owner_id").collect()  # fmt: skip
+        self.not_taken = tables["messages"].filter(
+            pl.col("take_ns").is_null() & pl.col("callback_start_ns").is_null()
+        ).select("subscription_id", "topic", "publish_ns")  # fmt: skip
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        done: set[Thread] = set()
+        for key in sorted(self.stuck - self.silent):
+            row = self._ended(key)
+            if row is not None:
+                done.add(key)
+                yield row
+        for key in sorted(self.silent):
+            call = self._inside(key)
+            row = None if call is None else self._row([key], call)
+            if row is not None:
+                done.add(key)
+                yield row
+        for key in sorted(self.silent):
+            executor = self.executors.get(key, [key])
+            # What waits for a thread inside a callback was told with that.
+            if done.isdisjoint(executor) and self.silent.issuperset(executor):
+                done.update(executor)
+                row = self._row(executor)
+                if row is not None:
+                    yield row
+
+    def _idle(self, key: Thread, since: int, until: int) -> bool | None:
+        """Whether a process used less than half a CPU meanwhile; None where nobody saw it."""
+        own = self.sampled.filter(
+            pl.col("vpid") == key[1], pl.col("host").cast(pl.String) == key[0],
+            pl.col("time_ns").is_between(since, until),
+        ).drop_nulls("cpu_time_ns").sort("time_ns")  # fmt: skip
+        if own.height < LEAST_SAMPLES:
+            return None
+        time, used = (own[name][-1] - own[name][0] for name in ("time_ns", "cpu_time_ns"))
+        return bool(used < time / 2)
+
+    def _ended(self, key: Thread) -> dict[str, Any] | None:
+        """A deadlock that lasted until its program was ended."""
+        thread, waits = self.threads[key], self.waits[key]
+        call = waits[0].call
+        since, until = call["start_ns"], call["end_ns"] or thread["until_ns"]
+        idle = self._idle(key, since, until)
+        if until - call["asked_ns"] < LEAST_NS or idle is False:
+            return None
+        if self._lost(key[0], since, until):
+            return None
+        told = "; ".join([
+            self._told(thread, call, (since, until), None),
+            *(in_words(wait, self.waits, self.stuck, idle=idle) for wait in waits),
+        ])  # fmt: skip
+        nodes = {call["node"]} - {None}
+        return _made(thread, "hung", (since, until), told, vtid=key[2], nodes=nodes, call=call)
+
+    def _inside(self, key: Thread) -> dict[str, Any] | None:
+        """The execution that a thread never left."""
+        ran = self.ran.filter(pl.col("vtid") == key[2], pl.col("vpid") == key[1],
+                              pl.col("host").cast(pl.String) == key[0])  # fmt: skip
+        if ran.is_empty() or ran["end_ns"][-1] is not None:
+            return None
+        return ran.row(-1, named=True)
+
+    def _row(
+        self, executor: list[Thread], call: dict[str, Any] | None = None
+    ) -> dict[str, Any] | None:
+        """A thread in a callback, or an executor or other thread, if something was due of it."""
+        threads = [self.threads[key] for key in executor]
+        thread = max(threads, key=lambda row: row["since_ns"])
+        since = thread["since_ns"] if call is None else call["start_ns"]
+        until, first = thread["until_ns"], min(row["first_ns"] for row in threads)
+        members = self.executors.get(executor[0], executor)
+        ran, sent = self._of(members, self.ran), self._of(executor, self.sent)
+        timers = ran.filter(pl.col("kind").cast(pl.String) == "timer")
+        due = [
+            *(f"its {name} timer did not fire again"
+              for name in _due(timers, "callback_id", "name", "start_ns", until)),
+            *(f"nothing more was published on {topic}"
+              for topic in _due(sent, "publisher_id", "topic", "publish_ns", until)),
+        ]  # fmt: skip
+        waiting = self._waiting(ran, since, until)
+        not_taken = sum(count for _, count in waiting)
+        many = not_taken >= LEAST_WAITING
+        longest = None
+        if call is not None:
+            same = ran.filter(pl.col("callback_id") == call["callback_id"])
+            longest = same.select(pl.col("duration_ns").max()).item()
+        too_long = longest is not None and until - since >= max(LEAST_NS, TIMES * longest)
+        waits = [] if call is None else self.waits.get(executor[0], [])
+        idle = self._idle(executor[0], since, until)
+        if idle is False:
+            waits = []
+        stuck = executor[0] in self.stuck and any(
+            until - wait.call["asked_ns"] >= LEAST_NS for wait in waits
+        )
+        if self._lost(thread["host"], since, until) or not (due or many or too_long or stuck):
+            return None
+        proven = thread["sampled_ns"] is not None
+        lived = proven or thread["process_ns"] - since >= LEAST_NS
+        # To end takes a while, too.
+        failed = proven and self.failure is not None and until - since >= TIMES * LEAST_NS
+        if stuck or (lived and (too_long or many or failed)):
+            state = "hung"
+        elif until - since < since - first:
+            return None
+        else:
+            state = "stopped_or_hung" if lived else "ended_or_hung"
+        node = None if call is None else call["node"]
+        nodes = {*ran["node"].drop_nulls(), *sent["node"].drop_nulls()} if node is None else {node}
+        told = "; ".join([
+            self._told(thread, call, (since, until), longest),
+            *(in_words(wait, self.waits, self.stuck, idle=idle) for wait in waits), *due,
+            *(f"{counted(count, 'message')} published on {topic} since then "
+              f"{'was' if count == 1 else 'were'} not taken" for topic, count in waiting),
+            *([f"the run failed: {self.failure}"] if failed else []),
+        ])  # fmt: skip
+        vtid = thread["vtid"] if len(executor) == 1 else None
+        return _made(
+            thread, state, (since, until), told,
+            vtid=vtid, nodes=nodes, call=call, waiting=not_taken,
+        )  # fmt: skip
+
+    @staticmethod
+    def _told(
+        thread: Mapping[str, Any], call: Mapping[str, Any] | None, span: tuple[int, int],
+        longest: int | None,
+    ) -> str:  # fmt: skip
+        begin = thread["begin_ns"]
+        after, whole = (significant((x - begin) / 1e9, 3) for x in span)
+        if call is None:
+            return f"it fell silent after {after} s of {whole} s"
+        callback = f"the {call['kind'] or ''} callback {call['name'] or '?'}".replace("  ", " ")
+        before = "" if longest is None else f", which took at most {duration(longest)} before"
+        return (
+            f"its thread {thread['vtid']} has been inside {callback} since {after} s of {whole} s"
+            f"{before}"
+        )
+
+    def _lost(self, host: str, since: int, until: int) -> bool:
+        lost = (pl.col("begin_ns").fill_null(since) <= until) & (
+            pl.col("end_ns").fill_null(until) >= since
+        )
+        return not self.losses.filter(lost, pl.col("host").cast(pl.String) == host).is_empty()
+
+    def _waiting(self, ran: pl.DataFrame, since: int, until: int) -> list[tuple[str, int]]:
+        """By topic, how many messages its subscriptions did not take, long enough after `since`."""
+        own = self.subscriptions.join(ran.select("callback_id").unique(), on="callback_id")
+        found = self.not_taken.filter(
+            pl.col("publish_ns").is_between(since, until - LEAST_NS),
+            pl.col("subscription_id").is_in(own["subscription_id"].to_list()),
+        )
+        return found.group_by("topic").len().sort("topic").collect().rows()
+
+    @staticmethod
+    def _of(threads: list[Thread], frame: pl.DataFrame) -> pl.DataFrame:
+        schema = {"host": pl.String, "vpid": pl.Int32, "vtid": pl.Int32}
+        wanted = pl.DataFrame(threads, schema=schema, orient="row")
+        return frame.join(wanted.cast({"host": frame.schema["host"]}), on=_THREAD)
+
+
+_SAID = {
+    "hung": "hangs",
+    "stopped_or_hung": "stopped working, by intention or because it hangs",
+    "ended_or_hung": "ended or hangs",
+}
+
+
+def _made(
+    thread: Mapping[str, Any], state: str, span: tuple[int, int], told: str, *, vtid: int | None,
+    nodes: set[str], call: Mapping[str, Any] | None, waiting: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """A row of `silences`."""
+    since, until = span
+    of = ", ".join(sorted(nodes)) or None
+    who = (thread["process"] or f"process {thread['vpid']}") + (f" ({of})" if of else "")
+    return {
+        "state": state, "host": thread["host"], "vpid": thread["vpid"], "vtid": vtid,
+        "process": thread["process"], "node": of,
+        "callback": None if call is None else call["name"],
+        "since_ns": since, "until_ns": until, "silent_ns": until - since, "waiting": waiting,
+        "sentence": f"{who} {_SAID[state]}: {told}.",
+    }  # fmt: skip
+
+
+def _key(row: Mapping[str, Any]) -> Thread:
+    return row["host"], row["vpid"], row["vtid"]
+
+
+def _due(rows: pl.DataFrame, of: str, name: str, time: str, until: int) -> list[str]:
+    """Names of what came regularly, and then no more."""
+    found = rows.group_by(of, name, maintain_order=True).agg(
+        pl.len(), last=pl.col(time).max(), pause=pl.col(time).diff().max()
+    )
+    allowed = pl.max_horizontal(pl.lit(LEAST_NS), TIMES * pl.col("pause"))
+    late = (pl.col("len") >= LEAST_SEEN) & (until - pl.col("last") >= allowed)
+    return found.filter(late)[name].fill_null("?").to_list()

@@ -1,0 +1,135 @@
+"""Who waits for whom: callbacks that wait for a service whose threads wait themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from roslens.collectors.ros2.blocked import executors_of
+
+Thread = tuple[str, int, int]
+"""Host, process and thread."""
+LEAST_NS = 1_000_000_000
+"""A shorter wait is none."""
+NEEDED = ("service_calls", "services", "callback_instances")
+_THREAD = ["host", "vpid", "vtid"]
+
+
+class Wait(NamedTuple):
+    """A thread that waits inside a callback for the answer to a request that it sent there.
+
+    Attributes
+    ----------
+    thread
+        Which one.
+    service
+        Whose answer it waits for.
+    call
+        The execution: its row of ``callback_instances``.
+    answered
+        Whether the answer was sent, so that it only has to be taken.
+    needed
+        The threads of which one has to act next: those that ran callbacks of the serving node, or
+        where it answered of the asking one, and all that share an executor with them.
+    nodes
+        The nodes that serve it.
+    """
+
+    thread: Thread
+    service: str
+    call: Mapping[str, Any]
+    answered: bool
+    needed: frozenset[Thread]
+    nodes: tuple[str, ...]
+
+
+def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
+    """The waits of each thread in its last callback, if an answer that it asked for never came.
+
+    A callback that ended counts if that was `LEAST_NS` or more after the request: it is ended when
+    the program is, as by Ctrl-C. Of one without an end no row of ``service_calls`` tells that the
+    request was sent within it: that is so if its node sent it since, and runs no other one.
+
+    Parameters
+    ----------
+    tables
+        Those that are `NEEDED`, of one run.
+    """
+    last = tables["callback_instances"].filter(
+        pl.col("start_ns") == pl.col("start_ns").max().over(_THREAD)
+    )
+    asked = tables["service_calls"].filter(pl.col("response_taken_ns").is_null()).select(
+        "service", "client_node", "host", "client_callback_instance_id",
+        answered=pl.col("response_sent_ns").is_not_null(),
+        asked_ns=pl.coalesce("request_called_ns", "request_sent_ns"),
+    )  # fmt: skip
+    known = asked.join(
+        last, left_on="client_callback_instance_id", right_on="callback_instance_id"
+    ).filter(pl.col("end_ns") - pl.col("asked_ns") >= LEAST_NS)
+    open_ = last.filter(pl.col("end_ns").is_null(), pl.len().over("host", "node") == 1)
+    since = asked.filter(pl.col("client_callback_instance_id").is_null()).join(
+        open_, left_on=["host", "client_node"], right_on=["host", "node"], coalesce=False
+    ).filter(pl.col("asked_ns") >= pl.col("start_ns"))  # fmt: skip
+    columns = ["service", "answered", "asked_ns", *_THREAD, "node", "kind", "name", "start_ns",
+               "end_ns"]  # fmt: skip
+    found = pl.concat([known.select(columns), since.select(columns)]).collect()
+    if found.is_empty():
+        return {}
+    nodes = tables["services"].select("service", "host", "node").drop_nulls().unique().collect()
+    threads = tables["callback_instances"].select(*_THREAD, "node", "callback_id")
+    ran = threads.drop_nulls().unique().collect()
+    executors = executors_of([((a, b, c), x) for a, b, c, _, x in ran.rows()])
+    of_node: dict[tuple[str, str], set[Thread]] = {}
+    for host, vpid, vtid, node, _ in ran.rows():
+        of_node.setdefault((host, node), set()).update(executors[host, vpid, vtid])
+    waits: dict[Thread, list[Wait]] = {}
+    for row in found.sort("asked_ns").iter_rows(named=True):
+        thread = (row["host"], row["vpid"], row["vtid"])
+        serving = nodes.filter(pl.col("service") == row["service"]).select("host", "node").rows()
+        acting = [(row["host"], row["node"])] if row["answered"] else serving
+        needed = frozenset(x for key in acting for x in of_node.get(key, ()))
+        names = tuple(sorted({node for _, node in serving}))
+        wait = Wait(thread, row["service"], row, row["answered"], needed, names)
+        waits.setdefault(thread, []).append(wait)
+    return waits
+
+
+def deadlocked(waits: Mapping[Thread, list[Wait]]) -> set[Thread]:
+    """The threads of which none can go on before another of them does."""
+    stuck = set(waits)
+    while True:
+        free = {
+            x for x in stuck if not any(wait.needed and wait.needed <= stuck for wait in waits[x])
+        }
+        if not free:
+            return stuck
+        stuck -= free
+
+
+def in_words(
+    wait: Wait, waits: Mapping[Thread, list[Wait]], stuck: set[Thread], *, idle: bool | None
+) -> str:
+    """Such as ``it waits for the answer of /add of /node, which only this thread could serve``.
+
+    Parameters
+    ----------
+    idle
+        Whether its process used hardly any CPU meanwhile, and so does wait; None: not known.
+    """
+    of = f" of {' and '.join(wait.nodes)}" if wait.nodes else ""
+    told = f"it {'waits for' if idle else 'has not got'} the answer of {wait.service}{of}"
+    deadlock = "a deadlock" if idle else "a deadlock, if it waits for that"
+    act = "take" if wait.answered else "serve"
+    if not wait.nodes and not wait.answered:
+        return f"{told}, which no recorded node serves"
+    if not wait.needed or not wait.needed <= stuck:
+        return told
+    if wait.needed == {wait.thread}:
+        return f"{told}, which only this thread could {act}: {deadlock}"
+    others = sorted(wait.needed - {wait.thread})
+    numbers = " and ".join(str(vtid) for _, _, vtid in others)
+    theirs = " and ".join(sorted({w.service for x in others for w in waits[x]}))
+    who = f"threads {numbers}" if len(others) > 1 else f"thread {numbers}"
+    return f"{told}, which only {who} could {act}, which has not got that of {theirs}: {deadlock}"

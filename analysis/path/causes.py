@@ -1,0 +1,247 @@
+"""What each piece of a message's path is, by what was going on at that time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from roslens.analysis.path.kernel import KernelView
+from roslens.analysis.path.kinds import CODE, KIND
+from roslens.analysis.path.lines import Int64, Layer
+
+Bools = NDArray[np.bool_]
+
+PUBLISHING, SENDING, RECEIVING, WAITING, TAKEN, CALLBACK = range(6)
+"""Between two moments of a message each (`roslens.analysis.path.moments.MOMENTS`)."""
+STATES = {"busy": 0, "wait": 1, "blocked": 2}
+"""Of a thread of an executor; -1 where they are not known."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of messages, and what was going on when each began; numbers are -1 for nothing.
+
+    Attributes
+    ----------
+    message, lasted_ns
+        Whose piece it is; how long.
+    phase, arrived
+        Between which moments; whether it is known when the message arrived.
+    state, callback
+        Of the thread: of `STATES`; which execution it was in.
+    same
+        Whether that is one of the message's own callback.
+    earlier
+        The thread's last execution, if that was for an earlier message and kept this one waiting.
+    idle, group
+        Whether a thread of the process waited for work; the execution that had the callback group.
+    receiver
+        The middleware's thread that wakes the executor's.
+    """
+
+    message: Int64
+    lasted_ns: Int64
+    phase: Int64
+    arrived: Bools
+    state: Int64
+    callback: Int64
+    same: Bools
+    earlier: Int64
+    idle: Bools
+    group: Int64
+    receiver: Int64
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the kernel saw of the threads of pieces; rows of what it saw, -1 for nothing.
+
+    Attributes
+    ----------
+    on_cpu, off_cpu, asleep
+        What the thread did.
+    sleep
+        Code of the kind of its sleep.
+    waker, woken_in
+        The thread that ended the sleep, and which execution that was in.
+    throttled
+        Whether its CPU had nothing to do.
+    by_tid, by_name, by_execution
+        Who had its CPU.
+    interrupt, fault
+        Name of an interrupt that ran; whether it had page faults.
+    """
+
+    on_cpu: Bools
+    off_cpu: Bools
+    asleep: Bools
+    sleep: Int64
+    waker: Int64
+    woken_in: Int64
+    throttled: Bools
+    by_tid: Int64
+    by_name: Int64
+    by_execution: Int64
+    interrupt: Int64
+    fault: Bools
+
+
+class Told:
+    """Kind, source and who of each piece; what is told last holds."""
+
+    def __init__(self, count: int, kind: str = "unexplained") -> None:
+        self.code = np.full(count, CODE[kind], np.uint8)
+        self.kernel = np.zeros(count, bool)
+        self.who = {name: np.full(count, -1) for name in ("execution", "tid", "cpu", "interrupt")}
+
+    def say(self, kind: str | Int64, where: Bools, *, kernel: bool = False, **who: Int64) -> None:
+        """Call pieces so, and whom it names; the names told before no longer hold."""
+        self.code[where] = CODE[kind] if isinstance(kind, str) else kind[where]
+        self.kernel[where] = kernel
+        for name, numbers in self.who.items():
+            numbers[where] = who[name][where] if name in who else -1
+
+    def columns(self) -> list[pl.Series]:
+        """Columns kind, source, execution, tid, cpu and interrupt."""
+        return [
+            pl.Series("kind", self.code),
+            pl.Series("kernel", self.kernel),
+            *(pl.Series(name, numbers) for name, numbers in self.who.items()),
+        ]
+
+
+def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
+    """Say of each piece what it is."""
+    waiting, taken, running = (p.phase == x for x in (WAITING, TAKEN, CALLBACK))
+    here = waiting & p.arrived
+    told.say("publishing", p.phase == PUBLISHING)
+    told.say("transport", (p.phase == SENDING) | (p.phase == RECEIVING), kernel=True)
+    told.say("running", running)
+    told.say("unexplained", waiting, kernel=True)
+    told.say("transport_or_waiting", waiting if seen is None else waiting & ~p.arrived)
+    own_work = (waiting & (p.state == STATES["busy"])) | taken
+    told.say("executor", own_work)
+    if seen is not None:
+        # On a CPU it no longer waits, whatever its last event was.
+        more = (here | taken) & seen.on_cpu
+        told.say("executor", more, kernel=True)
+        told.say("running", running & seen.on_cpu, kernel=True)
+        own_work |= more
+    told.say("lock", here & (p.state == STATES["blocked"]) & ~own_work)
+    # What it does between the messages of a queue belongs to the queue.
+    told.say("queue", own_work & waiting & (p.earlier >= 0), execution=p.earlier)
+    other = (waiting | taken) & (p.callback >= 0)
+    told.say("executor", other & ~p.same, execution=p.callback)
+    told.say("queue", other & p.same, execution=p.callback)
+    # A thread that had nothing to do would have taken it.
+    told.say("transport_or_waiting", waiting & ~p.arrived & p.idle & ~p.same)
+    if seen is not None:
+        _by_kernel(p, seen, told)
+    held = waiting & (p.group >= 0)
+    if seen is not None:
+        held &= ~_stopped(p, seen)
+    told.say("callback_group", held, execution=p.group)
+
+
+def _stopped(p: Pieces, seen: Seen) -> Bools:
+    """Where a message waits for another callback that itself mostly waited for a CPU.
+
+    A callback that is preempted for less than half of the time is what the message waits for.
+    """
+    behind = (p.phase == WAITING) & (p.callback >= 0)
+    stopped = behind & (seen.off_cpu | (seen.interrupt >= 0))
+    one = np.unique(np.stack([p.message, p.callback]), axis=1, return_inverse=True)[1].ravel()
+    own = np.bincount(one, p.lasted_ns * stopped)
+    mostly: Bools = np.greater(2 * own, np.bincount(one, p.lasted_ns * behind))
+    found: Bools = stopped & mostly[one]
+    return found
+
+
+def _by_kernel(p: Pieces, seen: Seen, told: Told) -> None:
+    waiting, taken, running = (p.phase == x for x in (WAITING, TAKEN, CALLBACK))
+    between = waiting & p.arrived & (p.callback < 0)
+    by_receiver = between & seen.asleep & (seen.waker == p.receiver)
+    awake = between & (p.state <= STATES["busy"])
+    slept = seen.asleep & (awake | taken | running | (p.phase == RECEIVING))
+    who = {"tid": np.where(seen.sleep == CODE["futex"], seen.waker, -1), "execution": seen.woken_in}
+    told.say(seen.sleep, slept & ~by_receiver, kernel=True, **who)
+    told.say("transport", by_receiver, kernel=True)
+    told.say("page_fault", running & seen.fault, kernel=True)
+    known = np.where(waiting, np.where(p.callback < 0, p.arrived, _stopped(p, seen)), True)
+    told.say("interrupt", known & (seen.interrupt >= 0), kernel=True, interrupt=seen.interrupt)
+    who = {"tid": seen.by_tid, "cpu": seen.by_name, "execution": seen.by_execution}
+    told.say("preempted", known & seen.off_cpu, kernel=True, **who)
+    told.say("throttled", known & seen.off_cpu & seen.throttled, kernel=True)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What the kernel saw of threads, as frames and as layers of rows of these.
+
+    Attributes
+    ----------
+    ran
+        Which execution threads were in: numbers of threads, lines of threads of the same hosts,
+        times in ns.
+    """
+
+    view: KernelView
+    states: Layer
+    had_cpu: Layer
+    interrupts: Layer
+    faults: Layer
+    ran: Callable[[Int64, Int64, Int64], Int64]
+
+    @property
+    def layers(self) -> list[Layer]:
+        """All of them."""
+        return [self.states, self.had_cpu, self.interrupts, self.faults]
+
+    def seen(self, place: Int64, line: Int64, begin_ns: Int64) -> Seen:
+        """What it saw of pieces at these places."""
+        state, had, interrupt = (x.on(place) for x in (self.states, self.had_cpu, self.interrupts))
+        states, had_cpu = self.view.states, self.view.had_cpu
+        kind = _at(states["kind"].replace_strict(_STATE_KINDS, return_dtype=pl.Int64), state)
+        waker, woken_at = _at(states["waker"], state), _at(states["end_ns"], state)
+        by_tid = _at(had_cpu["by_tid"], had)
+        return Seen(
+            on_cpu=kind == _ON_CPU,
+            off_cpu=kind == CODE["preempted"],
+            asleep=(kind > 0) & (kind != CODE["preempted"]),
+            sleep=kind,
+            waker=waker,
+            woken_in=self.ran(waker, line, woken_at),
+            throttled=_at(had_cpu["throttled"].cast(pl.Int64), had) == 1,
+            by_tid=by_tid,
+            by_name=had,
+            by_execution=self.ran(by_tid, line, begin_ns),
+            interrupt=interrupt,
+            fault=self.faults.on(place) >= 0,
+        )
+
+
+_ON_CPU = 0
+_STATE_KINDS = {"ran": _ON_CPU} | {
+    name: CODE[name] for name in ("preempted", "futex", "syscall", "disk", "page_fault")
+}
+
+
+def _at(column: pl.Series, row: Int64) -> Int64:
+    """Numbers in rows, -1 where there is none."""
+    return np.append(column.cast(pl.Int64).fill_null(-1).to_numpy(), -1)[row]
+
+
+def joined(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Pieces of one message that follow one another and are alike, as one."""
+    alike = ["message", "kind", "kernel", "execution", "tid", "interrupt"]
+    new = pl.any_horizontal(pl.col(x).ne_missing(pl.col(x).shift(1)) for x in alike)
+    first = pieces.select(new.fill_null(value=True)).to_series()
+    last = first.shift(-1, fill_value=True)
+    ends = pieces["end_ns"].filter(last)
+    names = {code: name for name, code in CODE.items()}
+    kind = pl.col("kind").replace_strict(names, return_dtype=KIND)
+    return pieces.filter(first).with_columns(ends, kind)

@@ -1,0 +1,85 @@
+"""Which callbacks share a mutually exclusive callback group, as far as a run proves it.
+
+No event tells the groups. A run proves that callback X keeps the messages of a subscription
+waiting if these were repeatedly not taken before X had ended, although a thread of the same
+executor had nothing to do and the messages usually take a fraction of that time; and if the two
+never ran at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from roslens.analysis.path.lines import Int64
+
+LEAST_HELD = 3
+"""So many messages have to be held up."""
+LONGER = 5
+"""So many times as long as the median of those that X had nothing to do with."""
+_LEAST_FREE = 10
+_IDLE = 0.9
+"""For this part of the time another thread has to wait for work."""
+_NODE = ["host", "vpid", "node"]
+
+
+def proven_groups(
+    waits: pl.DataFrame, executions: pl.DataFrame, idle_ns: Callable[[pl.DataFrame], Int64]
+) -> Mapping[int, Sequence[int]]:
+    """Callbacks that keep a subscription's messages waiting, by the subscription's callback.
+
+    Parameters
+    ----------
+    waits
+        One row per message: callback_id (that got it), host, vpid, node, since_ns (arrived, or
+        sent where that is not known), taken_ns.
+    executions
+        ``callback_instances``.
+    idle_ns
+        For how many ns of rows (host, vpid, from_ns, end_ns) a thread of the process waited for
+        work.
+    """
+    ran = executions.drop_nulls(["callback_id", "node", "end_ns"]).select(
+        *_NODE, "start_ns", "end_ns", pl.col("callback_id").alias("other"), "vtid"
+    )
+    last = waits.sort("taken_ns").join_asof(
+        ran.sort("end_ns"), left_on="taken_ns", right_on="end_ns", by=_NODE, strategy="backward",
+        check_sortedness=False, coalesce=False,
+    )  # fmt: skip
+    begin = pl.max_horizontal("since_ns", "start_ns")
+    held = (pl.col("end_ns") - begin).clip(0).fill_null(0)
+    last = last.with_columns(
+        begin.alias("from_ns"),
+        pl.when(pl.col("other") != pl.col("callback_id")).then(held).otherwise(0).alias("held_ns"),
+    )
+    free = last.filter(pl.col("held_ns") == 0).group_by("callback_id").agg(
+        (pl.col("taken_ns") - pl.col("since_ns")).median().alias("usual_ns"),
+        pl.len().alias("free"),
+    ).filter(pl.col("free") >= _LEAST_FREE)  # fmt: skip
+    long = last.join(free, on="callback_id").filter(
+        pl.col("held_ns") > LONGER * pl.col("usual_ns"), pl.col("held_ns") > 0
+    )
+    found: dict[int, list[int]] = {}
+    for (host, vpid, own, other), rows in long.group_by(
+        "host", "vpid", "callback_id", "other", maintain_order=True
+    ):
+        if rows.height < LEAST_HELD:
+            continue
+        process = (pl.col("host") == host) & (pl.col("vpid") == vpid)
+        proven = int((idle_ns(rows) >= _IDLE * rows["held_ns"].to_numpy()).sum())
+        if proven >= LEAST_HELD and not _together(ran.filter(process), int(own), int(other)):
+            found.setdefault(int(own), []).append(int(other))
+    return found
+
+
+def _together(ran: pl.DataFrame, own: int, other: int) -> bool:
+    """Whether two callbacks, or the other one twice, ever ran at the same time."""
+    a, b = (
+        ran.filter(pl.col("other") == x).sort("start_ns").select("start_ns", "end_ns").to_numpy()
+        for x in (own, other)
+    )
+    latest = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(b[:, 1]))
+    twice = (latest[1:-1] > b[1:, 0]).any()
+    return bool(twice or (latest[np.searchsorted(b[:, 0], a[:, 1], "left")] > a[:, 0]).any())

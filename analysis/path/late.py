@@ -1,0 +1,249 @@
+"""Which messages were late, and why: what took longer than it usually does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from roslens.analysis.path.kinds import CODE, KIND, KINDS
+from roslens.analysis.path.lines import Int64
+from roslens.analysis.path.path import Paths
+from roslens.analysis.reports.numbers import duration, significant
+from roslens.analysis.statistics.quantiles import quantile
+
+LATE_ABOVE = 0.99
+"""Without a deadline a message is late above this quantile of its subscription in its run."""
+_WAITED: Mapping[str, str] = {
+    "publishing": "{topic} spent {ms} ms in the publishing call of {publisher}",
+    "transport": "{topic} was on its way for {ms} ms",
+    "queue": "{topic} waited {ms} ms behind earlier messages of the same subscription",
+    "callback_group": "{topic} waited {ms} ms for the {who}, which is in the same mutually "
+    "exclusive group",
+    "executor": "{topic} waited {ms} ms for the {who}, which ran on the same thread",
+    "lock": "{topic} waited {ms} ms for the lock of the executor of {node}",
+    "preempted": "the thread of {node} could have gone on for {ms} ms, and {who} had its CPU",
+    "interrupt": "interrupts took {ms} ms on the CPU of the thread of {node}, first of all {who}",
+    "futex": "the thread of {node} slept {ms} ms until {who} woke it",
+    "syscall": "the thread of {node} slept {ms} ms in a system call",
+    "page_fault": "page faults took {ms} ms of the thread of {node}",
+    "disk": "the thread of {node} waited {ms} ms as for a disk, and no signal could wake it",
+    "throttled": "the cgroup of {node} had used up its CPU time for {ms} ms",
+    "running": "the callback of {node} itself ran {ms} ms",
+    "transport_or_waiting": "{topic} was on its way or waiting for {ms} ms; what was recorded does "
+    "not tell which",
+    "unexplained": "{topic} waited {ms} ms for something that nothing recorded explains",
+}
+_NOBODY = {
+    "executor": "{topic} waited {ms} ms for the own work of the executor of {node}",
+    "preempted": "the thread of {node} could have gone on for {ms} ms, and had no CPU",
+    "futex": "the thread of {node} slept {ms} ms until another thread woke it",
+}
+_SCHEMA: Mapping[str, pl.DataType] = {
+    "message_id": pl.Int64(), "subscription_id": pl.Int64(), "topic": pl.String(),
+    "subscription_node": pl.String(), "publish_ns": pl.Int64(), "latency_ns": pl.Int64(),
+    "late_by_ns": pl.Int64(), "cause": KIND, "share": pl.Float64(), "who": pl.String(),
+    "sentence": pl.String(),
+}  # fmt: skip
+_VERDICT = {name: _SCHEMA[name] for name in ("cause", "share", "who", "sentence")}
+
+
+@dataclass(frozen=True)
+class Late:
+    """The late messages of a run.
+
+    Attributes
+    ----------
+    messages
+        As of `Paths.messages`, with ``latency_ns``.
+    path
+        Theirs, as of `Paths.of`; ``message`` is the row of `messages`.
+    late_by
+        ns beyond what was allowed, shape (messages,).
+    spent
+        ns by kind in the order of `KINDS`, shape (messages, kinds).
+    excess
+        ns of each kind beyond what is usual, shape (messages, kinds).
+    of
+        Among so many messages.
+    left_out
+        Messages before `since_ns`, which are not among these.
+    limit
+        What is allowed, in words.
+    """
+
+    messages: pl.DataFrame
+    path: pl.DataFrame
+    late_by: NDArray[np.float64]
+    spent: NDArray[np.float64]
+    excess: NDArray[np.float64]
+    of: int
+    left_out: int
+    limit: str = "its P99"
+
+    @cached_property
+    def cause(self) -> NDArray[np.int64]:
+        """Code of the kind with most excess; unexplained where nothing took longer than usual."""
+        most = self.excess.argmax(1) if len(self.excess) else np.empty(0, np.int64)
+        return np.where(self.excess.sum(1) > 0, most, CODE["unexplained"])
+
+    @cached_property
+    def told(self) -> pl.DataFrame:
+        """`messages` with ``late_by_ns``, ``cause``, ``share``, ``who`` and ``sentence``."""
+        names = np.array(list(KINDS))
+        total = self.excess.sum(1)
+        most = self.excess.max(1, initial=0)
+        share = np.divide(most, total, out=np.full(total.size, np.nan), where=total > 0)
+        rows = self.messages.with_row_index("message").with_columns(
+            pl.col("message").cast(pl.Int64),
+            pl.Series("late_by_ns", self.late_by.round().astype(np.int64)),
+            pl.Series("cause", names[self.cause], dtype=pl.String).cast(KIND),
+            pl.Series("share", share).fill_nan(None),
+            pl.Series("spent_ns", self.spent[np.arange(total.size), self.cause]),
+        )
+        who = (
+            self.path.join(rows.select("message", kind="cause"), on=["message", "kind"])
+            .group_by("message", "who", "who_node", maintain_order=True)
+            .agg(pl.col("duration_ns").sum().alias("by_ns"))
+            .sort("by_ns", descending=True, maintain_order=True)
+            .unique("message", keep="first")
+            .drop("who_node")
+        )
+        rows = rows.join(who, on="message", how="left", maintain_order="left")
+        told = pl.Series(
+            "sentence", [_sentence(r, self.limit) for r in rows.iter_rows(named=True)], pl.String
+        )
+        return rows.with_columns(told)
+
+    def frame(self) -> pl.DataFrame:
+        """One row per message, the latest first, with its cause and a sentence."""
+        return self.told.select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items()).sort(
+            "late_by_ns", descending=True, maintain_order=True
+        )
+
+
+def late_messages(
+    paths: Paths,
+    deadline_ns: int | None = None,
+    *,
+    among: pl.Expr | None = None,
+    chosen: pl.Expr | None = None,
+    since_ns: int = 0,
+    to_start: bool = False,
+) -> Late:
+    """The messages of a run that were late, and what took longer than usual.
+
+    The usual time of a kind is its median among messages of the same subscription that were not
+    late, `MOST_USUAL` of them at most, spread evenly over the run; where there are fewer than
+    `LEAST_USUAL` of these, it is 0, and all time counts. Only these and the late ones get a path.
+
+    Parameters
+    ----------
+    deadline_ns
+        From publish to callback_end; none: the P99 of the subscription in this run.
+    among
+        Of `Paths.messages`: which to look at; none: all.
+    chosen
+        Only these messages, whether late or not.
+    since_ns
+        Messages published before are left out, unless they are chosen.
+    to_start
+        All times are from publish to callback_start instead.
+    """
+    end = pl.col("callback_start_ns" if to_start else "callback_end_ns")
+    rows = paths.messages.with_columns((end - pl.col("publish_ns")).alias("latency_ns"))
+    rows = rows.with_row_index("row")
+    rows = rows if among is None else rows.filter(among)
+    there = rows.height
+    warm = pl.col("publish_ns") >= since_ns
+    rows = rows.filter(warm if chosen is None else warm | chosen)
+    keys = rows["subscription_id"].fill_null(-1).to_numpy()
+    order = np.argsort(keys, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(keys[order])) + 1) if keys.size else []
+    latency = rows["latency_ns"].to_numpy().astype(np.float64)
+    late_by = np.zeros(latency.size)
+    asked = None if chosen is None else rows.select(chosen.fill_null(value=False)).to_series()
+    kept = np.zeros(latency.size, bool) if asked is None else asked.to_numpy()
+    usual_of: list[tuple[Int64, Int64]] = []
+    for own in groups:
+        allowed = quantile(latency[own], LATE_ABOVE) if deadline_ns is None else deadline_ns
+        late_by[own] = latency[own] - allowed
+        in_time = own[late_by[own] <= 0]
+        if asked is None:
+            kept[own] = late_by[own] > 0
+        if in_time.size >= LEAST_USUAL and kept[own].any():
+            at = np.linspace(0, in_time.size - 1, min(in_time.size, MOST_USUAL)).round()
+            usual_of.append((own, in_time[at.astype(np.int64)]))
+    late = np.flatnonzero(kept)
+    needed = np.unique(np.concatenate([late, *(some for _, some in usual_of)]))
+    number = rows["row"].to_numpy().astype(np.int64)
+    path = paths.of(number[needed], to_start=to_start)
+    place = np.searchsorted(number[needed], path["message"].to_numpy())
+    cell = place * len(KINDS) + path["kind"].to_physical().to_numpy()
+    spent = np.bincount(cell, path["duration_ns"].to_numpy(), needed.size * len(KINDS))
+    spent = spent.reshape(needed.size, len(KINDS))
+    is_late, usual = kept[needed], np.zeros((needed.size, len(KINDS)))
+    for own, some in usual_of:
+        usual[np.isin(needed, own)] = np.median(spent[np.searchsorted(needed, some)], 0)
+    message = pl.Series("message", np.searchsorted(late, needed[place]))
+    excess = np.maximum(spent - usual, 0)[is_late]
+    path = path.with_columns(message).filter(is_late[place])
+    limit = "its P99" if deadline_ns is None else "the deadline"
+    left_out = there - rows.height
+    return Late(
+        rows[late], path, late_by[late], spent[is_late], excess, rows.height, left_out, limit
+    )
+
+
+def explained(worst: pl.DataFrame, paths: Callable[[str], Paths]) -> pl.DataFrame:
+    """What made some messages late, from publish to callback_start.
+
+    Parameters
+    ----------
+    worst
+        ``run``, ``callback_instance_id`` (of the callback that got it), and more.
+    paths
+        Of a run by its name.
+
+    Returns
+    -------
+    `worst` with ``cause``, ``share``, ``who`` and ``sentence``, as of ``run.why``; null for a
+    message without a path.
+    """
+    number = "callback_instance_id"
+    parts = [pl.DataFrame(schema={"run": pl.String, number: pl.Int64, **_VERDICT})]
+    for (run,), rows in worst.group_by("run", maintain_order=True):
+        late = late_messages(
+            paths(str(run)), chosen=pl.col(number).is_in(rows[number].implode()), to_start=True
+        )
+        told = late.told.select(pl.lit(run).alias("run"), pl.col(number).cast(pl.Int64), *_VERDICT)
+        parts.append(told.unique(number, keep="first"))
+    return worst.join(pl.concat(parts), on=["run", number], how="left", maintain_order="left")
+
+
+LEAST_USUAL = 10
+MOST_USUAL = 1000
+"""So many messages in time tell what is usual: at least, and at most."""
+
+
+def _sentence(row: Mapping[str, Any], limit: str) -> str:
+    """Such as ``Took 52.4 ms, 42.1 ms more than its P99: /scan waited 39.8 ms for ...``."""
+    more = "more" if row["late_by_ns"] > 0 else "less"
+    told = (
+        f"Took {duration(row['latency_ns'])}, {duration(abs(row['late_by_ns']))} {more} than "
+        f"{limit}"
+    )
+    kind = row["cause"]
+    nobody = row["who"] is None or (kind == "executor" and row["by_ns"] < row["spent_ns"] / 2)
+    words = _NOBODY.get(kind, _WAITED[kind]) if nobody else _WAITED[kind]
+    spent = row["spent_ns"] if nobody or kind == "interrupt" else row["by_ns"]
+    return f"{told}: " + words.format(
+        topic=row["topic"] or "a message", publisher=row["publisher_node"] or "its publisher",
+        node=row["subscription_node"] or "its node", who=row["who"],
+        ms=significant((row["spent_ns"] if row["by_ns"] is None else spent) / 1e6, 3),
+    )  # fmt: skip

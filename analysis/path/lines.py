@@ -1,0 +1,99 @@
+"""Threads as lines of time, cut wherever something on them begins or ends.
+
+All lines lie one behind the other on one axis of whole numbers, so that each question about all
+threads is one binary search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Places of (line, time): each line has `span` ns from `first_ns` on."""
+
+    first_ns: int
+    span: int
+
+    def at(self, line: Int64, time_ns: Int64) -> Int64:
+        """Places; times beyond the axis are its ends."""
+        inside = np.clip(time_ns - self.first_ns, 0, self.span - 1)
+        return np.asarray(line * self.span + inside, np.int64)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Disjoint stretches in order, as places; `row` is what each one is, for whoever asks."""
+
+    begin: Int64
+    end: Int64
+    row: Int64
+
+    @classmethod
+    def of(cls, axis: Axis, line: Int64, begin_ns: Int64, end_ns: Int64) -> Layer:
+        """Stretches in any order; one that reaches into the next is cut there."""
+        begin, end = axis.at(line, begin_ns), axis.at(line, end_ns)
+        row = np.flatnonzero((end > begin) & (line >= 0))
+        row = row[np.argsort(begin[row], kind="stable")]
+        begin, end = begin[row], end[row]
+        return cls(begin, np.minimum(end, np.append(begin[1:], np.iinfo(np.int64).max)), row)
+
+    def on(self, place: Int64) -> Int64:
+        """The row of what lies there, -1 without one."""
+        number = np.searchsorted(self.begin, place, "right")
+        there = np.append(place.min(initial=0), self.end)[number] > place
+        return np.where(there, np.append(-1, self.row)[number], -1)
+
+    def before(self, place: Int64) -> Int64:
+        """The row of what last began at or before it, on whatever line; -1 without one."""
+        return np.append(-1, self.row)[np.searchsorted(self.begin, place, "right")]
+
+    def within(self, begin: Int64, end: Int64) -> Int64:
+        """For how many ns of each stretch asked for something lies there."""
+        total = np.append(0, np.cumsum(self.end - self.begin))
+
+        def up_to(place: Int64) -> Int64:
+            number = np.searchsorted(self.begin, place, "right")
+            over = np.append(0, self.end)[number] - place
+            return np.asarray(total[number] - np.maximum(over, 0), np.int64)
+
+        return up_to(end) - up_to(begin)
+
+
+def edges_of(layers: Sequence[Layer]) -> Int64:
+    """Where something in a layer begins or ends, in order."""
+    edges = np.concatenate([x for layer in layers for x in (layer.begin, layer.end)])
+    edges.sort(kind="stable")  # they are a few sorted runs
+    new = np.ones(edges.size, bool)
+    new[1:] = edges[1:] > edges[:-1]
+    return edges[new]
+
+
+def cut(
+    axis: Axis, line: Int64, begin_ns: Int64, end_ns: Int64, edges: Int64
+) -> tuple[Int64, Int64, Int64]:
+    """Stretches of time on lines, cut at edges.
+
+    Returns
+    -------
+    Of each piece the number of its stretch, when it begins and when it ends, in the order of the
+    stretches. One without a length has no pieces.
+    """
+    begin, end = axis.at(line, begin_ns), axis.at(line, end_ns)
+    first = np.searchsorted(edges, begin, "right")
+    count = np.maximum(np.searchsorted(edges, end, "left") - first, 0) + 1
+    count[end <= begin] = 0
+    of = np.repeat(np.arange(begin.size), count)
+    number = np.arange(of.size) - np.repeat(np.cumsum(count) - count, count)
+    edge = np.append(edges, 0)[np.minimum(first[of] + number, edges.size)]
+    from_place = np.where(number == 0, begin[of], np.append(0, edge)[:-1])
+    to_place = np.where(number == count[of] - 1, end[of], edge)
+    moved = begin_ns[of] - begin[of]
+    return of, from_place + moved, to_place + moved

@@ -1,0 +1,99 @@
+"""When each delivered message was sent, arrived, was handed over, taken, and was through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from roslens.analysis.measures.message_parts import message_moments
+
+MOMENTS = (
+    "publish_ns", "sent_ns", "arrived_ns", "handed_ns", "taken_ns", "callback_start_ns",
+    "callback_end_ns",
+)  # fmt: skip
+"""In order of time. Where the arrival of a message was not recorded, ``arrived_ns`` and
+``handed_ns`` equal ``sent_ns``."""
+_KEY = ["message_id", "subscription_id"]
+
+
+def delivered_messages(
+    tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
+) -> pl.DataFrame:
+    """Delivered messages with `MOMENTS`, and the threads that they depend on.
+
+    Returns
+    -------
+    ``message_id``, ``subscription_id``, `MOMENTS`, ``arrived`` (whether it is known when),
+    ``execution`` (row of ``callback_instances``), ``callback_instance_id``, ``callback_id``,
+    ``node``, ``topic``, ``publisher_node``, ``subscription_node``, and the threads
+    ``host``, ``vpid``, ``tid`` (the executor's), ``sender_host``, ``sender_vpid``, ``sender``
+    (the publisher's), ``receiver`` (the middleware's), and ``itself`` (whether the publisher's
+    thread handed the message to the receiver).
+    """
+    executions = tables["callback_instances"].with_row_index("execution").select(
+        "callback_instance_id", "execution", "callback_id", "node", "host", "vpid",
+        pl.col("vtid").cast(pl.Int64).alias("tid"),
+    )  # fmt: skip
+    senders = tables["publications"].select(
+        "message_id", pl.col("vtid").cast(pl.Int64).alias("sender")
+    ).unique("message_id", keep="none")  # fmt: skip
+    messages = (
+        tables["messages"]
+        .filter(pl.col("outcome").cast(pl.String) == "delivered")
+        .filter(
+            pl.col("publish_ns") <= pl.col("callback_start_ns"),
+            pl.col("callback_start_ns") <= pl.col("callback_end_ns"),
+        )
+        .drop("host")
+        .join(executions, on="callback_instance_id", maintain_order="left")
+        .join(senders, on="message_id", how="left", maintain_order="left")
+        .rename({"publisher_host": "sender_host", "publisher_vpid": "sender_vpid"})
+    )
+    messages = _with_arrival(messages, tables, kernel)
+    within = pl.col("intra_process").fill_null(value=False)
+    steps = {
+        "sent_ns": pl.when(~within).then("rmw_publish_ns"),
+        "arrived_ns": pl.when(~within).then("arrived_ns"),
+        "handed_ns": pl.when(~within).then("woken_ns"),
+        "taken_ns": pl.coalesce("take_ns", "callback_start_ns"),
+    }
+    known = within | pl.col("arrived_ns").is_not_null()
+    messages = messages.with_columns(known.alias("arrived"))
+    before = "publish_ns"
+    for name, step in steps.items():
+        moment = pl.max_horizontal(pl.col(before), pl.coalesce(step, pl.col(before)))
+        messages = messages.with_columns(pl.min_horizontal(moment, "callback_start_ns").alias(name))
+        before = name
+    return messages.select(
+        *_KEY, *MOMENTS, "arrived", "execution", "callback_instance_id", "callback_id", "node",
+        "topic", "publisher_node", "subscription_node", "host", "vpid", "tid",
+        "sender_host", "sender_vpid", "sender", "receiver", "itself",
+    )  # fmt: skip
+
+
+def _with_arrival(
+    messages: pl.DataFrame, tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
+) -> pl.DataFrame:
+    """Add arrived_ns, woken_ns (by the receiver), receiver and itself; null without the kernel."""
+    number = pl.lit(None, dtype=pl.Int64)
+    if not {"sched_switch", "sched_waking"} <= set(kernel):
+        return messages.with_columns(
+            number.alias("arrived_ns"), number.alias("woken_ns"), number.alias("receiver"),
+            pl.lit(value=False).alias("itself"),
+        )  # fmt: skip
+    found = message_moments(
+        messages.rename({"sender_host": "publisher_host", "sender_vpid": "publisher_vpid"})
+        .drop("host", "vpid", "tid", "sender"),
+        tables["callback_instances"], kernel["sched_switch"], kernel["sched_waking"],
+        tables["publications"],
+    )  # fmt: skip
+    reason = pl.col("reason")
+    arrived = pl.when(reason == "publisher").then("woken_ns").otherwise("arrived_ns")
+    own = pl.when(reason.is_null()).then("woken_ns")
+    return messages.join(
+        found.select(
+            *_KEY, arrived.alias("arrived_ns"), own.alias("woken_ns"), "receiver", "itself"
+        ).unique(_KEY, keep="none"),
+        on=_KEY, how="left", maintain_order="left",
+    ).with_columns(pl.col("itself").fill_null(value=False))  # fmt: skip

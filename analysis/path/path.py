@@ -1,0 +1,296 @@
+"""The causal path of each message: segments that follow one another and add up to its latency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from roslens.analysis.path.causes import STATES, WAITING, Kernel, Pieces, Told, joined, tell
+from roslens.analysis.path.groups import proven_groups
+from roslens.analysis.path.kernel import KernelView, kernel_view
+from roslens.analysis.path.lines import Axis, Int64, Layer, cut, edges_of
+from roslens.analysis.path.moments import MOMENTS, delivered_messages
+from roslens.analysis.path.names import named
+from roslens.analysis.reports.given import Tables
+
+NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
+"""The tables that a path is made of."""
+_THREAD = ["host", "vpid", "tid"]
+_NUMBER = ["host", "tid"]
+_EMPTY = Layer(*(np.empty(0, np.int64),) * 3)
+_MOST_PIECES = 5_000_000
+"""At once; what is joined together afterwards is far less."""
+
+
+def message_path(
+    tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
+) -> pl.DataFrame:
+    """Where the time of each delivered message of one run went.
+
+    Parameters
+    ----------
+    tables
+        Those that are `NEEDED`.
+    kernel
+        The kernel's events by name; none where it was not recorded.
+
+    Returns
+    -------
+    One row per segment: ``message_id``, ``subscription_id``, ``segment`` (from 0 in order of time),
+    ``kind`` (of `roslens.analysis.path.kinds.KINDS`), ``begin_ns``, ``end_ns``, ``duration_ns``,
+    ``who`` (what held it up, in words; null: nobody, or not known), ``who_node``,
+    ``who_callback``, ``who_vtid``, ``source`` (``ros events`` or ``kernel``). The segments of a
+    message begin at its ``publish_ns``, end at its ``callback_end_ns`` and leave out nothing in
+    between. Messages of which the publication or the end of the callback was not recorded have
+    none, nor have those whose callback began before their publication by the clocks of two hosts.
+    """
+    return Paths(tables, kernel).of().drop("message")
+
+
+class Paths:
+    """One run: its messages with their moments, its threads, and what lies on these.
+
+    Attributes
+    ----------
+    messages
+        As of `roslens.analysis.path.moments.delivered_messages`.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
+    ) -> None:
+        tid = pl.col("vtid").cast(pl.Int64).alias("tid")
+        self._callback_instances = tables["callback_instances"]
+        self.executions = tables["callback_instances"].with_row_index("row").with_columns(tid)
+        self.intervals = tables["executor_intervals"].with_columns(tid)
+        self.messages = m = delivered_messages(tables, kernel)
+        ends = m["publish_ns"].min(), m["callback_end_ns"].max()
+        first, last = (x if isinstance(x, int) else 0 for x in ends)
+        self.axis = Axis(first - 1, last - first + 3)
+        sender = m.select(host="sender_host", vpid="sender_vpid", tid="sender")
+        # The receiver is known by its number in the kernel alone.
+        receiver = m.select("host", pl.lit(None, m["vpid"].dtype).alias("vpid"), tid="receiver")
+        ros = [x.select(_THREAD) for x in (self.executions, sender, self.intervals)]
+        known = pl.concat(ros).unique().drop_nulls("tid")
+        more = receiver.unique().drop_nulls("tid").join(known, on=_NUMBER, how="anti")
+        self.threads = pl.concat([known, more]).with_row_index("line").cast({"line": pl.Int64})
+        self.by_number = self.threads.unique(_NUMBER, keep="none", maintain_order=True)
+        self.lines = {
+            "sender": self._line(sender),
+            "receiver": self._line(receiver, by_number=True),
+            "own": self._line(m),
+        }
+        ran = self.executions.drop_nulls("end_ns").sort("start_ns")
+        before = pl.col("end_ns").cum_max().shift(1).over(_THREAD)
+        # Those within others are part of these.
+        self.callbacks = self._layer(
+            ran.filter(before.is_null() | (pl.col("start_ns") >= before)), begin="start_ns"
+        )
+        self.states = self._layer(
+            self.intervals.with_columns(
+                pl.col("state").cast(pl.String).replace_strict(STATES, return_dtype=pl.Int64)
+                .alias("row"),
+                pl.col("end_ns").fill_null(last + 1),
+            )
+        )  # fmt: skip
+        self.waits, self.process = self._waits(), self._process(m)
+        self.group, self.groups = self._groups()
+        # Of each execution; the last place is what -1 finds.
+        self.callback_id = _filled(self.executions["callback_id"])
+        self.ended_ns = _filled(self.executions["end_ns"])
+        self.thread_of = np.append(self._line(self.executions), -1)
+        self.own_callback, self.receiver = _filled(m["callback_id"], -2), _filled(m["receiver"], -2)
+        view = kernel_view(kernel, self.by_number.select(_NUMBER)) if m.height else None
+        self.kernel = None if view is None else self._kernel(view)
+        layers = [] if self.kernel is None else self.kernel.layers
+        self.edges = edges_of([self.callbacks, self.states, *layers])
+
+    @classmethod
+    def of_run(cls, tables: Tables, run: str) -> Paths:
+        """Those of a run by its name; what views leave out may have held up what they show."""
+        tables = tables.whole()
+        found = (tables.table(name).filter(pl.col("run") == run) for name in NEEDED)
+        frames = dict(zip(NEEDED, pl.collect_all(list(found)), strict=True))
+        return cls(frames, tables.kernel_events(run))
+
+    def of(self, rows: Int64 | None = None, *, to_start: bool = False) -> pl.DataFrame:
+        """`message_path` of some messages, with ``message``, the row of `messages`.
+
+        Parameters
+        ----------
+        rows
+            Of `messages`, in order; none: all.
+        to_start
+            Up to callback_start instead of callback_end.
+        """
+        rows = np.arange(self.messages.height) if rows is None else rows
+        pieces = self._all_pieces(rows, len(MOMENTS) - 1 - to_start)
+        return named(pieces, self.messages, self._callback_instances, self.kernel)
+
+    def _line(self, frame: pl.DataFrame, *, by_number: bool = False) -> Int64:
+        """Lines of threads; one on which nothing ever lies where a thread is not known."""
+        on, known = (_NUMBER, self.by_number) if by_number else (_THREAD, self.threads)
+        found = frame.select(on).join(
+            known.select(*on, "line"), on=on, how="left", maintain_order="left", nulls_equal=True
+        )
+        return found["line"].fill_null(-1).to_numpy()
+
+    def _layer(
+        self, frame: pl.DataFrame, *, begin: str = "begin_ns", by_number: bool = False
+    ) -> Layer:
+        """Stretches of threads; of each its ``row``, or else its place in the frame."""
+        line = self._line(frame, by_number=by_number)
+        found = Layer.of(self.axis, line, frame[begin].to_numpy(), frame["end_ns"].to_numpy())
+        if "row" not in frame.columns:
+            return found
+        return Layer(found.begin, found.end, frame["row"].to_numpy().astype(np.int64)[found.row])
+
+    def _waits(self) -> Layer:
+        """Where a thread of a process waited for work; the lines are those of `_process`."""
+        of = pl.col("state").cast(pl.String) == "wait"
+        waits = self.intervals.filter(of).drop_nulls("end_ns").sort("begin_ns")
+        process = self._process(waits)
+        until = waits.select(process=process, end_ns="end_ns").select(
+            pl.col("end_ns").cum_max().over("process")
+        )  # fmt: skip
+        return Layer.of(
+            self.axis, process, waits["begin_ns"].to_numpy(), until["end_ns"].to_numpy()
+        )
+
+    def _kernel(self, view: KernelView) -> Kernel:
+        def layer(frame: pl.DataFrame) -> Layer:
+            return self._layer(frame, by_number=True)
+
+        layers = layer(view.states), layer(view.had_cpu), layer(view.interrupts), layer(view.faults)
+        return Kernel(view, *layers, self._ran_by)
+
+    def _ran_by(self, tid: Int64, line: Int64, time_ns: Int64) -> Int64:
+        """Which execution a thread was in, of the host of another thread's line; -1 for none."""
+        hosts = self.threads["host"].cast(pl.String)
+        host = pl.Series([*hosts, None], dtype=pl.String)[np.where(line < 0, len(hosts), line)]
+        frame = pl.DataFrame(
+            {"host": host, "tid": tid}, schema={"host": pl.String, "tid": pl.Int64}
+        )
+        known = self.by_number.with_columns(pl.col("host").cast(pl.String))
+        found = frame.join(known, on=_NUMBER, how="left", maintain_order="left")["line"]
+        return self.callbacks.on(self.axis.at(found.fill_null(-1).to_numpy(), time_ns))
+
+    def _process(self, frame: pl.DataFrame) -> Int64:
+        """Numbers of processes."""
+        processes = self.threads.group_by("host", "vpid").agg(pl.col("line").min().alias("number"))
+        found = frame.select("host", "vpid").join(
+            processes, on=["host", "vpid"], how="left", maintain_order="left", nulls_equal=True
+        )
+        return found["number"].fill_null(-1).to_numpy()
+
+    def _groups(self) -> tuple[Int64, Layer]:
+        """Of each message the number of its proven group, -1 without; and what ran of that."""
+
+        def idle_ns(rows: pl.DataFrame) -> Int64:
+            process = self._process(rows)
+            begin, end = (self.axis.at(process, rows[x].to_numpy()) for x in ("from_ns", "end_ns"))
+            return self.waits.within(begin, end)
+
+        waits = self.messages.select(
+            "callback_id", "host", "vpid", "node", "taken_ns", since_ns="handed_ns"
+        )
+        groups = proven_groups(waits.drop_nulls(["callback_id", "node"]), self.executions, idle_ns)
+        pairs = [(own, n, x) for n, (own, others) in enumerate(groups.items()) for x in others]
+        schema = {"own": pl.Int64, "group": pl.Int64, "callback_id": pl.Int64}
+        found = pl.DataFrame(pairs, schema=schema, orient="row")
+        number = self.messages.select(own=pl.col("callback_id").cast(pl.Int64)).join(
+            found.select("own", "group").unique(), on="own", how="left", maintain_order="left"
+        )["group"].fill_null(-1).to_numpy()  # fmt: skip
+        ran = (
+            self.executions.with_columns(pl.col("callback_id").cast(pl.Int64))
+            .drop_nulls("end_ns")
+            .join(found, on="callback_id")
+        )
+        if ran.is_empty():
+            return number, _EMPTY
+        times = (ran[x].to_numpy() for x in ("start_ns", "end_ns"))
+        layer = Layer.of(self.axis, ran["group"].to_numpy(), *times)
+        row = ran["row"].to_numpy().astype(np.int64)[layer.row]
+        return number, Layer(layer.begin, layer.end, row)
+
+    def _all_pieces(self, messages: Int64, phases: int) -> pl.DataFrame:
+        """What `named` takes."""
+        m = self.messages[messages]
+        own, edges = self.lines["own"][messages], self.callbacks.begin
+        moments = (self.axis.at(own, m[x].to_numpy()) for x in ("publish_ns", "callback_end_ns"))
+        begin, end = (np.searchsorted(edges, x) for x in moments)
+        # Messages that wait behind many others have many pieces.
+        part = np.cumsum(8 * (end - begin + 1)) // _MOST_PIECES
+        rows = [messages[part == x] for x in np.unique(part)] or [messages]
+        return pl.concat([self._told(self._pieces(x, phases)) for x in rows])
+
+    def _pieces(self, messages: Int64, phases: int) -> pl.DataFrame:
+        """Pieces of messages in order: message, phase, line, begin_ns, end_ns, idle, group."""
+        m = self.messages[messages]
+        moments = np.stack([m[name].to_numpy() for name in MOMENTS[: phases + 1]], 1)
+        lines = {name: line[messages] for name, line in self.lines.items()}
+        sending = np.where(m["itself"].to_numpy(), lines["sender"], -1)
+        of_phase = [lines["sender"], sending, lines["receiver"], *[lines["own"]] * 3]
+        rows = pl.DataFrame(
+            {
+                "message": np.repeat(messages, phases),
+                "phase": np.tile(np.arange(phases), m.height),
+                "line": np.stack(of_phase[:phases], 1).ravel(),
+                "begin_ns": moments[:, :-1].ravel(),
+                "end_ns": moments[:, 1:].ravel(),
+            }
+        )
+        rows, _ = self._cut(rows, rows["line"].to_numpy(), self.edges)
+        for name, number, layer in (
+            ("idle", self.process, self.waits), ("group", self.group, self.groups)
+        ):  # fmt: skip
+            if layer.row.size == 0:
+                rows = rows.with_columns(pl.lit(-1, pl.Int64).alias(name))
+                continue
+            waiting = rows["phase"].to_numpy() == WAITING
+            line = np.where(waiting, number[rows["message"].to_numpy()], -1)
+            rows, line = self._cut(rows, line, edges_of([layer]))
+            there = layer.on(self.axis.at(line, rows["begin_ns"].to_numpy()))
+            rows = rows.with_columns(pl.Series(name, there))
+        return rows
+
+    def _cut(self, rows: pl.DataFrame, line: Int64, edges: Int64) -> tuple[pl.DataFrame, Int64]:
+        begin, end = (rows[x].to_numpy() for x in ("begin_ns", "end_ns"))
+        of, begin, end = cut(self.axis, line, begin, end, edges)
+        return rows[of].with_columns(begin_ns=begin, end_ns=end), line[of]
+
+    def _told(self, rows: pl.DataFrame) -> pl.DataFrame:
+        message, phase, line, begin, idle, group = (
+            rows[x].to_numpy() for x in ("message", "phase", "line", "begin_ns", "idle", "group")
+        )
+        place = self.axis.at(line, begin)
+        m, callback, last = self.messages, self.callbacks.on(place), self.callbacks.before(place)
+        own = self.own_callback[message]
+        behind = (self.callback_id[last] == own) & (self.thread_of[last] == line)
+        pieces = Pieces(
+            message=message,
+            lasted_ns=rows["end_ns"].to_numpy() - begin,
+            phase=phase,
+            arrived=m["arrived"].to_numpy()[message],
+            state=self.states.on(place),
+            callback=callback,
+            same=(callback >= 0) & (self.callback_id[callback] == own),
+            earlier=np.where(
+                behind & (self.ended_ns[last] > m["handed_ns"].to_numpy()[message]), last, -1
+            ),
+            idle=idle >= 0,
+            group=group,
+            receiver=self.receiver[message],
+        )
+        seen = None if self.kernel is None else self.kernel.seen(place, line, begin)
+        told = Told(rows.height)
+        tell(pieces, seen, told)
+        return joined(rows.select("message", "begin_ns", "end_ns").with_columns(told.columns()))
+
+
+def _filled(column: pl.Series, null: int = -1) -> Int64:
+    """As numbers, with one more that is null."""
+    numbers = column.cast(pl.Int64).fill_null(null).to_numpy()
+    return np.append(numbers, null)

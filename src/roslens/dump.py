@@ -1,0 +1,187 @@
+"""``roslens dump``: what each thread of a running ROS 2 program does now, and what it waits for."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from roslens.analysis.measures.silences import NEEDED, Known, silences
+from roslens.analysis.reports.numbers import counted, duration
+from roslens.analysis.reports.table import ReportTable
+from roslens.printed import show_table, show_text
+from roslens.recording import UsageError
+from roslens.recordings import open_recordings
+from roslens.runs import Runs
+from roslens.tracing.native_tracer.growing import Growing, find_growing
+from roslens.tracing.processes import PROC, process_ids
+from roslens.tracing.sampling import cpu_time_ns
+
+_STREAM = re.compile(r"(/\S*/ros2-[^/\s]+)/ros2_")
+_SAMPLES, _APART_S = 4, 0.1
+_STATES = {
+    "R": "running, or ready to", "S": "asleep", "D": "asleep, and no signal wakes it",
+    "T": "stopped", "t": "stopped by a debugger", "Z": "ended",
+}  # fmt: skip
+_UNTOLD = (
+    "It does not record itself with the native tracer ('roslens env'), or is another user's: what "
+    "its callbacks do, since when, and which service they wait for cannot be told."
+)
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """What /proc tells of a thread; `number` is what the process itself sees."""
+
+    number: int
+    name: str
+    state: str
+    at: str
+
+
+def run_dump(target: str) -> None:
+    """Print one page about a process, by its number or the name of a node in it.
+
+    Raises
+    ------
+    UsageError
+        There is no such process or node.
+    """
+    pid, trace = _found(target)
+    threads = list(_threads(pid))
+    name = _text(PROC / str(pid) / "comm")
+    show_text(f"Process {pid} ({name}), {counted(len(threads), 'thread')}")
+    if trace is None:
+        show_text(_UNTOLD)
+        show_table(_table(threads, {}))
+        return
+    cpu, vpid = _cpu_samples(pid), _inside_number(PROC / str(pid))
+    with _recorded(trace) as (run, now):
+        tables = {name: run.table(name) for name in NEEDED}
+        host = tables["processes"].filter(vpid=vpid).select("host").collect()
+        sampled = cpu.with_columns(
+            pl.lit(host["host"].first(), pl.String).alias("host"),
+            pl.lit(vpid, pl.Int32).alias("vpid"),
+        )
+        for row in silences(tables, Known(now, sampled, None)).filter(vpid=vpid).to_dicts():
+            show_text(row["sentence"])
+        if tables["losses"].collect().height:
+            show_text("The tracer lost events: what is said of callbacks may be over.")
+        show_table(_table(threads, _doing(tables, vpid, now)))
+
+
+def _found(target: str) -> tuple[int, Path | None]:
+    """The process, and the folder that it writes its trace to."""
+    if target.isdigit():
+        if not (PROC / target).is_dir():
+            raise UsageError(f"{target}: there is no such process")
+        return int(target), _trace_of(int(target))
+    writing: dict[Path, dict[int, int]] = {}
+    for pid in process_ids():
+        trace = _trace_of(pid)
+        if trace is not None:
+            writing.setdefault(trace, {})[_inside_number(PROC / str(pid))] = pid
+    names: set[str] = set()
+    for trace, pids in writing.items():
+        with _recorded(trace) as (run, _):
+            nodes = run.table("nodes").filter(pl.col("vpid").is_in(list(pids))).collect()
+        for node, vpid in nodes.select("node", "vpid").iter_rows():
+            if node == target:
+                return pids[vpid], trace
+            names.add(node)
+    raise UsageError(
+        f"{target}: no program that records itself with the native tracer has this node; there "
+        f"are: {', '.join(sorted(names)) or 'none'}. Give the process id of another one"
+    )
+
+
+def _trace_of(pid: int) -> Path | None:
+    found = _STREAM.search(_text(PROC / str(pid) / "maps"))
+    return Path(found.group(1)) if found and Path(found.group(1)).is_dir() else None
+
+
+@contextmanager
+def _recorded(trace: Path) -> Iterator[tuple[Runs, int]]:
+    """What was recorded, of all programs that write there, and until when."""
+    with tempfile.TemporaryDirectory(prefix="roslens-dump-") as place:
+        for folder in find_growing(trace.parent):
+            grown = Growing(folder).copy(Path(place) / "trace" / folder.name)
+            if grown.more:
+                raise UsageError(f"{folder}: is too large to be read while its programs run")
+        until = time.time_ns()
+        yield open_recordings([Path(place)]), until
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(errors="replace").strip()
+    return ""
+
+
+def _inside_number(folder: Path) -> int:
+    """Of a process or thread, as it sees it itself."""
+    found = re.search(r"^NSpid:.*?(\d+)$", _text(folder / "status"), re.MULTILINE)
+    return int(found.group(1)) if found else int(folder.name)
+
+
+def _threads(pid: int) -> Iterator[_Thread]:
+    try:
+        tasks = sorted((PROC / str(pid) / "task").iterdir(), key=lambda x: int(x.name))
+    except OSError as error:
+        raise UsageError(f"{pid}: the process has ended") from error
+    for task in tasks:
+        state = _text(task / "stat").rpartition(")")[2].split()[:1]
+        # The kernel's stack is root's; where a thread sleeps often is not.
+        stack = re.findall(r"\] (\w+)", _text(task / "stack"))
+        where = _text(task / "wchan")
+        at = " < ".join(stack[:3]) or ("" if where == "0" else where)
+        told = _STATES.get("".join(state), "".join(state))
+        yield _Thread(_inside_number(task), _text(task / "comm"), told, at)
+
+
+def _cpu_samples(pid: int) -> pl.DataFrame:
+    """``time_ns`` and ``cpu_time_ns`` of the process, a few times."""
+    rows = []
+    for _ in range(_SAMPLES):
+        spent = cpu_time_ns(pid)
+        if spent is not None:
+            rows.append((time.time_ns(), spent))
+        time.sleep(_APART_S)
+    return pl.DataFrame(rows, schema={"time_ns": pl.Int64, "cpu_time_ns": pl.Int64}, orient="row")
+
+
+def _doing(tables: Mapping[str, pl.LazyFrame], vpid: int, now: int) -> dict[int, tuple[str, str]]:
+    """By thread what it does as far as ROS 2 tells, and for how long."""
+    found: dict[int, tuple[str, str]] = {}
+    words = {"wait": "waits for work", "blocked": "waits for the executor's lock",
+             "busy": "the executor's own work"}  # fmt: skip
+    since: dict[int, int] = {}
+    states = tables["executor_intervals"].filter(vpid=vpid).sort("begin_ns").collect()
+    for row in states.unique("vtid", keep="last", maintain_order=True).iter_rows(named=True):
+        since[row["vtid"]] = row["begin_ns"]
+        if row["end_ns"] is None:
+            found[row["vtid"]] = words[row["state"]], duration(now - row["begin_ns"])
+    calls = tables["callback_instances"].filter(vpid=vpid).sort("start_ns").collect()
+    for row in calls.unique("vtid", keep="last", maintain_order=True).iter_rows(named=True):
+        # One whose end was lost is over, if its thread did something else since.
+        if row["end_ns"] is None and row["start_ns"] >= since.get(row["vtid"], 0):
+            told = f"in the {row['kind']} callback {row['name'] or '?'} of {row['node'] or '?'}"
+            found[row["vtid"]] = told, duration(now - row["start_ns"])
+    return found
+
+
+def _table(threads: list[_Thread], doing: Mapping[int, tuple[str, str]]) -> ReportTable:
+    """Threads of executors first."""
+    rows = [
+        [str(t.number), t.name, *doing.get(t.number, ("", "")), t.state, t.at]
+        for t in sorted(threads, key=lambda t: t.number not in doing)
+    ]
+    columns = ["thread", "name", "what it does", "for", "state", "in the kernel"]
+    return ReportTable(columns, rows, "Threads, those of executors first",
+                       left=frozenset(columns) - {"for"}, minor=["in the kernel"])  # fmt: skip

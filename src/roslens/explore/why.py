@@ -1,0 +1,314 @@
+"""``run.why``: which messages were late, and what made them so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.measures.measured_part import start_up_s
+from roslens.analysis.path.late import Late, late_messages
+from roslens.analysis.path.over_runs import lateness_by_cause
+from roslens.analysis.path.path import Paths
+from roslens.analysis.reports.numbers import counted, value_and_interval
+from roslens.collectors.times import parse_duration
+from roslens.collectors.topics import internal
+from roslens.collectors.views import matching
+from roslens.explore.noun import estimates_frame, picture
+from roslens.recording import UsageError
+
+if TYPE_CHECKING:
+    from roslens.analysis.figures.picture import Picture
+    from roslens.runs import Runs
+
+LEAST_SHARE = 0.005
+"""What is told for people; smaller ones are in the frames."""
+
+_OWN = ~internal().fill_null(value=False)
+
+
+class Why:
+    """Which messages were late and why; a call gives the frame of them.
+
+    A message is late if more than the deadline passes from its publish to its callback_end.
+    Without a deadline it is late above the P99 of its subscription in its run, and the start of
+    the run is left out. Runs are looked at as a whole; views only choose among their messages.
+    """
+
+    def __init__(self, run: Runs) -> None:
+        self._run = run
+        self._paths: dict[str, Paths] = {}
+        self._known: dict[object, dict[str, Late]] = {}
+
+    def path(self) -> pl.DataFrame:
+        """The causal path of each delivered message: segments without a gap, in order of time.
+
+        Returns
+        -------
+        ``run`` and the columns of `roslens.analysis.path.path.message_path`: ``message_id``,
+        ``subscription_id``, ``segment``, ``kind``, ``begin_ns``, ``end_ns``, ``duration_ns`` (ns),
+        ``who``, ``who_node``, ``who_callback``, ``who_vtid``, ``source``.
+        """
+        parts = []
+        for run in self._run.runs:
+            paths = self._paths_of(run.name)
+            shown = paths.messages.with_row_index("row").filter(self._shown(run.name))
+            path = paths.of(shown["row"].to_numpy().astype(np.int64)).drop("message")
+            parts.append(path.select(pl.lit(run.name).alias("run"), pl.all()))
+        return pl.concat(parts)
+
+    def _paths_of(self, run: str) -> Paths:
+        """What the paths of a run are made of, by its name."""
+        if run not in self._paths:
+            # One is kept: they are large.
+            self._paths = {run: Paths.of_run(self._run, run)}
+        return self._paths[run]
+
+    def _shown(self, run: str) -> pl.Expr:
+        """Which messages the views show."""
+        if not self._run.views:
+            return pl.lit(value=True)
+        of_run = self._run.messages.filter(pl.col("run") == run)
+        shown = of_run.select("callback_instance_id").collect().to_series()
+        return pl.col("callback_instance_id").is_in(shown.implode())
+
+    def __call__(
+        self,
+        topic: str | None = None,
+        message: int | None = None,
+        deadline: str | int | None = None,
+        warm_up: float | None = None,
+    ) -> pl.DataFrame:
+        """As `frame`."""
+        return self.frame(topic, message, deadline, warm_up)
+
+    def frame(
+        self,
+        topic: str | None = None,
+        message: int | None = None,
+        deadline: str | int | None = None,
+        warm_up: float | None = None,
+    ) -> pl.DataFrame:
+        """The late messages and what made them so.
+
+        Parameters
+        ----------
+        topic
+            Full name, or a pattern; none: all topics but those of ROS itself.
+        message
+            Only the message of this number, whether late or not.
+        deadline
+            From publish to callback_end, such as ``20ms``, or in ns.
+        warm_up
+            Seconds to leave out at the start of each run, counted from its first message.
+            Default: a tenth of the run, 5 s at most; with a deadline nothing.
+
+        Returns
+        -------
+        One row per late message and subscription, of each run the latest first: ``run``,
+        ``message_id``, ``subscription_id``, ``topic``, ``subscription_node``, ``publish_ns``,
+        ``latency_ns`` (ns from publish to callback_end, unlike in ``messages``), ``late_by_ns``
+        (ns), ``cause`` (the kind of segment that took most beyond what is usual for it),
+        ``share`` (of all that took longer than usual, 0..1; null where nothing did), ``who``,
+        ``sentence``.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic or message, or the deadline is no duration.
+        """
+        found = self.found(topic, message, deadline, warm_up)
+        rows = pl.concat(
+            late.frame().select(pl.lit(name).alias("run"), pl.all()) for name, late in found.items()
+        )
+        if message is not None and rows.is_empty():
+            raise UsageError(f"no message {message} whose callback was seen to end")
+        return rows
+
+    def estimates(
+        self,
+        topic: str | None = None,
+        deadline: str | int | None = None,
+        warm_up: float | None = None,
+        *,
+        full: bool = False,
+    ) -> pl.DataFrame:
+        """The share of each cause in what late messages took beyond the usual, over runs.
+
+        Parameters
+        ----------
+        topic, deadline, warm_up
+            As in `frame`.
+        full
+            Also what each rests on, as of `run.latency.estimates`.
+
+        Returns
+        -------
+        As other estimates, one row per cell and cause with ``metric`` ``lateness_<cause>`` (0..1);
+        runs without a late message do not count.
+
+        Raises
+        ------
+        UsageError
+            As `frame`.
+        """
+        return estimates_frame(shares_by_cause(self, topic, deadline, warm_up), full=full)
+
+    def sentences(
+        self,
+        topic: str | None = None,
+        deadline: str | int | None = None,
+        warm_up: float | None = None,
+    ) -> list[str]:
+        """How many messages were late and left out, and the causes, the most frequent first.
+
+        Raises
+        ------
+        UsageError
+            As `frame`.
+        """
+        found = self.found(topic, None, deadline, warm_up).values()
+        of, late = sum(x.of for x in found), sum(len(x.late_by) for x in found)
+        by_run = deadline is None
+        allowed = "than the P99 of their subscription" if by_run else "than the deadline"
+        took = f"{late:,} of {counted(of, 'message')} took longer from publish to callback_end"
+        told = [f"{took} {allowed}."]
+        if left_out := sum(x.left_out for x in found):
+            start = "tenth" if warm_up is None else f"{warm_up:g} s"
+            most = ", 5 s at most," if warm_up is None else ""
+            count = counted(left_out, "message")
+            told[0] += f" The first {start} of each run{most} is left out as warm-up: {count}."
+        shares = [
+            x
+            for x in shares_by_cause(self, topic, deadline, warm_up)
+            if x.value is not None and x.value >= LEAST_SHARE
+        ]
+        if len({str(x.cell) for x in shares}) == 1:
+            each = (f"{cause_of(x)} {' '.join(value_and_interval(x))} %" for x in shares)
+            causes = ", ".join(x.replace(" refused", "") for x in each)
+            told.append(f"Of what these took beyond the usual: {causes}.")
+        return told
+
+    def __repr__(self) -> str:
+        return "\n".join(self.sentences())
+
+    def plot(
+        self,
+        topic: str | None = None,
+        deadline: str | int | None = None,
+        warm_up: float | None = None,
+    ) -> Picture:
+        """What late messages took beyond the usual [ms], one bar per topic and node, by cause.
+
+        Parameters
+        ----------
+        topic, deadline, warm_up
+            As in `frame`.
+
+        Raises
+        ------
+        UsageError
+            As `frame`, and where no message was late.
+        """
+        from roslens.analysis.path.figures import causes_plot  # noqa: PLC0415  (a second)
+
+        return picture(causes_plot(self._late(topic, deadline, warm_up)))
+
+    def waterfall(
+        self,
+        topic: str | None = None,
+        deadline: str | int | None = None,
+        warm_up: float | None = None,
+    ) -> Picture:
+        """The path of the latest messages, a bar each: its segments since its publish [ms].
+
+        Parameters
+        ----------
+        topic, deadline, warm_up
+            As in `frame`.
+
+        Raises
+        ------
+        UsageError
+            As `frame`, and where no message was late.
+        """
+        from roslens.analysis.path.figures import path_plot  # noqa: PLC0415  (a second)
+
+        return picture(path_plot(self._late(topic, deadline, warm_up)))
+
+    def _late(
+        self, topic: str | None, deadline: str | int | None, warm_up: float | None
+    ) -> list[Late]:
+        late = [x for x in self.found(topic, None, deadline, warm_up).values() if len(x.late_by)]
+        if not late:
+            raise UsageError("no message was late; give a shorter deadline")
+        return late
+
+    def found(
+        self,
+        topic: str | None,
+        message: int | None,
+        deadline: str | int | None,
+        warm_up: float | None,
+    ) -> dict[str, Late]:
+        """What `frame` and the others are made of, by name of the run.
+
+        Raises
+        ------
+        UsageError
+            As `frame`, but not where there is no such message.
+        """
+        allowed = parse_duration("deadline", deadline) if isinstance(deadline, str) else deadline
+        if warm_up is not None and not 0 <= warm_up < math.inf:
+            raise UsageError(f"warm-up {warm_up:g}: give 0 or more seconds")
+        key = topic, message, allowed, warm_up
+        if key not in self._known:
+            which = self._chosen(topic, message)
+            self._known[key] = {x.name: self._of_run(x.name, which, message, allowed, warm_up)
+                                for x in self._run.runs}  # fmt: skip
+        return self._known[key]
+
+    def _chosen(self, topic: str | None, message: int | None) -> pl.Expr:
+        if topic is not None:
+            names: Sequence[str] = sorted(
+                matching(topic, self._run.names("topic", "messages"), "topic")
+            )
+            return pl.col("topic").is_in(names)
+        return pl.lit(value=True) if message is not None else _OWN
+
+    def _of_run(
+        self,
+        name: str,
+        which: pl.Expr,
+        message: int | None,
+        allowed: int | None,
+        warm_up: float | None,
+    ) -> Late:
+        paths = self._paths_of(name)
+        chosen = None if message is None else pl.col("message_id") == message
+        first, last = paths.messages.filter(_OWN).select(
+            pl.min("publish_ns"), pl.max("publish_ns").alias("last")
+        ).fill_null(0).row(0)  # fmt: skip
+        if warm_up is None:
+            warm_up = start_up_s((last - first) / 1e9) if allowed is None else 0.0
+        return late_messages(
+            paths, allowed, among=self._shown(name) & which, chosen=chosen,
+            since_ns=first + round(warm_up * 1e9),
+        )  # fmt: skip
+
+
+def shares_by_cause(
+    why: Why, topic: str | None, deadline: str | int | None, warm_up: float | None
+) -> list[Estimate]:
+    """What `Why.estimates` is a frame of; errors as of `Why.frame`."""
+    found = why.found(topic, None, deadline, warm_up)
+    return lateness_by_cause(why._run.runs, found)
+
+
+def cause_of(share: Estimate) -> str:
+    """The cause in words, such as ``callback group``."""
+    return share.metric.removeprefix("lateness_").replace("_", " ")

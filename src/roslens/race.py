@@ -1,0 +1,438 @@
+"""``roslens race``: two sides, run in pairs until it is known which one is slower."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from roslens.analysis.estimate import Better, Cell, Estimate, Metric, cell_label
+from roslens.analysis.reports.numbers import counted
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.statistics.sequential import (
+    OPENING,
+    RatioInterval,
+    confidence_sequence,
+    resolution_of,
+)
+from roslens.analysis.verdicts.comparison import Comparison, Comparisons, compare_sides
+from roslens.analysis.verdicts.race import decided
+from roslens.analysis.verdicts.statement import Verdict
+from roslens.compare import (
+    comparison_table,
+    estimates_of_run,
+    load_side,
+    parse_threshold,
+    save_plot,
+    write_text,
+)
+from roslens.printed import NO_BOUND, print_verdicts
+from roslens.recording import InterruptedRunError, RunFailedError, UsageError
+from roslens.recording.terminal import Console, say
+from roslens.summary_text import escaped, markdown_rows
+from roslens.tracing.campaign import RECORDINGS
+from roslens.tracing.checkouts import checkouts
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.race import (
+    SIDES,
+    Ended,
+    Note,
+    Pair,
+    Side,
+    race,
+    side_of_command,
+    side_of_suite,
+)
+from roslens.tracing.suite import RosChoice
+
+RACE_NAME = "race.json"
+THRESHOLD = "5%"
+TIME = "time"
+_BY_DEFAULT = ("latency_p50", TIME)
+"""What is raced if nobody says: the first that was measured in both runs of the first pair."""
+_NO_LATENCY = "no message that reached a callback was recorded on both sides"
+_LEVEL = 0.95
+_BAR = 41
+METHOD = (
+    "confidence sequence for the ratio of runs in random order, the level shared by all cells "
+    "(docs/racing.md)"
+)
+
+Key = tuple[tuple[str, Any], ...]
+
+
+@dataclass
+class _Race:
+    """What the pairs have told so far."""
+
+    metrics: Sequence[str]
+    topics: Sequence[str]
+    threshold: float | None
+    precision: float | None
+    console: Console
+    values: dict[Key, tuple[list[float], list[float]]] = field(default_factory=dict)
+    metric: Metric | None = None
+    cells: list[Key] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+
+    @property
+    def better(self) -> Better:
+        assert self.metric is not None
+        return self.metric.better or "lower"
+
+    def interval(self, key: Key, pairs: int | None = None) -> RatioInterval:
+        """Of B / A after so many pairs; those of all cells hold at once with 95 %."""
+        level = 1 - (1 - _LEVEL) / max(1, len(self.cells))
+        a, b = (values[:pairs] for values in self.values[key])
+        return confidence_sequence(a, b, resolution_of(self.threshold, self.precision), level)
+
+    def intervals(self) -> dict[Key, RatioInterval]:
+        """The latest, by cell."""
+        return {key: self.interval(key) for key in self.values}
+
+    def add(self, pairs: Sequence[Pair]) -> bool:
+        """Take the pairs so far, of which one is new; whether the race is over."""
+        found = self._measured(pairs[-1])
+        if len(pairs) == 1:
+            # How many cells share the level is fixed before anything is compared.
+            self.cells = self.cells or list(found)
+            self.values = {key: ([], []) for key in self.cells}
+        self.pairs = list(pairs)
+        for key in [k for k in self.values if k not in found and len(pairs) <= OPENING]:
+            # The others of these runs are in no random order any more.
+            where = cell_label(dict(key))
+            self._say(f"{where}: not measured in each of the first runs, and left out")
+            del self.values[key]
+        if not self.values:
+            raise UsageError("nothing was measured in each of the first runs of the race")
+        for key, (a, b) in self.values.items():
+            if key in found:
+                a.append(found[key][0])
+                b.append(found[key][1])
+        verdicts = {
+            key: decided(interval, self.threshold, self.precision, self.better)
+            for key, interval in self.intervals().items()
+        }
+        self._tell(pairs[-1], verdicts)
+        return "regression" in verdicts.values() or None not in verdicts.values()
+
+    def _measured(self, pair: Pair) -> dict[Key, tuple[float, float]]:
+        """By cell the values of A and B, of the metric that is raced."""
+        of_side = [
+            estimates_of_run(pair.folders[name], self.metrics or _BY_DEFAULT, self.topics)
+            for name in SIDES
+        ]
+        wanted = self.metrics or _BY_DEFAULT if self.metric is None else [self.metric.name]
+        for name in wanted:
+            a, b = ({_key(e): e for e in found if _has_value(e, name)} for found in of_side)
+            both = {key: (a[key], b[key]) for key in a if key in b}
+            if not both:
+                continue
+            if self.metric is None:
+                self._choose(next(iter(both.values()))[0])
+            return {key: (_value(x), _value(y)) for key, (x, y) in both.items()}
+        if self.metric is not None:
+            return {}
+        known = sorted({e.metric for found in of_side for e in found if e.value is not None})
+        raise UsageError(
+            f"{wanted[0]} was not measured in both runs of the first pair; there are: "
+            f"{', '.join(known) or 'none'}"
+        )
+
+    def _choose(self, example: Estimate) -> None:
+        e = example
+        if e.better is None:
+            raise UsageError(f"{e.metric} has no better direction: nobody can win by it")
+        self.metric = Metric(e.metric, e.definition, e.unit, e.better)
+        if not self.metrics:
+            why = f" ({_NO_LATENCY})" if e.metric == TIME else ""
+            self._say(f"racing {e.metric}: {e.definition}{why}")
+
+    def _tell(self, pair: Pair, verdicts: Mapping[Key, Verdict | None]) -> None:
+        """One line: of the widest interval that decides nothing yet, how far it has shrunk."""
+        intervals = self.intervals()
+        open_ones = [key for key, verdict in verdicts.items() if verdict is None]
+        key = max(open_ones or intervals, key=lambda k: _width(intervals[k]))
+        i = intervals[key]
+        where = f" of {cell_label(dict(key))}" if key else ""
+        more = f"; {len(verdicts) - len(open_ones)} of {len(verdicts)} cells decided"
+        self._say(
+            f"pair {pair.number + 1} ({pair.order[0].upper()} first): B / A{where} {i.value:.3g} "
+            f"{_shown(i)}{more if len(verdicts) > 1 else ''}"
+        )
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def run_race(
+    command: Sequence[str],
+    suites: Sequence[str],
+    refs: Sequence[str],
+    *,
+    build: str | None,
+    only: Sequence[str],
+    metrics: Sequence[str],
+    topics: Sequence[str],
+    threshold: str | None,
+    precision: str | None,
+    max_time: float,
+    pause: float,
+    seed: int | None,
+    options: TracingOptions,
+    ros: RosChoice,
+    trace_rclpy: bool,
+    time_limit: float | None,
+    output: Path | None,
+    json_file: Path | None,
+    markdown_file: Path | None,
+    plot_file: Path | None,
+) -> int:
+    """Race, print the table, write what was asked for; the exit code, as of ``compare``.
+
+    Raises
+    ------
+    UsageError
+        Not two sides, or something that recording needs is missing.
+    RunFailedError
+        Runs fail, or no pair is complete.
+    InterruptedRunError
+        It was asked to end.
+    """
+    told = Console(stderr=True)
+
+    def note(text: str) -> None:
+        told.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    if precision is None and threshold is None:
+        threshold = THRESHOLD
+    wanted = None if threshold is None else parse_threshold(threshold)
+    narrow = None if precision is None else parse_threshold(precision, "--precision")
+    of_command = partial(
+        side_of_command,
+        options=options, ros=ros, trace_rclpy=trace_rclpy, time_limit=time_limit, note=note,
+    )  # fmt: skip
+    seed = random.SystemRandom().randrange(2**32) if seed is None else seed
+    state = _Race(metrics, topics, wanted, narrow, told)
+    with _sides(
+        command, suites, refs, build=build, only=only, of_command=of_command, note=note
+    ) as sides:
+        ended = race(
+            sides,
+            state.add,
+            opening=OPENING,
+            root=output or RECORDINGS,
+            seed=seed,
+            max_seconds=max_time,
+            longest_pause=pause,
+            note=note,
+        )
+    if state.metric is None:
+        if ended.ending == "interrupted":
+            raise InterruptedRunError(
+                f"interrupted before the first pair was whole; {ended.folder}"
+            )
+        raise RunFailedError(f"no pair was whole within {max_time:g} s; see {ended.folder}")
+    found = _compared(state, ended, wanted or parse_threshold(THRESHOLD))
+    sentences = [_sentence(c) for c in found.compared]
+    data = {
+        **found.to_json(),
+        "method": METHOD,
+        "race": {
+            "sides": dict(zip(SIDES, (side.what for side in sides), strict=True)),
+            "refs": dict(zip(SIDES, refs, strict=True)) if refs else None,
+            "seed": seed,
+            "order": _order(state.pairs),
+            "pairs_left_out": list(ended.left_out),
+            "threshold": wanted,
+            "precision": narrow,
+            "ended": ended.ending,
+        },
+    }
+    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    for file in filter(None, (ended.folder / RACE_NAME, json_file)):
+        write_text(file, text)
+    if markdown_file is not None:
+        lines = [f"**{escaped(x)}**  " for x in sentences]
+        table = comparison_table(found)
+        notes = [f"{escaped(x)}  " for x in table.notes]
+        write_text(markdown_file, "\n".join([*lines, "", *markdown_rows(table), "", *notes]) + "\n")
+    print_verdicts(comparison_table(found), "\n".join(sentences))
+    if plot_file is not None:
+        _draw(plot_file, state, dict(zip(sentences, found.compared, strict=True)))
+    say(ended.folder)
+    if ended.ending == "interrupted":
+        raise InterruptedRunError(f"interrupted; what was recorded is in {ended.folder}")
+    return found.exit_code
+
+
+@contextmanager
+def _sides(
+    command: Sequence[str],
+    suites: Sequence[str],
+    refs: Sequence[str],
+    *,
+    build: str | None,
+    only: Sequence[str],
+    of_command: Callable[..., Side],
+    note: Note,
+) -> Iterator[list[Side]]:
+    """The two that were asked for, as long as the folders last in which they run."""
+    if suites:
+        if len(suites) != len(SIDES) or command:
+            raise UsageError("a race of suites has two, and no command: --suite A --suite B")
+        yield [side_of_suite(n, s, only, note) for n, s in zip(SIDES, suites, strict=True)]
+    elif refs:
+        if len(refs) != len(SIDES) or not command or "---" in command:
+            raise UsageError("a race of commits has two and a command: --ref A --ref B -- COMMAND")
+        # Around the race as well: Ctrl-C must not leave the checkouts behind.
+        with Interruption() as interruption, checkouts(refs, build, interruption, note) as trees:
+            yield [of_command(n, command, cwd=t) for n, t in zip(SIDES, trees, strict=True)]
+    else:
+        yield [of_command(n, c) for n, c in zip(SIDES, _commands(command), strict=True)]
+
+
+def _commands(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The two that '---' parts."""
+    if command.count("---") != 1:
+        raise UsageError("give two commands: roslens race [OPTIONS] -- COMMAND_A --- COMMAND_B")
+    cut = command.index("---")
+    if not 0 < cut < len(command) - 1:
+        raise UsageError("a command is empty: give roslens race -- COMMAND_A --- COMMAND_B")
+    return command[:cut], command[cut + 1 :]
+
+
+def _compared(state: _Race, ended: Ended, threshold: float) -> Comparisons:
+    """The two sides as ``compare`` has them, with the race's own intervals and verdicts."""
+    metric = state.metric
+    assert metric is not None
+    of_cell = {
+        key: [value_over_runs(metric, dict(key), v, len(v)) for v in both]
+        for key, both in state.values.items()
+    }
+    base, new = (
+        replace(
+            load_side(ended.folder / name, [metric.name], state.topics),
+            estimates=[both[i] for both in of_cell.values()],
+            cells=[],
+        )
+        for i, name in enumerate(SIDES)
+    )
+    intervals = state.intervals()
+    found = compare_sides(base, new, [metric.name], threshold)
+    notes = [] if ended.ending == "decided" else [f"the race ended undecided: {ended.ending}"]
+    if ended.left_out:
+        notes.append(f"{counted(len(ended.left_out), 'pair')} left out, for a run failed")
+    return replace(
+        found,
+        compared=[_judged(c, intervals[_key(c.base)], state, threshold) for c in found.compared],
+        notes=[*notes, *found.notes],
+    )
+
+
+def _judged(c: Comparison, i: RatioInterval, state: _Race, threshold: float) -> Comparison:
+    ratio, low, high = i.value, i.low, i.high
+    if state.better == "higher":
+        ratio, low, high = _inverse(ratio, low, high)
+    verdict = decided(i, state.threshold or threshold, math.inf, state.better)
+    assert verdict is not None
+    return Comparison(
+        base=c.base,
+        new=c.new,
+        ratio=ratio,
+        low=low,
+        high=high,
+        level=i.level,
+        verdict=verdict,
+        confirmed=True if verdict in ("regression", "improvement") else None,
+        difference=c.difference,
+        shift=c.shift,
+        delta=c.delta,
+    )
+
+
+def _draw(path: Path, state: _Race, compared: Mapping[str, Comparison]) -> None:
+    """The interval against the number of pairs; see `save_plot`."""
+    from roslens.analysis.figures.race import race_plot  # noqa: PLC0415  (matplotlib)
+
+    assert state.metric is not None
+    history = {
+        sentence: [state.interval(_key(c.base), n + 1) for n in range(c.base.runs)]
+        for sentence, c in compared.items()
+    }
+    save_plot(path, race_plot(history, state.metric.name, state.threshold))
+
+
+def _sentence(c: Comparison) -> str:
+    """What one wants to know: by which factor, how sure."""
+    where = f" ({cell_label(c.cell)})" if c.cell else ""
+    ratio, low, high = c.ratio, c.low, c.high
+    assert ratio is not None
+    assert low is not None
+    assert high is not None
+    worse = "slower" if c.base.unit in ("ns", "s") else "worse"
+    better = "faster" if worse == "slower" else "better"
+    word = worse if ratio >= 1 else better
+    if ratio < 1:
+        ratio, low, high = _inverse(ratio, low, high)
+    half = max(ratio - low, high - ratio)
+    about = f"{ratio:.2f} ± {half:.2f}" if half < NO_BOUND else f"about {ratio:.2f}"
+    bounds = f"{low:.4g} to {high:.4g}" if high < NO_BOUND else "not known yet"
+    return (
+        f"{c.metric}{where}: B is {about} times {word} than A: {c.verdict} "
+        f"({100 * c.level:.4g} % interval {bounds}, {counted(c.base.runs, 'pair')})"
+    )
+
+
+def _inverse(ratio: float, low: float, high: float) -> tuple[float, float, float]:
+    """A / B and its interval from those of B / A, or the other way round."""
+    return 1 / ratio, 1 / high, 1 / low if low > 0 else math.inf
+
+
+def _order(pairs: Sequence[Pair]) -> list[str]:
+    """The sides in the order in which they ran."""
+    place = {run.order: name for pair in pairs for name, run in pair.manifests.items()}
+    return [place[i] for i in sorted(place)]
+
+
+def _has_value(e: Estimate, metric: str) -> bool:
+    return e.metric == metric and e.value is not None and math.isfinite(e.value)
+
+
+def _value(e: Estimate) -> float:
+    if e.value is None or e.value <= 0:
+        raise UsageError(f"{e.metric} of a run is {e.value}: a race is about a ratio, above 0")
+    return e.value
+
+
+def _key(e: Estimate) -> Key:
+    cell: Cell = e.cell
+    return tuple(sorted(cell.items()))
+
+
+def _width(i: RatioInterval) -> float:
+    return math.inf if i.low <= 0 else math.log(i.high) - math.log(i.low)
+
+
+def _is_bounded(i: RatioInterval) -> bool:
+    return i.low > 1 / NO_BOUND and i.high < NO_BOUND
+
+
+def _shown(i: RatioInterval) -> str:
+    """The interval, and where it lies between half and twice, on a log scale: '|' is 1."""
+    if not _is_bounded(i):
+        return "[no bound yet]"
+    middle = _BAR // 2
+    places = (math.log2(x) * middle for x in (i.low, i.value, i.high))
+    low, value, high = (round(min(max(x, -middle), middle)) + middle for x in places)
+    bar = ["-" if low <= k <= high else " " for k in range(_BAR)]
+    bar[middle] = "|"
+    bar[value] = "o"
+    return f"[{i.low:.4g}, {i.high:.4g}]  0.5 {''.join(bar)} 2"

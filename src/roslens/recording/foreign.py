@@ -1,0 +1,179 @@
+"""The gate for what others made: read in a process of its own, which has limits.
+
+Whatever a file does to its reader (an exception that nobody foresaw, memory without end, a query
+that does not return, a crash of native code) becomes one sentence about this file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars as pl
+
+from roslens.recording import RoslensError, RunFailedError, UsageError
+
+SECONDS = 120
+MEMORY_BYTES = 1 << 30
+_UNREADABLE = 65
+_MESSAGES: dict[int, type[RoslensError]] = {66: UsageError, 68: RunFailedError}
+_LONGEST_REASON = 300
+_FRAME = "\0frame"
+
+
+def read_foreign(
+    reader: str,
+    path: Path,
+    what: str,
+    remedy: str = "is it cut off?",
+    *,
+    options: dict[str, Any] | None = None,
+    seconds: int = SECONDS,
+    memory_bytes: int = MEMORY_BYTES,
+) -> Any:
+    """What a reader makes of a file, from a process that is limited.
+
+    Parameters
+    ----------
+    reader
+        A function as ``module:name``. It takes the path, and returns frames and what JSON can
+        hold; tuples arrive as lists.
+    path
+        A file or folder that another program wrote.
+    what
+        What it should be, for the sentence: "a bag".
+    remedy
+        What may help, the end of that sentence.
+    options
+        Keyword arguments of the reader that JSON can hold.
+    seconds, memory_bytes
+        CPU time of the process, and what it may take beside the interpreter and its libraries.
+
+    Raises
+    ------
+    UsageError
+        The reader refused it, failed in whatever way, or needed more than the limits.
+    RunFailedError
+        The reader said so: what it had to write could not be written.
+    """
+    request = json.dumps([reader, str(path), options or {}, seconds, memory_bytes])
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "roslens.recording.foreign", request],
+        capture_output=True,
+        check=False,
+        # Arrow's own allocators reserve more than they use.
+        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+    )
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode == 0:
+        return _received(io.BytesIO(done.stdout))
+    if done.returncode in _MESSAGES:
+        raise _MESSAGES[done.returncode](said)
+    if done.returncode == -signal.SIGXCPU:
+        reason = f"reading it takes more than {seconds} s of CPU"
+    elif done.returncode < 0:
+        # Native code that gets no more memory ends the process.
+        reason = (
+            f"reading it ended with signal {-done.returncode}: it is damaged, or takes more than "
+            f"{memory_bytes >> 20} MiB of memory"
+        )
+    else:
+        reason = said.splitlines()[-1] if said else "reading it failed"
+    raise _refusal(path, what, reason, remedy)
+
+
+@contextmanager
+def read_here(path: Path, what: str, remedy: str = "is it cut off?") -> Iterator[None]:
+    """Read a small file in the calling process: whatever goes wrong is one sentence about it.
+
+    Raises
+    ------
+    UsageError
+        The reader refused it, or failed in whatever way.
+    """
+    try:
+        yield
+    except RoslensError:
+        raise
+    except Exception as error:
+        raise _refusal(path, what, _reason(error), remedy) from error
+
+
+def _refusal(path: Path, what: str, reason: str, remedy: str) -> UsageError:
+    text = f"{path}: cannot be read as {what}: {reason[:_LONGEST_REASON]}"
+    return UsageError(f"{text}; {remedy}")
+
+
+def _reason(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _send(value: Any, stream: BinaryIO) -> None:
+    frames: list[bytes] = []
+
+    def of_frame(frame: pl.DataFrame) -> dict[str, int]:
+        buffer = io.BytesIO()
+        frame.write_ipc_stream(buffer)
+        frames.append(buffer.getvalue())
+        return {_FRAME: len(frames) - 1}
+
+    text = json.dumps(value, default=of_frame)
+    stream.write(json.dumps([text, [len(x) for x in frames]]).encode() + b"\n")
+    stream.writelines(frames)
+
+
+def _received(stream: BinaryIO) -> Any:
+    text, sizes = json.loads(stream.readline())
+    frames = [pl.read_ipc_stream(io.BytesIO(stream.read(size))) for size in sizes]
+
+    def of_object(found: dict[str, Any]) -> Any:
+        number = found.get(_FRAME)
+        return frames[number] if isinstance(number, int) else found
+
+    return json.loads(text, object_hook=of_object)
+
+
+def _child(request: str) -> int:
+    name, path, options, seconds, memory_bytes = json.loads(request)
+    # What libraries print is no answer.
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    module, _, function = name.partition(":")
+    reader = getattr(importlib.import_module(module), function)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    resource.setrlimit(resource.RLIMIT_DATA, (_own_bytes() + memory_bytes,) * 2)
+    try:
+        with answer:
+            _send(reader(Path(path), **options), answer)
+    except RoslensError as error:
+        sys.stderr.write(str(error))
+        return 66 if error.exit_code == UsageError.exit_code else 68
+    except MemoryError:
+        sys.stderr.write(f"reading it takes more than {memory_bytes >> 20} MiB of memory")
+        return _UNREADABLE
+    except BaseException as error:  # noqa: BLE001  (a damaged file; native readers panic, too)
+        sys.stderr.write(_reason(error))
+        return _UNREADABLE
+    return 0
+
+
+def _own_bytes() -> int:
+    """What the interpreter and its libraries have reserved before they read anything."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))
+
+
+if __name__ == "__main__":
+    sys.exit(_child(sys.argv[1]))

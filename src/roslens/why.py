@@ -1,0 +1,122 @@
+"""``roslens why``: the late messages, and what made them so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from roslens.analysis.estimate import Estimate, short_labels
+from roslens.analysis.path.kinds import KINDS
+from roslens.analysis.reports.numbers import value_and_interval
+from roslens.analysis.reports.table import ReportTable
+from roslens.collectors.times import parse_duration
+from roslens.explore.why import LEAST_SHARE, cause_of, shares_by_cause
+from roslens.printed import show_table, show_text
+from roslens.recording import NotEnoughEvidenceError
+from roslens.recordings import open_recordings
+
+MOST_SHOWN = 20
+"""Late messages in a terminal; JSON has all."""
+_DEFINITION = (
+    "Late is more than the deadline, or else the P99 of the subscription in its run, from publish "
+    "to callback_end. The cause is what took longest beyond what is usual for it, share its part "
+    "of all that did."
+)
+
+
+def run_why(
+    paths: Sequence[Path],
+    *,
+    topic: str | None,
+    message: int | None,
+    deadline: str | None,
+    warm_up: str | None,
+    as_json: bool,
+) -> None:
+    """Say what hangs, which messages were late, the latest first, and the share of each cause.
+
+    Raises
+    ------
+    UsageError
+        There is no such recording, topic or message, or the deadline or warm-up is no duration.
+    NotEnoughEvidenceError
+        Of no message both the publication and the end of its callback were recorded.
+    """
+    opened = open_recordings(paths)
+    why = opened.why
+    warm_up_s = None if warm_up is None else parse_duration("--warm-up", warm_up) / 1e9
+    silences = opened.silences().to_dicts() if message is None else []
+    late = why(topic, message, deadline, warm_up_s).sort(
+        "late_by_ns", descending=True, maintain_order=True
+    )
+    found = why.found(topic, None, deadline, warm_up_s) if message is None else {}
+    told_of = any(x.of or x.left_out for x in found.values())
+    if message is None and not told_of and not silences:
+        raise NotEnoughEvidenceError(
+            "of no message both the publication and the end of its callback were recorded"
+        )
+    shares = shares_by_cause(why, topic, deadline, warm_up_s) if message is None else []
+    if as_json:
+        causes = [share.to_json() for share in shares]
+        print(
+            json.dumps({"silences": silences, "late": late.to_dicts(), "causes": causes}, indent=1)
+        )
+        return
+    for row in silences:
+        show_text(row["sentence"])
+    if told_of:
+        show_text(why.sentences(topic, deadline, warm_up_s)[0])
+    if late.height:
+        show_table(_late_table(late))
+    if shares:
+        show_table(_shares_table(shares))
+
+
+def _late_table(late: pl.DataFrame) -> ReportTable:
+    several = late["run"].n_unique() > 1
+    shown = late.head(MOST_SHOWN)
+    rows = [
+        [
+            *([row["run"]] if several else []),
+            str(row["message_id"]),
+            row["cause"].replace("_", " "),
+            "" if row["share"] is None else f"{100 * row['share']:.0f} %",
+            row["sentence"],
+        ]
+        for row in shown.iter_rows(named=True)
+    ]
+    more = late.height - shown.height
+    return ReportTable(
+        [*(["run"] if several else []), "message", "cause", "share", "why"],
+        rows,
+        "Late messages, the latest first",
+        [_DEFINITION, *([f"{more:,} more are not shown; --json has all."] if more else [])],
+        left=frozenset({"run", "cause", "why"}),
+        minor=["share"],
+    )
+
+
+def _shares_table(shares: Sequence[Estimate]) -> ReportTable:
+    shares = [x for x in shares if x.value is not None and x.value >= LEAST_SHARE]
+    labels = short_labels([share.cell for share in shares])
+    rows = [
+        [label, cause_of(share), *value_and_interval(share),
+         KINDS[share.metric.removeprefix("lateness_")]]
+        for label, share in zip(labels, shares, strict=True)
+    ]  # fmt: skip
+    several = len(set(labels)) > 1
+    refused = {share.refused for share in shares if share.refused}
+    return ReportTable(
+        ["cell", "cause", "share [%]", "95 % interval", "meaning"][not several :],
+        [row[not several :] for row in rows],
+        "What late messages took beyond the usual, by cause",
+        [
+            f"Causes below {100 * LEAST_SHARE:g} % are not shown.",
+            *(f"No interval: {why}." for why in sorted(refused)),
+        ],
+        left=frozenset({"cell", "cause", "meaning"}),
+        minor=["meaning"],
+    )

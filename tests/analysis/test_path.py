@@ -1,0 +1,436 @@
+"""The causal path of messages: that segments add up, and that each cause gets its kind.
+
+Expected kinds and times are laid out by hand; what must hold of every path is asked of tables and
+kernel events drawn at random, and of the samples.
+"""
+
+import itertools
+
+import numpy as np
+import polars as pl
+import pytest
+from synthetic import table
+
+import roslens as rl
+from roslens.analysis.path.figures import path_plot
+from roslens.analysis.path.kernel import kernel_view
+from roslens.analysis.path.kinds import KINDS
+from roslens.analysis.path.late import late_messages
+from roslens.analysis.path.path import Paths, message_path
+
+KEY = ["message_id", "subscription_id"]
+TABLES_NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
+SWITCH = ("time_ns", "cpu_id", "prev_tid", "prev_state", "next_tid", "next_comm")
+WAKE = ("time_ns", "cpu_id", "tid", "ctx_tid", "ctx_flags")
+NODE, SENDER, RECEIVER, BURNER, HOLDER = 71, 51, 72, 99, 98
+ASLEEP, DISK = 1, 2
+
+
+def message(number: int, *moments: int | None, **more: object) -> dict:
+    """From process 50 to process 70 of one host: publish, sent, take, start and end."""
+    publish, sent, take, start, end = moments
+    return {
+        "message_id": number, "subscription_id": 3, "topic": "/scan", "publisher_node": "/lidar",
+        "subscription_node": "/planner", "publisher_host": "h0", "subscription_host": "h0",
+        "publisher_vpid": 50, "subscription_vpid": 70, "intra_process": False,
+        "publish_ns": publish, "rmw_publish_ns": sent, "take_ns": take,
+        "callback_start_ns": start, "callback_end_ns": end, "outcome": "delivered",
+        "latency_ns": start - publish, "callback_instance_id": number, **more,
+    }  # fmt: skip
+
+
+def execution(number: int, start: int, end: int | None, tid: int = NODE, **more: object) -> dict:
+    return {
+        "callback_instance_id": number, "host": "h0", "vpid": 70, "vtid": tid, "start_ns": start,
+        "end_ns": end, "kind": "subscription", "name": "/scan", "node": "/planner",
+        "callback_id": 1, **more,
+    }  # fmt: skip
+
+
+TIMER = {"kind": "timer", "name": "100 ms", "callback_id": 2}
+
+
+def interval(state: str, begin: int, end: int, tid: int = NODE) -> dict:
+    return {"host": "h0", "vpid": 70, "vtid": tid, "state": state, "begin_ns": begin, "end_ns": end,
+            "duration_ns": end - begin, "executed": 0, "callback_ns": 0}  # fmt: skip
+
+
+def run(messages=(), executions=(), intervals=()) -> dict[str, pl.DataFrame]:
+    sent = [
+        {"message_id": m["message_id"], "host": "h0", "vpid": m["publisher_vpid"],
+         "vtid": m.get("sender", SENDER)}
+        for m in {m["message_id"]: m for m in messages}.values()
+    ]  # fmt: skip
+    rows = (list(messages), list(executions), sent, list(intervals))
+    return {name: table(name, *x) for name, x in zip(TABLES_NEEDED, rows, strict=True)}
+
+
+def events(names: tuple[str, ...], *rows: tuple) -> pl.LazyFrame:
+    schema = {name: pl.String if name in ("next_comm", "name") else pl.Int64 for name in names}
+    frame = pl.DataFrame(sorted(rows), schema=schema, orient="row")
+    return frame.with_columns(pl.col("cpu_id").cast(pl.Int32), pl.lit("h0").alias("host")).lazy()
+
+
+def short(path: pl.DataFrame) -> list[tuple]:
+    return path.select("kind", "begin_ns", "end_ns", "who").rows()
+
+
+def assert_whole(path: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> None:
+    """Segments of each delivered message go without a gap from publish to callback_end."""
+    whole = tables["messages"].filter(
+        pl.col("outcome") == "delivered", pl.col("publish_ns") <= pl.col("callback_start_ns"),
+        pl.col("callback_start_ns") <= pl.col("callback_end_ns"),
+        pl.col("publish_ns") < pl.col("callback_end_ns"),
+    )  # fmt: skip
+    found = path.group_by(KEY, maintain_order=True).agg(
+        pl.col("begin_ns").first(), pl.col("end_ns").last(), pl.col("duration_ns").sum(),
+        least=pl.col("duration_ns").min(), number=pl.col("segment"),
+        joined=(pl.col("begin_ns").shift(-1) == pl.col("end_ns")).fill_null(value=True).all(),
+    )  # fmt: skip
+    assert found.height == whole.height
+    both = whole.join(found, on=KEY, nulls_equal=True)
+    assert both.height == whole.height
+    length = both["callback_end_ns"] - both["publish_ns"]
+    assert (both["begin_ns"] == both["publish_ns"]).all()
+    assert (both["end_ns"] == both["callback_end_ns"]).all()
+    assert (both["duration_ns"] == length).all()
+    assert (both["least"] > 0).all()
+    assert both["joined"].all()
+    assert all(numbers.to_list() == list(range(len(numbers))) for numbers in both["number"])
+
+
+def test_without_the_kernel_what_executor_events_tell():
+    tables = run(
+        [message(1, 100, 110, 400, 420, 500), message(2, 130, 140, 520, 530, 560)],
+        [execution(7, 50, 300, **TIMER), execution(1, 420, 500), execution(2, 530, 560)],
+        [interval("busy", 40, 320), interval("wait", 320, 350), interval("busy", 350, 600)],
+    )
+    path = message_path(tables, {})
+    assert_whole(path, tables)
+    timer = "timer callback (100 ms) of /planner"
+    scan = "subscription callback (/scan) of /planner"
+    assert short(path.filter(message_id=1)) == [
+        ("publishing", 100, 110, None), ("executor", 110, 300, timer), ("executor", 300, 320, None),
+        ("transport_or_waiting", 320, 350, None), ("executor", 350, 420, None),
+        ("running", 420, 500, None),
+    ]  # fmt: skip
+    assert short(path.filter(message_id=2))[-3:] == [
+        ("queue", 420, 520, scan), ("executor", 520, 530, None), ("running", 530, 560, None)
+    ]  # fmt: skip
+    assert set(path["source"]) == {"ros events"}
+
+
+def test_a_message_within_a_process_waits_from_its_publication_on():
+    tables = run(
+        [message(1, 100, None, 210, 220, 230, intra_process=True, publisher_vpid=70, sender=NODE)],
+        [execution(7, 50, 200, **TIMER), execution(1, 220, 230)],
+    )
+    assert short(message_path(tables, {})) == [
+        ("executor", 100, 200, "timer callback (100 ms) of /planner"),
+        ("transport_or_waiting", 200, 210, None), ("executor", 210, 220, None),
+        ("running", 220, 230, None),
+    ]  # fmt: skip
+
+
+HELD = 8
+"""Messages published while a timer of the same node runs on another thread."""
+
+
+def grouped(*, overlap: bool = False, idle: bool = True) -> pl.DataFrame:
+    """A timer on thread 75 runs 500 of every 1000; each second message comes meanwhile."""
+    messages, executions, intervals = [], [], []
+    for n in range(2 * HELD + 4):
+        at = 10_000 + 1000 * n
+        end = at + 520 if n % 2 else at + 40
+        messages.append(message(n, at, at + 5, end + 5, end + 10, end + 20))
+        executions.append(execution(n, end + 10, end + 20))
+        if n % 2:
+            executions.append(execution(1000 + n, at - 10, at + 500, tid=75, **TIMER))
+        intervals.append(interval("wait" if idle else "busy", at - 300, end))
+        intervals.append(interval("busy", end, at + 700))
+        intervals.append(interval("busy", at - 400, at + 600, tid=75))
+    if overlap:
+        executions.append(execution(5000, 11_010 - 15, 11_010 + 3))
+    tables = run(messages, executions, intervals)
+    path = message_path(tables, {})
+    assert_whole(path, tables)
+    return path.filter(pl.col("message_id") == 5)
+
+
+def test_a_callback_group_is_named_where_the_run_proves_it():
+    assert ("callback_group", 15_005, 15_500, "timer callback (100 ms) of /planner") in short(
+        grouped()
+    )
+
+
+@pytest.mark.parametrize("given", [{"overlap": True}, {"idle": False}])
+def test_a_callback_group_is_not_named_without_proof(given):
+    """The two callbacks ran at the same time once; no other thread was free."""
+    assert "callback_group" not in grouped(**given)["kind"]
+
+
+def kernel(*, flags: int = 0) -> dict[str, pl.LazyFrame]:
+    """The sender wakes the receiver at 130, that the node's thread at 140; a burner has its CPU.
+
+    In its callback the node's thread sleeps 220..260 (a lock), 270..280 (a disk).
+    """
+    return {
+        "sched_switch": events(
+            SWITCH,
+            (80, 1, RECEIVER, ASLEEP, 0, "idle"),
+            (90, 0, NODE, ASLEEP, BURNER, "burner"), (95, 1, 0, 0, SENDER, "lidar"),
+            (132, 1, SENDER, ASLEEP, RECEIVER, "dds"), (145, 1, RECEIVER, ASLEEP, HOLDER, "holder"),
+            (180, 0, BURNER, ASLEEP, NODE, "planner"), (220, 0, NODE, ASLEEP, 0, "idle"),
+            (262, 0, 0, 0, NODE, "planner"), (270, 0, NODE, DISK, 0, "idle"),
+            (280, 0, 0, 0, NODE, "planner"), (300, 0, NODE, ASLEEP, 0, "idle"),
+        ),
+        "sched_waking": events(
+            WAKE, (130, 1, RECEIVER, SENDER, 0), (140, 1, NODE, RECEIVER, 0),
+            (260, 1, NODE, HOLDER, flags),
+        ),
+        "irq_handler_entry": events(("time_ns", "cpu_id", "irq", "name"), (205, 0, 7, "nic")),
+        "irq_handler_exit": events(("time_ns", "cpu_id", "irq"), (208, 0, 7)),
+    }  # fmt: skip
+
+
+ONE = ([message(1, 100, 110, 190, 200, 290)], [execution(1, 200, 290)])
+
+
+def test_with_the_kernel_who_had_the_cpu_and_who_woke():
+    tables = run(*ONE)
+    path = message_path(tables, kernel())
+    assert_whole(path, tables)
+    assert short(path) == [
+        ("publishing", 100, 110, None),
+        ("transport", 110, 130, None),
+        ("preempted", 130, 132, "lidar (thread 51)"),  # the receiver, which the sender keeps
+        ("transport", 132, 140, None),
+        ("preempted", 140, 180, "burner (thread 99)"),
+        ("executor", 180, 200, None),
+        ("running", 200, 205, None),
+        ("interrupt", 205, 208, "irq 7 nic"),
+        ("running", 208, 220, None),
+        ("futex", 220, 260, "holder (thread 98)"),
+        ("preempted", 260, 262, "the CPU, which came out of its sleep"),
+        ("running", 262, 270, None),
+        ("disk", 270, 280, None),
+        ("running", 280, 290, None),
+    ]
+    assert set(path["source"][1:4]) == {"kernel"}
+
+
+def test_who_an_interrupt_wakes_slept_in_a_system_call():
+    path = message_path(run(*ONE), kernel(flags=8))
+    assert ("syscall", 220, 260, None) in short(path)
+
+
+def test_an_executor_that_is_busy_when_the_message_arrives_and_then_has_no_cpu():
+    """The one is the timer's time, the other is the burner's, and neither is transport."""
+    tables = run(
+        [message(0, 10, 11, 40, 45, 50), message(1, 100, 110, 190, 200, 210)],
+        [execution(0, 45, 50), execution(7, 80, 160, **TIMER), execution(1, 200, 210)],
+    )
+    switches = events(
+        SWITCH, (5, 0, NODE, ASLEEP, 0, "idle"), (22, 0, 0, 0, NODE, "planner"),
+        (120, 0, NODE, 0, BURNER, "burner"), (150, 0, BURNER, ASLEEP, NODE, "planner"),
+        (6, 1, RECEIVER, ASLEEP, 0, "idle"), (16, 1, 0, 0, RECEIVER, "dds"),
+        (30, 1, RECEIVER, ASLEEP, 0, "idle"), (116, 1, 0, 0, RECEIVER, "dds"),
+        (118, 1, RECEIVER, ASLEEP, 0, "idle"), (300, 0, NODE, ASLEEP, 0, "idle"),
+    )  # fmt: skip
+    wakes = events(
+        WAKE, (15, 1, RECEIVER, SENDER, 0), (20, 1, NODE, RECEIVER, 0),
+        (115, 1, RECEIVER, SENDER, 0),
+    )  # fmt: skip
+    path = message_path(tables, {"sched_switch": switches, "sched_waking": wakes})
+    assert_whole(path, tables)
+    timer = "timer callback (100 ms) of /planner"
+    assert short(path.filter(message_id=1)) == [
+        ("publishing", 100, 110, None), ("transport", 110, 115, None),
+        ("executor", 115, 120, timer), ("preempted", 120, 150, "burner (thread 99)"),
+        ("executor", 150, 160, timer), ("executor", 160, 200, None), ("running", 200, 210, None),
+    ]  # fmt: skip
+
+
+def test_a_thread_that_may_not_run_while_its_cpu_is_idle_is_throttled():
+    switches = events(
+        SWITCH, (10, 0, 0, 0, NODE, "planner"), (210, 0, NODE, 0, 0, "idle"),
+        (260, 0, 0, 0, NODE, "planner"), (300, 0, NODE, ASLEEP, 0, "idle"),
+    )  # fmt: skip
+    path = message_path(run(*ONE), {"sched_switch": switches})
+    assert ("throttled", 210, 260, None) in short(path)
+
+
+def test_page_faults_that_follow_each_other():
+    faults = events(("time_ns", "cpu_id", "ctx_tid"), *((t, 0, NODE) for t in (205, 208, 215)))
+    switches = events(SWITCH, (10, 0, 0, 0, NODE, "planner"), (300, 0, NODE, 1, 0, "idle"))
+    path = message_path(run(*ONE), {"sched_switch": switches, "page_fault_user": faults})
+    assert ("page_fault", 205, 215, None) in short(path)
+
+
+def test_a_page_fault_lasts_until_its_thread_runs_again_after_the_sleep_in_it():
+    """By hand: 40 us from the fault to the sleep, then another thread has the CPU; 60 us: no fault.
+
+    A fault that begins 15 us after the thread ran again belongs to the same stretch.
+    """
+    us = 1000
+    ran = [execution(1, 200, 400 * us, NODE)]
+    late = [message(1, 100, 110, 190, 200, 400 * us)]
+    faults = events(
+        ("time_ns", "cpu_id", "ctx_tid"), *((t * us, 0, NODE) for t in (20, 125, 200))
+    )  # fmt: skip
+    switches = events(
+        SWITCH, (10, 0, 0, 0, NODE, "planner"), (60 * us, 0, NODE, 2, BURNER, "burner"),
+        (110 * us, 0, BURNER, 0, NODE, "planner"), (260 * us, 0, NODE, 2, 0, "idle"),
+        (300 * us, 0, 0, 0, NODE, "planner"),
+    )  # fmt: skip
+    wakes = events(WAKE, (90 * us, 1, NODE, 0, 8), (295 * us, 1, NODE, 0, 8))
+    found = {"sched_switch": switches, "sched_waking": wakes, "page_fault_user": faults}
+    inside = [x[:3] for x in short(message_path(run(late, ran), found)) if x[1] >= 20 * us]
+    assert inside == [
+        ("page_fault", 20 * us, 90 * us), ("preempted", 90 * us, 110 * us),
+        ("page_fault", 110 * us, 125 * us), ("running", 125 * us, 260 * us),
+        ("disk", 260 * us, 295 * us), ("preempted", 295 * us, 300 * us),
+        ("running", 300 * us, 400 * us),
+    ]  # fmt: skip
+
+
+def scheduled(
+    rng: np.random.Generator, end: int, tids: tuple[int, ...]
+) -> tuple[list[tuple], list[tuple]]:
+    """Switches and wake-ups of a machine of two CPUs that decides at random; one in 20 is lost."""
+    on, ready, asleep = [0, 0], [], list(tids)
+    switches, wakes = [], []
+    for t in range(0, end, 3):
+        cpu = int(rng.integers(0, 2))
+        if asleep and rng.random() < 0.5:
+            ready.append(asleep.pop(int(rng.integers(0, len(asleep)))))
+            wakes.append((t, cpu, ready[-1], on[cpu], int(rng.choice([0, 0, 8]))))
+            continue
+        then = ready.pop(int(rng.integers(0, len(ready)))) if ready else 0
+        before, state = on[cpu], int(rng.integers(0, 3))
+        if before == then:
+            continue
+        if before:
+            (asleep if state else ready).append(before)
+        on[cpu] = then
+        switches.append((t, cpu, before, state, then, f"t{then}"))
+    lose = [[x for x in rows if rng.random() > 0.05] for rows in (switches, wakes)]
+    return lose[0], lose[1]
+
+
+def drawn(seed: int) -> tuple[dict[str, pl.DataFrame], dict[str, pl.LazyFrame]]:
+    """Tables and kernel events at random, with what real ones may lack, nested and overlapping."""
+    rng = np.random.default_rng(seed)
+    end, tids = 4000, (71, 72, 73)
+
+    def maybe(value: int | None, chance: float = 0.2) -> int | None:
+        return None if rng.random() < chance else value
+
+    executions, messages, intervals = [], [], []
+    for n in range(60):
+        start, length = int(rng.integers(0, end)), int(rng.integers(0, 300))
+        which = int(rng.integers(1, 4))
+        of = {"callback_id": which, "node": ("/a", "/b", None)[which - 1]}
+        stop = maybe(start + length, 0.1)
+        executions.append(execution(n, start, stop, int(rng.choice(tids)), **of))
+    for n, own in enumerate(executions):
+        back = np.sort(rng.integers(0, 500, 3))[::-1]
+        publish, sent, take = (int(own["start_ns"] - x) for x in back)
+        messages.append(
+            message(n // 2, publish, maybe(sent), maybe(take), own["start_ns"], own["end_ns"],
+                    subscription_id=n, callback_instance_id=n,
+                    outcome=str(rng.choice(["delivered", "lost"], p=[0.9, 0.1])),
+                    intra_process=bool(rng.random() < 0.3),
+                    publisher_vpid=int(rng.choice([50, 70])))
+        )  # fmt: skip
+    for tid in tids[:2]:
+        cuts = np.unique(rng.integers(0, end, 60)).tolist()
+        for a, b in itertools.pairwise(cuts):
+            intervals.append(interval(str(rng.choice(["wait", "busy", "blocked"])), a, b, tid))
+    switches, wakes = scheduled(rng, end, (*tids, SENDER, BURNER))
+    times = np.unique(rng.integers(0, end, 60)).tolist()
+    found = {
+        "sched_switch": events(SWITCH, *switches),
+        "sched_waking": events(WAKE, *wakes),
+        "irq_handler_entry": events(
+            ("time_ns", "cpu_id", "irq", "name"), *((t, t % 2, 7, "nic") for t in times)
+        ),
+        "irq_handler_exit": events(
+            ("time_ns", "cpu_id", "irq"), *((t + 3, t % 2, 7) for t in times)
+        ),
+        "page_fault_user": events(("time_ns", "cpu_id", "ctx_tid"), *((t, 0, 71) for t in times)),
+    }
+    return run(messages, executions, intervals), found
+
+
+def instants(tables: dict[str, pl.DataFrame], kernel: dict[str, pl.LazyFrame]) -> set[int]:
+    frames = [*tables.values(), *(frame.collect() for frame in kernel.values())]
+    return {
+        value
+        for frame in frames
+        for name in frame.columns
+        if name.endswith("_ns") and name not in ("duration_ns", "latency_ns", "callback_ns")
+        for value in frame[name].drop_nulls()
+    }
+
+
+@pytest.mark.parametrize("with_kernel", [True, False])
+def test_whatever_was_recorded_segments_add_up_and_end_at_recorded_instants(with_kernel):
+    kinds = set()
+    for seed in range(20):
+        tables, events_drawn = drawn(seed)
+        found = events_drawn if with_kernel else {}
+        path = message_path(tables, found)
+        assert_whole(path, tables)
+        assert set(path["begin_ns"]) | set(path["end_ns"]) <= instants(tables, found)
+        kinds |= set(path["kind"])
+    missing = {"throttled"} if with_kernel else {"transport", "preempted", "interrupt", "futex",
+        "syscall", "page_fault", "disk", "throttled", "unexplained"}  # fmt: skip
+    assert kinds | {"callback_group", "throttled"} >= set(KINDS) - missing
+    assert with_kernel or not kinds & missing
+
+
+@pytest.mark.parametrize("with_kernel", [True, False])
+def test_the_path_of_a_message_is_the_same_alone_and_up_to_its_callback(with_kernel):
+    for seed in range(3):
+        tables, found = drawn(seed)
+        paths = Paths(tables, found if with_kernel else {})
+        whole = paths.of()
+        for row in range(0, paths.messages.height, 7):
+            own = whole.filter(message=row)
+            assert paths.of(np.array([row])).equals(own)
+            start = paths.messages["callback_start_ns"][row]
+            before = paths.of(np.array([row]), to_start=True)
+            cut = own.filter(pl.col("begin_ns") < start).with_columns(
+                pl.min_horizontal("end_ns", pl.lit(start)).alias("end_ns")
+            )
+            times = ("kind", "begin_ns", "end_ns")
+            assert before.select(times).equals(cut.select(times))
+
+
+def test_nothing_to_look_at():
+    path = message_path(run(), {})
+    assert path.is_empty()
+    assert "who_vtid" in path.columns
+    assert late_messages(Paths(run(), {})).frame().is_empty()
+    assert kernel_view({}, pl.DataFrame({"host": ["h0"], "tid": [1]})) is None
+
+
+@pytest.mark.recording
+def test_the_paths_of_the_samples_add_up():
+    runs = rl.open("data/samples")
+    for one in runs:
+        name = one.runs[0].name
+        tables = {x: one.table(x).filter(pl.col("run") == name).collect() for x in TABLES_NEEDED}
+        assert_whole(Paths.of_run(one, name).of(), tables)
+
+
+def test_a_waterfall_draws_each_segment_where_it_was() -> None:
+    """Laid out by hand: 1 ms until the callback, which runs 2 ms; late after 0.5 ms."""
+    ms = 1_000_000
+    tables = run([message(1, 0, None, ms, ms, 3 * ms)], [execution(1, ms, 3 * ms)])
+    plot = path_plot([late_messages(Paths(tables, {}), ms // 2)])
+    bars = [(x.get_x(), x.get_width()) for x in plot.figure.axes[0].patches]
+    assert bars == [(0.0, 1.0), (1.0, 2.0)]
+    (line,) = plot.figure.axes[0].collections
+    assert line.get_segments()[0][:, 0].tolist() == [0.5, 0.5]

@@ -1,0 +1,235 @@
+"""Silence and hangs. Cases are laid out by hand; the recording of a hung program is a real one."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import roslens as rl
+from roslens.analysis.measures.silences import NEEDED, Known, silences
+from roslens.collectors.schema import TABLES
+
+SECOND = 10**9
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+P = {"host": "h0", "vpid": 70}
+
+
+def timer(last: int, *, tid: int = 71, callback: int = 1, since: int = 0) -> list[dict]:
+    """Executions of 1 ms, ten a second."""
+    return [
+        {**P, "vtid": tid, "callback_id": callback, "kind": "timer", "name": "100 ms",
+         "node": "/node", "start_ns": t, "end_ns": t + 10**6, "duration_ns": 10**6}
+        for t in range(since * SECOND, last * SECOND, SECOND // 10)
+    ]  # fmt: skip
+
+
+def found(
+    ran: list[dict], *, recorded: int | None = 60, sampled: int | None = None,
+    events: int | None = None, failure: str | None = None, used: float | None = None,
+    **more: list[dict],
+) -> pl.DataFrame:  # fmt: skip
+    """Silences of process 70, of which `events` is the last event; all times in s.
+
+    It used so many CPUs.
+    """
+    ends = [x["end_ns"] or x["start_ns"] for x in ran]
+    process = {**P, "procname": "program", "begin_ns": 0,
+               "end_ns": max(ends, default=0) if events is None else events * SECOND}  # fmt: skip
+    rows = {"callback_instances": ran, "processes": [process], **more}
+    tables = {}
+    for name in NEEDED:
+        empty = TABLES[name].empty()
+        filled = [{c: row.get(c) for c in empty.columns} for row in rows.get(name, [])]
+        tables[name] = pl.DataFrame(filled, schema=empty.schema, orient="row").lazy()
+    schema = {"host": pl.String, "vpid": pl.Int32, "time_ns": pl.Int64, "cpu_time_ns": pl.Int64}
+    cpu = None if used is None else 0
+    seen = [] if sampled is None else [("h0", 70, sampled * SECOND, cpu)]
+    if sampled is not None and used is not None:
+        seen = [("h0", 70, t * SECOND, round(used * t * SECOND)) for t in range(sampled + 1)]
+    until = None if recorded is None else recorded * SECOND
+    return silences(tables, Known(until, pl.DataFrame(seen, schema, orient="row"), failure))
+
+
+def sent(*times: float) -> list[dict]:
+    return [
+        {"subscription_id": 5, "topic": "/scan", "publish_ns": round(t * SECOND)} for t in times
+    ]
+
+
+INSIDE = {**P, "vtid": 71, "callback_id": 1, "kind": "timer", "name": "100 ms", "node": "/node",
+          "start_ns": 10 * SECOND, "end_ns": None}  # fmt: skip
+
+
+def test_a_timer_of_a_run_that_failed() -> None:
+    (row,) = found(timer(10), sampled=50, failure="killed by signal 9").to_dicts()
+    assert (row["state"], row["vtid"], row["until_ns"]) == ("hung", 71, 50 * SECOND)
+    assert row["since_ns"] == 9_900_000_000 + 10**6
+    assert row["sentence"] == (
+        "program (/node) hangs: it fell silent after 9.90 s of 50.0 s; its 100 ms timer did not "
+        "fire again; the run failed: killed by signal 9."
+    )
+
+
+def test_what_may_be_intention_is_told_where_it_lasts_longer_than_all_before() -> None:
+    assert found(timer(10), sampled=50)["state"].to_list() == ["stopped_or_hung"]
+    assert found(timer(10))["state"].to_list() == ["ended_or_hung"]
+    assert found(timer(10), sampled=19).is_empty()
+    assert found(timer(10), recorded=19).is_empty()
+
+
+def test_a_program_that_ends_with_its_recording_or_before() -> None:
+    assert found(timer(10), recorded=None).is_empty()
+    assert found(timer(10), recorded=11).is_empty()
+    assert found(timer(10), sampled=11, failure="ended with status 1").is_empty()
+    assert found(timer(1), recorded=60).is_empty(), "ten executions do not tell what is usual"
+
+
+def test_a_timer_was_cancelled_where_its_executor_goes_on() -> None:
+    other = timer(60, callback=2)
+    assert found(timer(10) + other, sampled=60).is_empty()
+    # And on another thread of the same executor, as both ran a callback.
+    moved = timer(10, tid=72, callback=2) + timer(60, callback=2, since=10)
+    assert found(timer(10) + moved, sampled=60).is_empty()
+
+
+def test_a_thread_inside_a_callback() -> None:
+    (row,) = found([*timer(10), INSIDE], sampled=15).to_dicts()
+    assert (row["state"], row["callback"], row["silent_ns"]) == ("hung", "100 ms", 5 * SECOND)
+    assert row["sentence"] == (
+        "program (/node) hangs: its thread 71 has been inside the timer callback 100 ms since "
+        "10.0 s of 15.0 s, which took at most 1.00 ms before; its 100 ms timer did not fire again."
+    )
+    # The process ended within it, for all that is known; and it may take as long as before.
+    assert found([*timer(10), INSIDE], recorded=15).is_empty()
+    slow = {**INSIDE, "start_ns": SECOND, "end_ns": 3 * SECOND, "duration_ns": 2 * SECOND}
+    assert found([slow, INSIDE], sampled=15).is_empty()
+
+
+def test_other_threads_of_the_executor_go_on_beside_one_inside_a_callback() -> None:
+    ran = timer(10, callback=2) + timer(60, tid=72, callback=2, since=10) + timer(10)
+    (row,) = found([*ran, INSIDE], recorded=60).to_dicts()
+    assert (row["state"], row["vtid"]) == ("hung", 71)
+
+
+def test_messages_that_nobody_takes() -> None:
+    ran = [{**x, "kind": "subscription", "name": "/scan"} for x in timer(10)]
+    callbacks = [{**P, "callback_id": 1, "kind": "subscription", "owner_id": 5}]
+    more = {"callbacks": callbacks, "sampled": 15}
+    assert found(ran, **more).is_empty(), "nothing was due"
+    assert found(ran, **more, messages=sent(10.5, 11, 14.5)).is_empty(), "two, and one just now"
+    (row,) = found(ran, **more, messages=sent(10.5, 11, 12)).to_dicts()
+    assert (row["state"], row["waiting"]) == ("hung", 3)
+    assert "3 messages published on /scan since then were not taken" in row["sentence"]
+
+
+def test_events_that_the_tracer_lost_say_nothing() -> None:
+    lost = {"host": "h0", "kind": "discarded_events", "begin_ns": 11 * SECOND,
+            "end_ns": 12 * SECOND}  # fmt: skip
+    assert found([*timer(10), INSIDE], sampled=15, losses=[lost]).is_empty()
+    before = {**lost, "begin_ns": SECOND, "end_ns": 2 * SECOND}
+    assert found([*timer(10), INSIDE], sampled=15, losses=[before]).height == 1
+
+
+def test_a_thread_that_publishes_outside_of_callbacks() -> None:
+    rows = [{**P, "vtid": 75, "publisher_id": 1, "topic": "/scan", "node": "/driver",
+             "publish_ns": x["start_ns"]} for x in timer(10)]  # fmt: skip
+    (row,) = found(timer(60), publications=rows).to_dicts()
+    assert (row["state"], row["vtid"]) == ("stopped_or_hung", 75)
+    assert "nothing more was published on /scan" in row["sentence"]
+
+
+@pytest.mark.recording
+def test_a_hung_program_is_named_and_sound_ones_are_not() -> None:
+    # The log of its last timer: 44.515 s after its first event, by babeltrace2.
+    (row,) = rl.open(SAMPLES / "hung.tar.zst").silences().to_dicts()
+    assert row["state"] == "hung"
+    assert "hangs: it fell silent after 44.5 s of 699 s; its 50 ms timer" in row["sentence"]
+    sound = rl.open([x for x in SAMPLES.iterdir() if x.name not in ("README.md", "hung.tar.zst")])
+    assert len(sound) > 20
+    assert sound.silences().is_empty()
+
+
+def inside(tid: int, node: str, *, end: float | None = None, number: int = 1) -> dict:
+    """The execution that a thread of a node is in from 10 s on."""
+    return INSIDE | {
+        "vtid": tid, "callback_id": tid, "node": node, "callback_instance_id": number,
+        "end_ns": None if end is None else round(end * SECOND),
+        "duration_ns": None if end is None else round((end - 10) * SECOND),
+    }  # fmt: skip
+
+
+def request(service: str, node: str, at: float = 10.5, **more: object) -> dict:
+    """A request that was sent and got no answer."""
+    return {"host": "h0", "service": service, "client_node": node,
+            "request_called_ns": round(at * SECOND), **more}  # fmt: skip
+
+
+def serves(*pairs: tuple[str, str]) -> list[dict]:
+    return [{"host": "h0", "service": service, "node": node} for service, node in pairs]
+
+
+@pytest.mark.parametrize(
+    ("used", "verb", "end"),
+    [
+        (0.01, "waits for", "."),
+        (None, "has not got", ", if it waits for that."),
+        (0.9, None, None),
+    ],
+)
+def test_a_service_of_the_own_thread(used: float | None, verb: str | None, end: str | None) -> None:
+    """A process that uses the CPU does not wait for the service that it asked."""
+    rows = found([inside(71, "/node")], sampled=50, service_calls=[request("/own", "/node")],
+                 services=serves(("/own", "/node")), used=used)  # fmt: skip
+    assert rows["state"].to_list() == ([] if verb is None else ["hung"])
+    told = f"it {verb} the answer of /own of /node, which only this thread could serve: a deadlock"
+    assert verb is None or rows["sentence"].item().endswith(f"{told}{end}")
+
+
+def test_an_answer_that_only_the_own_thread_could_take() -> None:
+    """The other node's thread is free and has answered."""
+    free = timer(49, tid=72, callback=72)
+    free = [row | {"node": "/server"} for row in free]
+    rows = found([inside(71, "/node"), *free], sampled=50, events=50,
+                 service_calls=[request("/add", "/node", response_sent_ns=11 * SECOND)],
+                 services=serves(("/add", "/server")))  # fmt: skip
+    assert rows["vtid"].to_list() == [71]
+    assert "the answer of /add of /server, which only this thread could take" in rows["sentence"][0]
+
+
+def test_two_threads_that_wait_for_each_other() -> None:
+    calls = [request("/b", "/one"), request("/a", "/two", 10.6)]
+    services = serves(("/a", "/one"), ("/b", "/two"))
+    both = [inside(71, "/one"), inside(72, "/two")]
+    rows = found(both, sampled=50, service_calls=calls, services=services, used=0.0)
+    assert rows["state"].to_list() == ["hung", "hung"]
+    expected = (
+        "/b of /two, which only thread 72 could serve, which has not got that of /a: a deadlock"
+    )
+    assert expected in rows["sentence"][0]
+    # A thread of the same executor that is free could serve.
+    free = [row | {"callback_id": 72, "node": "/two"} for row in timer(49, tid=73)]
+    rows = found([*both, *free], sampled=50, events=50, service_calls=calls, services=services)
+    assert not rows["sentence"].str.contains("deadlock").any()
+
+
+def test_a_deadlock_that_ctrl_c_ended() -> None:
+    """The callback ends with its program, 39 s later; one that gave up after 0.5 s is none."""
+    call = request("/own", "/node", client_callback_instance_id=1)
+    services = serves(("/own", "/node"))
+    for end, count in ((49.5, 1), (11.0, 0)):
+        rows = found([inside(71, "/node", end=end)], recorded=50, events=50,
+                     service_calls=[call], services=services)  # fmt: skip
+        assert rows.height == count
+    rows = found([inside(71, "/node", end=49.5)], recorded=50, events=50,
+                 service_calls=[call], services=services)  # fmt: skip
+    assert (rows["since_ns"].item(), rows["until_ns"].item()) == (10 * SECOND, 49_500_000_000)
+    # The answer may be among what the tracer lost meanwhile.
+    lost = {"host": "h0", "begin_ns": 20 * SECOND, "end_ns": 21 * SECOND}
+    assert found([inside(71, "/node", end=49.5)], recorded=50, events=50, losses=[lost],
+                 service_calls=[call], services=services).is_empty()  # fmt: skip
+
+
+def test_a_service_that_nobody_serves() -> None:
+    ran = [*timer(10), inside(71, "/node") | {"callback_id": 1}]
+    (row,) = found(ran, sampled=50, service_calls=[request("/x", "/node")]).to_dicts()
+    assert "the answer of /x, which no recorded node serves" in row["sentence"]

@@ -1,0 +1,120 @@
+"""Whatever the width: each number that a verb gives as JSON stands whole in its text.
+
+Text rounds to three digits or more and scales units, so that a number of the text is one of the
+JSON if it is the same but for a power of ten, to within half of its last digit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roslens.cli import main
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+NUMBER = re.compile(r"(?<![\w.,/-])[-+]?\d[\d,]*(?:\.\d+)?(?:e\d+)?(?![\w/]*[\w/]\d)")
+WIDTHS = ["60", "80", "100", "160", None]
+BUDGETS = "budgets: [latency_p50 < 5 ms, latency_p99 < 5 ms, loss < 1 %, response_time_max < 1 s]"
+
+WANTED = """
+chains: [{path: /talker -> /data -> /listener, response_time: {p50: 5 ms, max: 1 s}, rate: 10 Hz}]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes, and budgets beside it."""
+    made = tmp_path_factory.mktemp("width")
+    shutil.copytree(SAMPLES / "two_process" / "000_r0_fastrtps", made / "run")
+    (made / "budgets.yaml").write_text(BUDGETS)
+    (made / "wanted.yaml").write_text(WANTED)
+    return made
+
+
+def numbers(value: Any, names: tuple[str, ...], here: bool = False) -> Iterator[float]:
+    """The numbers below these keys."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            yield from numbers(below, names, here or name in names)
+    elif isinstance(value, list):
+        for below in value:
+            yield from numbers(below, names, here)
+    elif here and isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield value
+
+
+def shown(number: float, text: str) -> bool:
+    """Whether a number of the text is this one, rounded and scaled."""
+    for found in NUMBER.findall(text):
+        digits = found.lstrip("+-").replace(",", "").partition("e")[0]
+        scaled = digits.replace(".", "").lstrip("0")
+        if not scaled:
+            if number == 0:
+                return True
+            continue
+        if number == 0 or (len(scaled) < 3 and number != float(digits)):
+            continue
+        exact = f"{abs(number):.15e}".replace(".", "").partition("e")[0]
+        wanted, given = float(f"0.{exact}"), float(f"0.{scaled}")
+        if abs(wanted - given) <= 0.5000001 * 10.0 ** -len(scaled):
+            return True
+    return False
+
+
+VERBS = {
+    "info": (("info", "run"), ("events", "events_by_name")),
+    "why": (("why", "run"), ("message_id", "late_by_ns", "latency_ns")),
+    "chains": (("chains", "run", "--requirements", "wanted.yaml"), ("value",)),
+    "check": (("check", "budgets.yaml", "run"), ("value", "low", "high", "runs")),
+    "compare": (("compare", "run", "run"), ("value", "runs")),
+    "sql": (("sql", "SELECT count(*) AS n, avg(latency_ns) AS m FROM messages", "run"), ("n", "m")),
+}
+
+
+def ask(verb: str, out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Any, str]:
+    """What a verb writes as JSON, and what it prints."""
+    words, _ = VERBS[verb]
+    to_file = [str(out)] if verb in ("chains", "check", "compare") else []
+    for more in (["--json", *to_file], []):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, *more])
+        assert ended.value.code in (None, 0, 3)
+        said = capsys.readouterr().out
+        if more:
+            given = json.loads(out.read_text() if to_file else said)
+    return given, said
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_number_stands_in_the_text(
+    verb: str,
+    width: str | None,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if width:
+        monkeypatch.setenv("COLUMNS", width)
+    given, text = ask(verb, Path("out.json"), capsys)
+    given = given.get("checks", given.get("comparisons", given))
+    wanted = set(numbers(given, VERBS[verb][1]))
+    assert len(wanted) > 1
+    missing = [number for number in wanted if not shown(number, text)]
+    assert missing == [], text
+
+
+def test_a_cut_number_is_found_out() -> None:
+    assert shown(356_195.0, "0.3562 ms")
+    assert shown(1_016, "of 1,016 messages")
+    assert not shown(356_195.0, "0.35 ms")
+    assert not shown(356_195.0, "0.3563 ms")
+    assert not shown(1_016, "of 1,01 messages")

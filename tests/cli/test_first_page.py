@@ -1,0 +1,143 @@
+"""``roslens PATH``: the first page of a bare recording, held against the program's own log."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from command_line import Roslens
+
+import roslens as rl
+from roslens.first_page import FirstPage
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+SAMPLE = SAMPLES / "two_process" / "000_r0_fastrtps"
+NAMES = ("topic", "from", "to", "chain", "node", "name")
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session as `ros2 trace` leaves it: without a manifest."""
+    path = tmp_path_factory.mktemp("traces") / "session-1"
+    shutil.copytree(SAMPLE / "trace", path)
+    return path
+
+
+def duration(ns: float) -> str:
+    """Three digits and a unit, written a second time."""
+    power = min(3, max(0, int(np.floor(np.log10(ns) / 3))))
+    value = ns / 1000**power
+    decimals = 0 if value >= 100 else 1 if value >= 10 else 2
+    decimals += 0 if value >= 1 else int(-np.floor(np.log10(value)))
+    return f"{value:.{decimals}f} {('ns', 'us', 'ms', 's')[power]}"
+
+
+def test_figures_are_those_of_the_programs_log(bare: Path, roslens: Roslens) -> None:
+    """The log's latency is 2 to 12 us longer than the trace's, at P99 22 us (samples' README)."""
+    run = roslens(bare, "--json")
+    assert run.returncode == 0, run.stderr
+    page = json.loads(run.stdout)
+    log = pl.read_csv(SAMPLE / "native" / "messages.csv")
+    took = (log["callback_realtime_ns"] - log["publish_realtime_ns"]).drop_nulls().to_numpy()
+    (topic,) = page["topics"]
+    assert (topic["topic"], topic["from"], topic["to"]) == ("/data", "/talker", "/listener")
+    assert topic["messages"] == topic["delivered"] == log.height == took.size
+    assert topic["not_arrived"] == topic["unknown"] == 0
+    for name, q in (("p50_ms", 50), ("p99_ms", 99), ("worst_ms", 100)):
+        logged = np.percentile(took, q, method="median_unbiased")
+        assert 0 < logged - 1e6 * topic[name] < 30_000, name
+    (chain,) = page["chains"]
+    assert chain["chain"] == "/talker -> /data -> /listener"
+    assert chain["instances"] == chain["complete"] == log.height
+    # By hand: 1,000 releases of the 5 ms timer in the log's 4.995 s, of which one has no message.
+    (wrong,) = page["looks_wrong"]
+    assert "The 5.00 ms timer of /talker did not run 1 of the 1,000 times" in wrong["what"]
+    assert page["recorded"]["ROS 2"] == "Jazzy (tracetools 8.2.2)"
+    assert page["recorded"]["runs"] == "1: no intervals"
+    assert "cannot be told apart" in page["not_seen"]
+
+
+def test_runs_of_several_cells_are_not_told_as_if_they_were_one(roslens: Roslens) -> None:
+    told = " ".join(roslens(SAMPLES / "communication").stdout.split())
+    assert "The runs differ in intra_process: figures below are means over all of them" in told
+    assert "The runs differ" not in roslens(SAMPLE).stdout
+
+
+def test_that_no_callback_was_recorded_is_said(bare: Path) -> None:
+    """As of a Python node that was started without roslens: its callbacks emit no events."""
+    with_them, without = (FirstPage(rl.open(bare), [bare]) for _ in range(2))
+    without.callbacks = with_them.callbacks.clear()
+    assert "callbacks" not in with_them.not_seen
+    assert "Not recorded: callbacks, so that no latency has an end" in without.not_seen
+
+
+@pytest.mark.parametrize("width", ["60", "80", "100", "160", None])
+def test_every_figure_of_the_json_is_whole_at_any_width(
+    bare: Path, roslens: Roslens, width: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if width is not None:
+        monkeypatch.setenv("COLUMNS", width)
+    page = json.loads(roslens(bare, "--json").stdout)
+    text = roslens(bare).stdout
+    words = " ".join(text.split())
+    # A path may be longer than a line.
+    lines = [line for line in text.splitlines() if str(bare) not in line]
+    assert max(map(len, lines)) <= int(width or 200)
+    for part in ("topics", "callbacks", "chains"):
+        for row in page[part]:
+            for name, value in row.items():
+                if value is None or name in ("cell", "runs", "unfinished", "mean_ns", "p90_ns"):
+                    continue
+                if name.endswith(("_ms", "_ns")):
+                    shown = duration(value * (1e6 if name.endswith("_ms") else 1))
+                    assert f" {shown} " in f"{words} ".replace(",", " ").replace(":", " "), shown
+                elif name in NAMES and not (width == "60" and name in ("from", "to")):
+                    assert set(str(value).split()) <= set(words.split())
+                elif name in ("messages", "count", "instances", "complete"):
+                    assert f" {value:,} " in f"{words} "
+    for wrong in page["looks_wrong"]:
+        assert all(word in words.split() for word in wrong["what"].split())
+    assert words.count("no intervals") == 1
+
+
+def test_topics_of_ros_itself_are_not_the_applications(roslens: Roslens, bare: Path) -> None:
+    """/parameter_events and /rosout are slowest, by far: they are of the start."""
+    page = json.loads(roslens(bare, "--json").stdout)
+    topics = {row["topic"] for row in page["topics"]}
+    callbacks = {row["name"] for row in page["callbacks"]}
+    assert not {"/parameter_events", "/rosout"} & (topics | callbacks)
+
+
+def test_page_in_html_stands_alone_and_holds_the_same(
+    bare: Path, roslens: Roslens, tmp_path: Path
+) -> None:
+    run = roslens(bare, "--html", tmp_path / "page.html")
+    assert run.returncode == 0
+    html = (tmp_path / "page.html").read_text()
+    assert "page.html" in run.stderr
+    assert "http" not in html
+    rows = json.loads(roslens(bare, "--json").stdout)["topics"]
+    assert f">{duration(1e6 * rows[0]['p99_ms'])}<" in html
+
+
+def test_several_sessions_and_runs_with_a_manifest(roslens: Roslens, tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "demo", tmp_path / "demo")
+    page = json.loads(roslens(tmp_path / "demo", "--json").stdout)
+    assert page["recorded"]["runs"] == "6"
+    assert page["recorded"]["middleware"] == "rmw_fastrtps_cpp"
+    assert [row["topic"] for row in page["topics"]] == ["/samples"]
+    # The latest ten of all runs, as the frame of all late messages has them.
+    late = rl.open(tmp_path / "demo").why()["late_by_ns"].sort(descending=True)
+    assert [row["late_by_ns"] for row in page["late"]] == late.head(10).to_list()
+
+
+def test_what_is_neither_a_command_nor_a_path(roslens: Roslens) -> None:
+    run = roslens("inof")
+    assert run.returncode == 2
+    assert "did you mean 'roslens info'?" in run.stderr
+    run = roslens("no/such/folder")
+    assert run.returncode == 2
+    assert "no/such/folder" in run.stderr

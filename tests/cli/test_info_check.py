@@ -1,0 +1,84 @@
+"""``roslens info --check``: what could be wrong with a recording, by the rows of ``health``."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command_line import Roslens
+
+import roslens as rl
+from roslens.recording import read_manifest, write_manifest
+
+pytestmark = pytest.mark.recording
+SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of which the sample's own notes tell nothing bad."""
+    shutil.copytree(SAMPLE, tmp_path / "here")
+    (made,) = (tmp_path / "here").iterdir()
+    return made
+
+
+def test_a_sound_recording_has_only_information(roslens: Roslens, run: Path) -> None:
+    path = run / "manifest.json"
+    sound = read_manifest(path).model_copy(update={"disturbances": []})
+    write_manifest(sound, path)
+    done = roslens("info", "--check", run, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["findings"]
+    health = rl.open(run).table("health").collect()
+    assert [x["kind"] for x in found] == rl.open(run).loss.findings()["kind"].to_list()
+    assert {x["severity"] for x in found} == {"info"}
+    assert sum(x["count"] for x in found) == health["count"].sum()
+    told = roslens("info", "--check", run)
+    assert told.returncode == 0
+    assert "Nothing was found" in told.stdout
+
+
+@pytest.mark.parametrize("what", ["samples", "bag", "failed", "disturbed"])
+def test_each_fault_is_told_with_who_says_so(roslens: Roslens, run: Path, what: str) -> None:
+    path = run / "manifest.json"
+    manifest = read_manifest(path).model_copy(update={"disturbances": []})
+    said = "manifest.json"
+    if what == "samples":
+        said = "resources.parquet"
+        (run / said).write_bytes((run / said).read_bytes()[:500])
+    elif what == "bag":
+        said = "bag"
+        (run / "bag").mkdir()
+        (run / "bag" / "b_0.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(100))
+    elif what == "failed":
+        manifest = manifest.model_copy(update={"status": "failed", "failure": "it fell over"})
+    else:
+        manifest = manifest.model_copy(update={"disturbances": ["a neighbour was loud"]})
+    write_manifest(manifest, path)
+    done = roslens("info", "--check", run)
+    assert done.returncode == 3, done.stdout + done.stderr
+    (line,) = [x for x in done.stdout.splitlines() if x.startswith("warning")]
+    assert f"(by {said})" in line
+    assert "could bend results" in done.stderr
+
+
+def test_a_finding_of_the_model_is_told(roslens: Roslens) -> None:
+    # No rmw_take is among its events: takes are found by time.
+    done = roslens("info", "--check", SAMPLE.with_name("leak.tar.zst"))
+    assert done.returncode == 3, done.stderr
+    assert "warning: approximate_matches: " in done.stdout
+    assert "6 of 6 runs" in done.stdout
+
+
+def test_a_hung_program_is_named_by_info_and_on_the_first_page(
+    roslens: Roslens, tmp_path: Path
+) -> None:
+    archive = tmp_path / "hung.tar.zst"
+    shutil.copy(SAMPLE.parent / archive.name, archive)
+    said = "hangs: it fell silent after 44.5 s of 699 s; its 50 ms timer did not fire again"
+    assert said in roslens("info", archive).stdout
+    (row,) = json.loads(roslens("info", archive, "--json").stdout)["silences"]
+    assert said in row["sentence"]
+    page = json.loads(roslens(archive, "--json").stdout)
+    assert said in page["looks_wrong"][0]["what"]
+    assert json.loads(roslens("info", SAMPLE, "--json").stdout)["silences"] == []

@@ -1,0 +1,286 @@
+"""Races of real commands, whose difference is known because they sleep so long."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import Roslens
+
+from roslens.recording import read_manifest
+from roslens.tracing.host import HostLimits
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.race import wait_for_calm
+
+QUICK = ("--pause", "0", "--output", "out")
+SUITE = """
+name: {name}
+workload: {{builtin: demo, parameters: {{rate: 100}}, trace_rclpy: true, says_ready: true}}
+factors: {{payload: [100, 1000]}}
+duration: 1
+work_topic: /samples
+sampler_hz: 0
+"""
+
+
+def race_in(folder: Path) -> Path:
+    (race,) = (folder / "out" / "race").iterdir()
+    return race
+
+
+@pytest.mark.live
+def test_the_slower_command_is_found_and_both_sides_are_recordings(
+    roslens: Roslens, tmp_path: Path
+) -> None:
+    command = ("--", "sleep", "0.2", "---", "sleep", "0.4")
+    files = ("--json", "race.json", "--export-markdown", "race.md", "--plot", "race.png")
+    done = roslens("race", *QUICK, "--threshold", "20%", "--seed", "5", *files, *command)
+    assert done.returncode == 1, done.stderr
+    race = race_in(tmp_path)
+    found = json.loads((race / "race.json").read_text())
+    assert found == json.loads((tmp_path / "race.json").read_text())
+    (told,) = found["comparisons"]
+    assert (told["metric"], told["verdict"]) == ("time", "regression")
+    # The programs' own times, plus what starting one takes.
+    assert 1.2 < told["low"] <= told["ratio"] <= told["high"]
+    assert 1.4 < told["ratio"] < 2.5  # 2, but for what a busy machine adds to either side
+    pairs = told["base"]["runs"]
+    assert pairs >= 4  # fewer tell nothing, by the method
+    # The order by the documented shuffles, and by the places in the manifests.
+    rng = random.Random(5)
+    blocks = [["a", "b"] * 4, *(["a", "b"] for _ in range(pairs - 4))]
+    for block in blocks:
+        rng.shuffle(block)
+    order = [side for block in blocks for side in block]
+    assert found["race"]["order"] == order
+    for side, name in (("a", "base"), ("b", "new")):
+        runs = [read_manifest(path) for path in sorted(race.glob(f"{side}/*/manifest.json"))]
+        assert [r.repetition for r in runs] == list(range(pairs))
+        assert [r.order for r in runs] == [i for i, name in enumerate(order) if name == side]
+        assert {r.seed for r in runs} == {5}
+        assert told[name]["per_run"] == [r.elapsed_ns for r in runs]
+        least = {"a": 0.2e9, "b": 0.4e9}[side]
+        assert all(r.elapsed_ns is not None and r.elapsed_ns >= least for r in runs)
+    said = f"B is {told['ratio']:.2f} ± "
+    assert said in done.stdout
+    assert said in (tmp_path / "race.md").read_text()
+    assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
+    # Each pair is told, the interval from the fourth on.
+    lines = re.findall(r"^pair (\d+) \(([AB]) first\): (.*)$", done.stderr, re.MULTILINE)
+    assert [int(n) for n, *_ in lines] == list(range(1, pairs + 1))
+    assert [first.lower() for _, first, _ in lines[4:]] == order[8::2]
+    assert ["no bound" in text for *_, text in lines[:4]] == [True] * 3 + [False]
+    compared = roslens("compare", race / "a", race / "b", "--metric", "time")
+    assert compared.returncode == 1, compared.stdout + compared.stderr
+
+
+@pytest.mark.live
+def test_alike_commands_end_as_no_different_and_in_time(roslens: Roslens, tmp_path: Path) -> None:
+    same = ("--", "sleep", "0.3", "---", "sleep", "0.3")
+    done = roslens("race", *QUICK, "--threshold", "90%", *same)
+    assert done.returncode == 0, done.stderr
+    assert "no_difference" in done.stdout
+    brief = ("--pause", "0", "--output", "short", "--max-time", "0.1", "--precision", "0.0001%")
+    short = roslens("race", *brief, *same)
+    assert short.returncode in (0, 3), short.stderr
+    # What opens a race is made in any case.
+    assert short.stderr.count("\npair ") == 4
+    assert "max-time" in short.stdout
+
+
+@pytest.mark.live
+def test_a_command_that_fails_ends_the_race(roslens: Roslens, tmp_path: Path) -> None:
+    done = roslens("race", *QUICK, "--", "true", "---", "false")
+    assert done.returncode == 4
+    assert "ended with status 1" in done.stderr.splitlines()[-1]
+    runs = [read_manifest(path) for path in race_in(tmp_path).glob("b/*/manifest.json")]
+    assert [r.status for r in runs] == ["failed"] * 3
+
+
+@pytest.mark.live
+def test_ctrl_c_tells_what_is_known(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "roslens", "race", *QUICK, "--precision", "0.1%"]
+    command += ["--", "sleep", "0.1", "---", "sleep", "0.3"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if line.startswith("pair 7 "))
+        process.send_signal(signal.SIGINT)
+        said, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "interrupted" in error
+    assert re.search(r"time: B is .* times slower than A: ", said)
+    assert json.loads((race_in(tmp_path) / "race.json").read_text())["race"]["ended"] == (
+        "interrupted"
+    )
+
+
+@pytest.mark.live
+def test_two_suites_race_by_the_latency_of_their_topic(roslens: Roslens, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.yaml").write_text(SUITE.format(name=name))
+    both = ("race", *QUICK, "--suite", "one.yaml", "--suite", "other.yaml")
+    refused = roslens(*both)
+    assert refused.returncode == 2
+    assert "--only" in refused.stderr
+    # What opens the race, and no more.
+    brief = ("--only", "payload=100", "--max-time", "0.1", "--precision", "0.1%")
+    done = roslens(*both, *brief)
+    race = race_in(tmp_path)
+    (told,) = json.loads((race / "race.json").read_text())["comparisons"]
+    # Eight runs may happen to tell something, in one race of 35.
+    codes = {"not_enough_evidence": 3, "regression": 1}
+    assert done.returncode == codes.get(told["verdict"], 0), done.stderr
+    assert (told["metric"], told["cell"]) == ("latency_p50", {})
+    for side, name in (("a", "base"), ("b", "new")):
+        runs = sorted((race / side).iterdir())
+        assert len(runs) == 4
+        for run, told_of_run in zip(runs, told[name]["per_run"], strict=True):
+            # By the nodes' own clocks: just before publish() to the first line of the callback.
+            lines = (run / "native" / "messages.csv").read_text().splitlines()[1:]
+            took = sorted(
+                int(end) - int(begin)
+                for topic, _, begin, end in (line.split(",") for line in lines)
+                if topic == "/samples" and end
+            )
+            assert told_of_run == pytest.approx(took[len(took) // 2], rel=0.5)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+    done = subprocess.run(
+        ["git", "-C", folder, *who, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Of a program that is built from its source, and sleeps 0.1 s at `old`, 0.4 s at `new`."""
+    (folder := tmp_path / "repository").mkdir()
+    git(folder, "init", "--quiet")
+    for name, seconds in (("old", "0.1"), ("new", "0.4")):
+        (folder / "source").write_text(f"#!/bin/sh\nsleep {seconds}\n")
+        git(folder, "add", "source")
+        git(folder, "commit", "--quiet", "-m", name)
+        git(folder, "tag", name)
+    return folder
+
+
+REFS = ("--ref", "old", "--ref", "new")
+BUILD = ("--build", "mkdir build && cp source build/node && chmod +x build/node")
+
+
+@pytest.mark.live
+def test_two_commits_are_checked_out_built_raced_and_removed(
+    roslens: Roslens, repository: Path, tmp_path: Path
+) -> None:
+    (scratch := tmp_path / "scratch").mkdir()
+    where = {"cwd": repository, "env": {**os.environ, "TMPDIR": str(scratch)}}
+    out = (*QUICK[:2], "--output", tmp_path / "out", "--threshold", "20%", *REFS)
+    done = roslens("race", *out, *BUILD, "--", "build/node", **where)
+    assert done.returncode == 1, done.stderr
+    race = race_in(tmp_path)
+    found = json.loads((race / "race.json").read_text())
+    (told,) = found["comparisons"]
+    # 0.4 s to 0.1 s, plus what starting a program takes.
+    assert 1.5 < told["ratio"] < 4.5
+    assert found["race"]["refs"] == {"a": "old", "b": "new"}
+    for side, ref in found["race"]["refs"].items():
+        runs = [read_manifest(path) for path in race.glob(f"{side}/*/manifest.json")]
+        made = {(run.environment.git_commit, run.environment.git_dirty) for run in runs}
+        assert made == {(git(repository, "rev-parse", ref), False)}
+    assert "workload's commit" in done.stdout
+    unknown = roslens("race", "--ref", "nope", "--ref", "new", "--", "true", **where)
+    assert unknown.returncode == 2
+    assert "--ref nope: no commit of " in unknown.stderr
+    failed = roslens("race", *out, "--build", "echo so; exit 3", "--", "build/node", **where)
+    assert failed.returncode == 4
+    (said,) = (line for line in failed.stderr.splitlines() if "error: " in line)
+    assert "'echo so; exit 3' ended with status 3 at old" in said
+    assert Path(said.split()[-1]).read_text() == "so\n"
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    assert [path.suffix for path in scratch.iterdir()] == [".log"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("build", "sign", "number"),
+    [
+        ("sleep 600", "note: building", signal.SIGINT),
+        ("sleep 600", "note: building", signal.SIGKILL),
+        ("true", "pair 1 ", signal.SIGINT),
+        ("true", "pair 1 ", signal.SIGKILL),
+    ],
+)
+def test_checkouts_are_removed_however_the_race_ends(
+    repository: Path, tmp_path: Path, build: str, sign: str, number: signal.Signals
+) -> None:
+    (scratch := tmp_path / "scratch").mkdir()
+    command = [sys.executable, "-m", "roslens", "race", *QUICK, "--precision", "0.1%", *REFS]
+    with subprocess.Popen(
+        [*command, "--build", build, "--", "sh", "source"],
+        cwd=repository, env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        next(line for line in process.stderr if line.startswith(sign))
+        assert any(scratch.iterdir())
+        process.send_signal(number)
+        _, error = process.communicate(timeout=60)
+    killed = number == signal.SIGKILL
+    assert process.returncode == (-signal.SIGKILL if killed else 130), error
+    until = time.monotonic() + 30
+    # What guards a killed race needs its time.
+    while killed and any(scratch.iterdir()) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not [*scratch.glob("roslens-*/")]
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--", "true"], "give two commands"),
+        (["--", "true", "---", "true", "---", "true"], "give two commands"),
+        (["--", "---", "true"], "a command is empty"),
+        (["--suite", "demo"], "a race of suites has two"),
+        (["--suite", "demo", "--suite", "demo", "--", "true"], "a race of suites has two"),
+        (["--threshold", "5", "--", "true", "---", "true"], "--threshold 5"),
+        (["--precision", "x", "--", "true", "---", "true"], "--precision x"),
+        (["--", "no-such-program", "---", "true"], "no-such-program"),
+        (["--ref", "HEAD", "--", "true"], "a race of commits has two"),
+        ([*REFS, "--", "true", "---", "true"], "a race of commits has two"),
+        ([*REFS, "--", "true"], "no git repository"),
+        ([*REFS, "--suite", "demo", "--suite", "demo"], "either two suites or two commits"),
+        (["--build", "make", "--", "true", "---", "true"], "--build builds commits"),
+    ],
+)
+def test_wrong_use(roslens: Roslens, tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = roslens("race", "--output", "out", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pair_waits_for_a_calm_machine_but_not_for_ever() -> None:
+    told: list[str] = []
+    # Hotter than -1 degree is every machine, also one that tells no temperature.
+    with Interruption() as interruption:
+        begun = time.monotonic()
+        wait_for_calm(HostLimits(temperature_c=-1.0), 2.0, interruption, told.append)
+        assert 2.0 <= time.monotonic() - begun < 20
+        assert told[0].startswith("pausing: ")
+        assert told[1].startswith("the pair goes on after 2 s, disturbed: ")
+        limits = {"steal": None, "other_cpu": None, "free_memory": None, "temperature_c": None}
+        # The load average tells of the race itself; here it would always be beyond.
+        calm = HostLimits(**limits, swapping=False, throttling=False, load_per_cpu=0.0)
+        wait_for_calm(calm, 600.0, interruption, told.append)
+        assert len(told) == 2

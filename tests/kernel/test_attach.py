@@ -1,0 +1,148 @@
+"""Programs that run already, attached to: every message against what both sides wrote down."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from roslens.collectors.collection import collect, tables
+from roslens.recording import Manifest, RunFailedError, find_recordings
+from roslens.tracing.attach import record_attached
+from roslens.tracing.ftrace.tracefs import why_no_ftrace
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.ros import RosEnvironment, embedded_ros
+from roslens.tracing.ros.cyclonedds import cyclonedds_for
+from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.sources import VARIABLE
+from roslens.tracing.workloads.rclcpp_workloads import prepare, run
+
+HERE = Path(__file__).parent
+REASON = why_no_ftrace()
+pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
+RAN_BEFORE_S = 10
+ATTACHED_S = 4
+
+
+@dataclass
+class Pair:
+    """A publisher and a subscriber that run: how they end, and then what they wrote of messages.
+
+    `log` has publish_ns, and callback_ns or null.
+    """
+
+    pids: list[int]
+    log: Callable[[], pl.DataFrame]
+    nodes: tuple[str, str]
+    topic: str
+
+
+def rclpy_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen[bytes]]) -> Pair:
+    stop = folder / "stop"
+    environment = ros.process_environment(dict(os.environ))
+    for role in ("listener", "talker"):
+        node = [str(HERE / "pair_node.py"), role, str(folder / role), str(stop)]
+        started.append(subprocess.Popen([str(ros.python), *node], env=environment))
+
+    def log() -> pl.DataFrame:
+        stop.touch()
+        assert [x.wait(timeout=60) for x in started] == [0, 0]
+        sent, heard = (pl.read_csv(folder / x) for x in ("talker", "listener"))
+        return sent.join(heard, on="number", how="left").select(
+            publish_ns="begin_ns", callback_ns="begin_ns_right"
+        )
+
+    return Pair([x.pid for x in started], log, ("/talker", "/listener"), "/pair")
+
+
+def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen[bytes]]) -> Pair:
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
+    ros = rclcpp_for(embedded_ros()).environment(ros)
+    programs = Path(prepare.prepare()["RCLCPP_WORKLOADS"])
+    environment = ros.process_environment(dict(os.environ))
+    seconds = str(RAN_BEFORE_S + ATTACHED_S + 20)
+    for role in ("subscriber", "publisher"):
+        command = [str(programs / "messages"), "--role", role, "--seconds", seconds]
+        command += ["--rate", "100", "--output", str(folder)]
+        started.append(subprocess.Popen(command, env=environment))
+
+    def log() -> pl.DataFrame:
+        assert [x.wait(timeout=90) for x in started] == [0, 0]
+        run.merge(folder)
+        return pl.read_csv(folder / "messages.csv").select(
+            publish_ns="publish_realtime_ns", callback_ns="callback_realtime_ns"
+        )
+
+    return Pair([x.pid for x in started], log, ("/publisher", "/subscriber"), "/data")
+
+
+@pytest.fixture(params=["rmw_fastrtps_cpp", "rmw_cyclonedds_cpp"])
+def ros(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RosEnvironment]:
+    found = embedded_ros()
+    if request.param == "rmw_cyclonedds_cpp":
+        try:
+            found = cyclonedds_for(found).with_middleware(request.param)
+        except RunFailedError as error:
+            pytest.skip(str(error))
+    with found.isolated(tmp_path / "log") as isolated:
+        yield isolated
+
+
+@pytest.fixture(params=[rclpy_pair, rclcpp_pair])
+def pair(request: pytest.FixtureRequest, ros: RosEnvironment, tmp_path: Path) -> Iterator[Pair]:
+    started: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as stack:
+        stack.callback(lambda: [x.kill() for x in started if x.poll() is None])
+        yield request.param(ros, tmp_path, started)
+
+
+def test_messages_have_names_and_are_those_of_the_log(pair: Pair, tmp_path: Path) -> None:
+    time.sleep(RAN_BEFORE_S)
+    folder, manifest = record_attached(
+        [str(x) for x in pair.pids],
+        tmp_path / "run",
+        options=TracingOptions(kernel="off"),
+        time_limit=ATTACHED_S,
+    )
+    log = pair.log()
+    assert manifest.status == "complete", manifest.failure
+    agrees(folder, manifest, pair, log)
+
+
+def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> None:
+    collect(find_recordings(folder)[0])
+    found = tables(find_recordings(folder)[0])["messages"].collect()
+    assert found["topic"].null_count() == 0
+    named = found.filter(pl.col("topic") == pair.topic)
+    # What was published and taken while all of it was recorded.
+    begin, end = manifest.start_ns + 1_000_000_000, manifest.end_ns
+    end = min(end, named["publish_ns"].max()) - 300_000_000
+    logged = log.filter(pl.col("publish_ns").is_between(begin, end)).sort("publish_ns")
+    own = named.filter(pl.col("publish_ns").is_between(begin, end + 300_000_000)).sort("publish_ns")
+    joined = logged.join_asof(
+        own.with_columns(traced_ns="publish_ns"), on="publish_ns", strategy="forward"
+    )
+    assert logged.height > 100
+    assert joined["traced_ns"].n_unique() == logged.height
+    delivered = pl.col("outcome").is_in(["delivered", "taken"])
+    assert joined.filter(delivered != pl.col("callback_ns").is_not_null()).is_empty()
+    nodes = joined.filter(
+        (pl.col("publisher_node") == pair.nodes[0]) & (pl.col("subscription_node") == pair.nodes[1])
+    )
+    assert nodes.height >= 0.95 * joined.height
+    callback, take = pl.col("callback_start_ns"), pl.col("take_ns")
+    assert joined.filter(take < pl.col("traced_ns")).is_empty()
+    assert joined.filter(take > pl.col("callback_ns")).is_empty()
+    if joined["callback_start_ns"].null_count() < joined.height:
+        # rclpy's callbacks emit nothing.
+        latency = pl.col("callback_ns") - pl.col("publish_ns")
+        apart = joined.select((callback - pl.col("traced_ns") - latency).abs().median()).item()
+        assert apart < 50_000

@@ -1,0 +1,57 @@
+// Nodes of rclcpp that call a service within a timer's callback after 2 s and wait for 4 s:
+// NAME/SERVES/ASKS ... Each node has a thread and an executor of its own.
+
+#include <chrono>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rclcpp/rclcpp.hpp"
+#include "test_msgs/srv/empty.hpp"
+
+using namespace std::chrono_literals;
+using Empty = test_msgs::srv::Empty;
+
+namespace
+{
+
+void spin(const std::string & told)
+{
+  std::istringstream stream(told);
+  std::string name, serves, asks;
+  std::getline(stream, name, '/');
+  std::getline(stream, serves, '/');
+  std::getline(stream, asks, '/');
+  auto node = std::make_shared<rclcpp::Node>(name);
+  auto service = node->create_service<Empty>(
+    serves, [](const std::shared_ptr<Empty::Request>, std::shared_ptr<Empty::Response>) {});
+  auto client = node->create_client<Empty>(asks);
+  const auto begun = std::chrono::steady_clock::now();
+  auto timer = node->create_wall_timer(
+    50ms, [client, begun] {
+      if (std::chrono::steady_clock::now() - begun > 2s) {
+        client->async_send_request(std::make_shared<Empty::Request>()).wait_for(4s);
+        rclcpp::shutdown();
+      }
+    });
+  rclcpp::executors::SingleThreadedExecutor executor;
+  executor.add_node(node);
+  executor.spin();
+}
+
+}  // namespace
+
+int main(int count, char ** values)
+{
+  rclcpp::init(count, values);
+  std::vector<std::thread> threads;
+  for (int i = 1; i < count; ++i) {
+    threads.emplace_back(spin, values[i]);
+  }
+  for (auto & thread : threads) {
+    thread.join();
+  }
+  return 0;
+}

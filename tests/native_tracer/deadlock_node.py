@@ -1,0 +1,40 @@
+"""Nodes that call a service within a timer's callback after 2 s and wait: NAME/SERVES/ASKS ...
+
+Each node has a thread and an executor of its own.
+"""
+
+import os
+import sys
+import threading
+import time
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from std_srvs.srv import Empty
+
+AFTER_S = 2
+
+
+def spin(name: str, serves: str, asks: str, begun: float) -> None:
+    node = rclpy.create_node(name)
+    node.create_service(Empty, serves, lambda _, response: response)
+    client = node.create_client(Empty, asks)
+
+    def tick() -> None:
+        if time.monotonic() - begun > AFTER_S:
+            client.call(Empty.Request())
+
+    node.create_timer(0.05, tick)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    executor.spin()
+
+
+rclpy.init()
+begun = time.monotonic()
+threads = [
+    threading.Thread(target=spin, args=(*x.split("/"), begun), daemon=True) for x in sys.argv[1:]
+]
+for thread in threads:
+    thread.start()
+time.sleep(float(os.environ.get("LASTS_S", "5")))

@@ -1,0 +1,66 @@
+"""Programs that lock themselves, recorded: who waits for whom, by how they are written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import roslens as rl
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.sources import VARIABLE
+
+NODE = Path(__file__).parent / "deadlock_node.py"
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module", params=["rclpy", "rclcpp"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The same program with each client library; its arguments are its nodes."""
+    if request.param == "rclpy":
+        return ["python", str(NODE)]
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
+    made = rclcpp_for(embedded_ros())
+    built, source = tmp_path_factory.mktemp("program") / "node", str(NODE.with_suffix(".cpp"))
+    subprocess.run(
+        [*made.compiler, *made.compile_flags(), source, "-o", str(built), *made.link_flags()],
+        check=True,
+    )
+    return [str(built)]
+
+
+def sentences(command: list[str], folder: Path, *nodes: str) -> dict[str, str]:
+    """What is said of each node that hangs."""
+    run, manifest = record_command(
+        [*command, *nodes],
+        folder / "run",
+        options=TracingOptions(tracer="native", kernel="off"),
+        ros="embedded",
+        trace_rclpy=command[0] == "python",
+        time_limit=60,
+    )
+    assert manifest.status == "complete", manifest.failure
+    rows = rl.open(run).silences()
+    assert set(rows["state"]) == {"hung"}
+    return {row["node"]: row["sentence"] for row in rows.iter_rows(named=True)}
+
+
+def test_a_service_of_the_own_executor(program: list[str], tmp_path: Path) -> None:
+    told = sentences(program, tmp_path, "alone/own/own")
+    assert list(told) == ["/alone"]
+    assert "/own of /alone, which only this thread could serve: a deadlock" in told["/alone"]
+
+
+def test_two_executors_that_call_each_other(program: list[str], tmp_path: Path) -> None:
+    """Whichever comes first is served once, and then cannot take the answer."""
+    told = sentences(program, tmp_path, "one/a/b", "two/b/a")
+    assert sorted(told) == ["/one", "/two"]
+    for own, other, service in (("/one", "/two", "/b"), ("/two", "/one", "/a")):
+        assert f"it waits for the answer of {service} of {other}, which only" in told[own]
+        assert told[own].count(": a deadlock") == 1

@@ -1,0 +1,71 @@
+"""``roslens dump`` of running programs: what they were written to do, and what the kernel says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from roslens.dump import run_dump
+from roslens.recording import UsageError
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng import TracingOptions
+
+NODE = Path(__file__).parent / "deadlock_node.py"
+
+
+def shown(target: str, capsys: pytest.CaptureFixture[str]) -> str:
+    run_dump(target)
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.live
+def test_two_executors_that_wait_for_each_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After 2 s each calls the other's service in a timer's callback, and waits."""
+    monkeypatch.setenv("LASTS_S", "20")
+    # Wide enough that no cell is wrapped.
+    monkeypatch.setenv("COLUMNS", "200")
+    recording = threading.Thread(
+        target=record_command,
+        args=(["python", str(NODE), "one/a/b", "two/b/a"], tmp_path / "run"),
+        kwargs={"options": TracingOptions(tracer="native", kernel="off"), "ros": "embedded",
+                "trace_rclpy": True, "time_limit": 60},
+    )  # fmt: skip
+    recording.start()
+    told = ""
+    while recording.is_alive() and told.count(": a deadlock") < 2:
+        time.sleep(0.5)
+        try:
+            told = shown("/one", capsys)
+        except UsageError:
+            capsys.readouterr()
+    recording.join()
+    for own, other, service in (("/one", "/two", "/b"), ("/two", "/one", "/a")):
+        assert f"it waits for the answer of {service} of {other}, which only" in told
+        assert re.search(rf"in the timer callback 50 ms of {own} [\d.]+ m?s asleep", told)
+
+
+def test_a_program_that_records_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
+        time.sleep(0.5)
+        told = shown(str(program.pid), capsys)
+        program.communicate(b"\n")
+    assert f"Process {program.pid} (python" in told
+    assert "since when, and which service they wait for cannot be told" in told
+    assert re.search(rf"{program.pid} python\S* asleep", told)
+
+
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [("4194305", "there is no such process"), ("/none", "no program that records itself")],
+)
+def test_what_is_not_there(target: str, error: str) -> None:
+    with pytest.raises(UsageError, match=error):
+        run_dump(target)

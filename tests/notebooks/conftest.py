@@ -1,0 +1,30 @@
+"""What the tests of notebooks share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+from tests.workbench import running_lab
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy: the tables are made once, and not in the repository."""
+    copy = tmp_path_factory.mktemp("samples") / "samples"
+    made = shutil.ignore_patterns("tables", "events")
+    return Path(shutil.copytree(SAMPLES, copy, ignore=made))
+
+
+# Not of the session: its event loop would run on beside the tests of other files.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = running_lab.chromium(playwright)
+        yield found
+        found.close()

@@ -1,0 +1,47 @@
+"""Tables that are read as they are: a sentence names each that was damaged."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from roslens.collectors.collection import collect, tables
+from roslens.recording import Recording, UsageError
+from roslens.recordings import open_recordings
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
+
+
+def damaged(whole: bytes, draw: random.Random) -> bytes:
+    """Cut off, or with a bit of another value."""
+    at = draw.randrange(len(whole))
+    if draw.random() < 0.3:
+        return whole[:at]
+    return whole[:at] + bytes([whole[at] ^ 1 << draw.randrange(8)]) + whole[at + 1 :]
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    recording = Recording.at(run)
+    collect(recording)
+    draw = random.Random(1)
+    paths = sorted(recording.tables.glob("*.parquet"))
+    for path in paths * 3:
+        whole = path.read_bytes()
+        path.write_bytes(damaged(whole, draw))
+        for read in (lambda: open_recordings(run, collect=False), lambda: tables(recording)):
+            with pytest.raises(UsageError, match=f"{path}: damaged.* run 'roslens collect' again"):
+                read()
+        path.write_bytes(whole)
+    assert len(paths) > 10
+    assert open_recordings(run, collect=False).messages.collect().height > 900
+    # Without the list of digests, what has no end is still known to be damaged.
+    (recording.tables / "collected.json").unlink()
+    paths[-1].write_bytes(paths[-1].read_bytes()[:-9])
+    with pytest.raises(UsageError, match=f"{paths[-1]}: damaged"):
+        open_recordings(run, collect=False)

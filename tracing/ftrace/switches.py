@@ -1,0 +1,163 @@
+"""Switches from idle that ftrace leaves out, put back by when the kernel accounted CPU time.
+
+Some kernels record a part of the switches from idle to a thread only. `sched_stat_runtime` tells
+how long a thread ran since its time was accounted last, for the first time since it came to its
+CPU: so it came there that much earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from roslens.tracing.ftrace.formats import HEAD_BYTES, Format
+from roslens.tracing.ftrace.raw import Bytes, Ints
+from roslens.tracing.ftrace.rows import numbers_at, windows
+
+RUNTIME = "sched_stat_runtime"
+_IDLE_PRIORITY = 120
+_PID_AT = 4
+
+Events = tuple[Bytes, Ints, Ints, Ints]
+"""Bytes, and of each event its first one, how many they are, and its time in ns."""
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """When CPU time of a thread was accounted by others: times in order, and how much, ns."""
+
+    time: Ints
+    ran: Ints
+
+
+def can_tell(switch: Format | None, runtime: Format | None) -> bool:
+    """Whether the two events have the fields that are needed, of the sizes that are read here."""
+    told = {} if runtime is None else {x.name: x.size for x in runtime.fields}
+    sizes = {} if switch is None else {x.name: x.size for x in switch.fields}
+    numbers = [f"{side}_{name}" for side in ("prev", "next") for name in ("tid", "prio")]
+    return (
+        (told.get("tid"), told.get("runtime")) == (4, 8)
+        and all(sizes.get(name) == 4 for name in numbers)
+        and {"prev_comm", "next_comm", "prev_state"} <= sizes.keys()
+    )
+
+
+def accounted_by_others(blocks: Iterable[Events], runtime: Format) -> Mapping[int, Accounted]:
+    """What other CPUs accounted, as when they woke a thread, by thread; of blocks of all CPUs."""
+    none = np.empty((3, 0), dtype=np.int64)
+    found = np.concatenate([none, *(_by_others(x, runtime) for x in blocks)], axis=1)
+    found = found[:, np.lexsort((found[1], found[0]))]
+    edges = np.flatnonzero(np.diff(found[0], prepend=-1, append=-1))
+    return {
+        int(found[0, begin]): Accounted(found[1, begin:end], found[2, begin:end])
+        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    }
+
+
+def _by_others(events: Events, runtime: Format) -> Ints:
+    data, begin, size, time = events
+    begin, time = begin[size >= runtime.size], time[size >= runtime.size]
+    rows = numbers_at(data, begin, "<u2") == runtime.number
+    begin, time = begin[rows], time[rows]
+    thread, ran = _told(data, begin, runtime)
+    others = numbers_at(data, begin + _PID_AT, "<i4") != thread
+    return np.stack((thread, time, ran))[:, others]
+
+
+def _told(data: Bytes, begin: Ints, runtime: Format) -> tuple[Ints, Ints]:
+    """Threads, and how long they ran."""
+    where = {x.name: x.offset for x in runtime.fields}
+    thread = numbers_at(data, begin + where["tid"], "<i4")
+    return thread, numbers_at(data, begin + where["runtime"], "<i8")
+
+
+def with_switches(
+    events: Events,
+    switch: Format,
+    runtime: Format,
+    others: Mapping[int, Accounted],
+    *,
+    cpu: int,
+    running: int | None,
+    last: int,
+) -> Events:
+    """Add to the events of a CPU the switches from idle that are missing and can be told.
+
+    Parameters
+    ----------
+    switch, runtime
+        The events ``sched_switch`` and ``sched_stat_runtime``.
+    others
+        What was accounted by others (`accounted_by_others`).
+    running
+        The thread that came to the CPU last, before these events; None: not known.
+    last
+        The time of the last event before them, ns.
+    """
+    data, begin, size, time = events
+    if not len(size) or size.min() < HEAD_BYTES:
+        return events
+    kind, by = numbers_at(data, begin, "<u2"), numbers_at(data, begin + _PID_AT, "<i4")
+    at = np.flatnonzero((kind == switch.number) & (size >= switch.size))
+    accounted = np.flatnonzero((kind == runtime.number) & (size >= runtime.size))
+    if not len(at) or not len(accounted):
+        return events
+    where = {x.name: x for x in switch.fields}
+
+    def of(field: str, rows: Ints) -> Ints:
+        return numbers_at(data, begin[rows] + where[field].offset, "<i4")
+
+    left, came = of("prev_tid", at), of("next_tid", at)
+    before = np.concatenate(([left[0] if running is None else running], came[:-1]))
+    missing = (before == 0) & (left != 0)
+    # Which switch ends the turn of each event, and the events of the threads whose turns these are.
+    ends = np.searchsorted(at, np.arange(len(kind)))
+    own = np.flatnonzero(np.append(missing, values=False)[ends] & (by == np.append(left, -1)[ends]))
+    row = np.intersect1d(own, accounted)
+    row = row[_told(data, begin[row], runtime)[0] == by[row]]
+    number, first = np.unique(ends[row], return_index=True)
+    row = row[first]
+    thread, ran = _told(data, begin[row], runtime)
+    start = time[row] - ran
+    # It came no later than its first event, and no earlier than the CPU became idle.
+    acting, first = np.unique(ends[own], return_index=True)
+    acts = own[first][np.searchsorted(acting, number)]
+    idle = np.where(number > 0, at[number - 1], -1)
+    since = np.where(idle < 0, last, time[idle])
+    for one in set(thread.tolist()) & others.keys():
+        its, told = np.flatnonzero(thread == one), others[one]
+        first = np.searchsorted(told.time, since[its], side="right")
+        before = np.append(told.time, np.iinfo(np.int64).max)[first] < time[row[its]]
+        start[its[before]] = (told.time - told.ran)[first[before]]
+    known = (start >= since) | (idle >= 0)
+    number, acts, idle = number[known], acts[known], idle[known]
+    start = np.clip(start[known], since[known], time[acts])
+    place = np.clip(np.searchsorted(time, start, side="right"), idle + 1, acts)
+    made = _from_idle(data, begin[at[number]], switch, cpu)
+    return (
+        np.concatenate((data, made.ravel())),
+        np.insert(begin, place, len(data) + switch.size * np.arange(len(number))),
+        np.insert(size, place, switch.size),
+        np.insert(time, place, start),
+    )
+
+
+def _from_idle(data: Bytes, begin: Ints, switch: Format, cpu: int) -> Bytes:
+    """Of switches away from threads the ones to these, from idle."""
+    found = windows(data, switch.size)[begin].view(np.uint8).reshape(-1, switch.size)
+    made = found.copy()
+    where = {x.name: slice(x.offset, x.end) for x in switch.fields}
+    for name in ("comm", "tid", "prio"):
+        made[:, where[f"next_{name}"]] = found[:, where[f"prev_{name}"]]
+    width = where["prev_comm"].stop - where["prev_comm"].start
+    texts = {"prev_comm": f"swapper/{cpu}".encode().ljust(width, b"\0")[:width]}
+    texts["prev_prio"] = _IDLE_PRIORITY.to_bytes(4, "little")
+    for name in ("prev_comm", "prev_tid", "prev_prio", "prev_state"):
+        made[:, where[name]] = 0
+        if name in texts:
+            made[:, where[name]] = np.frombuffer(texts[name], np.uint8)
+    # No interrupt, and the idle thread's.
+    made[:, 2:8] = 0
+    return made

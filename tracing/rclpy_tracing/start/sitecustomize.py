@@ -1,0 +1,58 @@
+"""Python runs this before a program when this folder is on PYTHONPATH: rclpy is then traced.
+
+Nothing is imported until the program imports rclpy; a program that never does pays for one look
+at the names of what it imports.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+from typing import Any
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+
+
+class _Rclpy:
+    """Finds rclpy where Python does, and traces it once the program has imported it."""
+
+    def find_spec(self, name: str, *_: Any) -> Any:
+        if name != "rclpy":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                execute(module)
+                _trace()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _trace() -> None:
+    main = os.path.join(os.path.dirname(_FOLDER), "__main__.py")  # noqa: PTH118, PTH120
+    try:
+        runpy.run_path(main, run_name="rclpy_tracing_main")["load"]().enable()
+    except Exception as error:  # noqa: BLE001 (whatever it is, the program goes on, untraced)
+        print(f"roslens: callbacks of Python nodes are not recorded: {error}", file=sys.stderr)
+
+
+def _run_the_one_behind() -> None:
+    """Run the sitecustomize that this one hides, where there is one."""
+    sys.path.remove(_FOLDER)
+    own = sys.modules.pop("sitecustomize")
+    try:
+        importlib.import_module("sitecustomize")
+    except ModuleNotFoundError as error:
+        if error.name != "sitecustomize":
+            raise
+        sys.modules["sitecustomize"] = own
+
+
+sys.meta_path.insert(0, _Rclpy())
+_run_the_one_behind()

@@ -1,0 +1,91 @@
+"""One look at the graph of the ROS 2 that a running program is part of."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from roslens.recording.files import shipped
+from roslens.tracing.ftrace.names import GraphEndpoint
+from roslens.tracing.native_tracer.library import FOLDER_VARIABLE
+
+_SCRIPT = shipped("tracing", "ros", "graph_look.py")
+_MATTERS = re.compile(r"ROS_|RMW_|CYCLONE|FAST|ZENOH|AMENT_|PATH$|PYTHON|LD_")
+_LONGEST_SECONDS = 20.0
+_NO_RCLPY = 3
+_ASK = f"import importlib.util, sys; importlib.util.find_spec('rclpy') or sys.exit({_NO_RCLPY})\n"
+
+
+def look_at_graph(pids: Iterable[int]) -> list[GraphEndpoint]:
+    """The endpoints that programs of the same environments, and of the same users, see.
+
+    Parameters
+    ----------
+    pids
+        Running programs, whose environments say which middleware and which domain.
+
+    Returns
+    -------
+    list of GraphEndpoint
+        Empty where the graph cannot be had, such as where no Python there has rclpy.
+    """
+    looks: dict[tuple[object, ...], tuple[int, dict[str, str], int, int]] = {}
+    for pid in pids:
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/ns/mnt").readlink() != Path("/proc/self/ns/mnt").readlink():
+                continue
+            words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+            environment = dict(x.split("=", 1) for x in words if "=" in x)
+            environment.pop(FOLDER_VARIABLE, None)
+            owner = Path(f"/proc/{pid}").stat()
+            same = sorted(x for x in environment.items() if _MATTERS.match(x[0]))
+            look = (pid, environment, owner.st_uid, owner.st_gid)
+            looks.setdefault((owner.st_uid, *same), look)
+    found: dict[str, GraphEndpoint] = {}
+    for look in looks.values():
+        found |= {x.gid: x for x in _look(*look)}
+    return list(found.values())
+
+
+def _look(pid: int, environment: dict[str, str], user: int, group: int) -> list[GraphEndpoint]:
+    # Never more rights than the program has: its environment says what is loaded.
+    less = ("setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups", "--")
+    lead = less if user != os.geteuid() else ()
+    for python in _pythons(pid, environment):
+        with suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(
+                [*lead, python, "-c", _ASK + _SCRIPT.read_text(encoding="utf-8")],
+                env=environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_LONGEST_SECONDS,
+                check=False,
+            )
+            if done.returncode == 0 and done.stdout:
+                with suppress(ValidationError):
+                    line = done.stdout.splitlines()[-1]
+                    return TypeAdapter(list[GraphEndpoint]).validate_json(line)
+    return []
+
+
+def _pythons(pid: int, environment: dict[str, str]) -> Iterator[str]:
+    """Interpreters that may have rclpy: the program's own, that of its PATH, of its prefixes."""
+    with suppress(OSError):
+        first = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+        # As it was called: what a virtual environment is told by.
+        if Path(first).name.startswith("python") and Path(first).is_absolute():
+            yield first
+    for folder in environment.get("PATH", "").split(":"):
+        if folder.startswith("/") and os.access(f"{folder}/python3", os.X_OK):
+            yield f"{folder}/python3"
+            break
+    for folder in environment.get("AMENT_PREFIX_PATH", "").split(":"):
+        if folder.startswith("/") and os.access(f"{folder}/bin/python", os.X_OK):
+            yield f"{folder}/bin/python"

@@ -1,0 +1,511 @@
+// Makes messages late by one cause that is known, at times that are known.
+//
+// --role publisher sends /work whenever the clock is a multiple of the period; --role subscriber
+// receives it on an executor's thread that has a CPU of its own, and injects --cause: 1 ms before
+// every --every'th message is due it begins, and lasts --hold_us.
+//
+// Writes messages_<role>.csv as `messages` does, callbacks.csv (sequence, start_realtime_ns,
+// end_realtime_ns: of each callback) and injections.csv (cause, begin_realtime_ns,
+// end_realtime_ns, vtid: who injected).
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "std_msgs/msg/u_int64.hpp"
+#include "workload.hpp"
+
+namespace
+{
+
+using Number = std_msgs::msg::UInt64;
+using Nanoseconds = std::chrono::nanoseconds;
+
+const std::vector<std::string> kCauses = {
+  "same_thread", "same_group", "timer_burst", "queue", "cpu_hog", "throttled", "page_fault",
+  "disk", "lock"};
+constexpr std::size_t kBurst = 10;
+constexpr Nanoseconds kAhead = std::chrono::milliseconds(1);
+
+[[noreturn]] void fail(const std::string & what)
+{
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+std::int64_t thread_id() {return static_cast<std::int64_t>(syscall(SYS_gettid));}
+
+// The CPUs that this process may use.
+std::vector<int> cpus()
+{
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) {
+    fail("sched_getaffinity");
+  }
+  std::vector<int> found;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) {
+      found.push_back(cpu);
+    }
+  }
+  return found;
+}
+
+// Keeps the calling thread, and those it makes, on one CPU.
+void stay_on(int cpu)
+{
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) {
+    fail("sched_setaffinity");
+  }
+}
+
+struct Settings
+{
+  explicit Settings(const workloads::Options & options)
+  : cause(options.word("cause", kCauses)), seconds(options.number("seconds")),
+    period(static_cast<std::int64_t>(1e9 / options.number("rate", 1e-3))),
+    hold(static_cast<std::int64_t>(options.number("hold_us", 1) * 1000)),
+    every(static_cast<std::int64_t>(options.count("every", 1))), output(options.text("output"))
+  {}
+
+  bool hit(std::int64_t index) const {return index % every == 0;}
+
+  // When the next message is due that is to be late; what it meets begins `ahead` of that.
+  std::int64_t next_hit(Nanoseconds ahead) const
+  {
+    const auto step = period * every;
+    return ((workloads::now_ns() + ahead.count()) / step + 1) * step;
+  }
+
+  std::string cause;
+  double seconds;
+  std::int64_t period;
+  Nanoseconds hold;
+  std::int64_t every;
+  std::string output;
+  Nanoseconds work = std::chrono::microseconds(cause == "queue" ? 1500 : 200);
+};
+
+void sleep_until(std::int64_t realtime_ns)
+{
+  std::this_thread::sleep_until(
+    std::chrono::system_clock::time_point(
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(Nanoseconds(realtime_ns))));
+}
+
+struct Injection
+{
+  std::int64_t begin, end, vtid;
+};
+
+class Injections
+{
+public:
+  // What `work` does is injected.
+  template<typename Work>
+  void during(Work work)
+  {
+    const auto begin = workloads::now_ns();
+    work();
+    add({begin, workloads::now_ns(), thread_id()});
+  }
+
+  void add(Injection injection)
+  {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    rows_.push_back(injection);
+  }
+
+  void write(const workloads::Options & options, const std::string & cause)
+  {
+    workloads::Log log(options, "injections.csv", "cause,begin_realtime_ns,end_realtime_ns,vtid");
+    for (const auto & row : rows_) {
+      log.row(cause, row.begin, row.end, row.vtid);
+    }
+  }
+
+private:
+  std::mutex mutex_;
+  std::vector<Injection> rows_;
+};
+
+// A file on the disk, read by page faults and written through.
+class File
+{
+public:
+  explicit File(const std::string & folder)
+  : path_(folder + "/scratch.bin"), descriptor_(open(path_.c_str(), O_RDWR | O_CREAT, 0600))
+  {
+    const std::vector<char> block(kBlock, 1);
+    for (std::size_t at = 0; descriptor_ >= 0 && at < kSize; at += kBlock) {
+      if (pwrite(descriptor_, block.data(), kBlock, static_cast<off_t>(at)) < 0) {
+        fail(path_);
+      }
+    }
+    if (descriptor_ < 0 || fsync(descriptor_) != 0) {
+      fail(path_);
+    }
+    memory_ = mmap(nullptr, kSize, PROT_READ, MAP_SHARED, descriptor_, 0);
+    if (memory_ == MAP_FAILED || madvise(memory_, kSize, MADV_RANDOM) != 0) {
+      fail("mmap");
+    }
+  }
+
+  ~File()
+  {
+    munmap(memory_, kSize);
+    close(descriptor_);
+    unlink(path_.c_str());
+  }
+
+  File(const File &) = delete;
+  File & operator=(const File &) = delete;
+
+  // So that reading it is a page fault that waits for the disk.
+  void forget()
+  {
+    madvise(memory_, kSize, MADV_DONTNEED);
+    posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  }
+
+  void read_for(Nanoseconds duration)
+  {
+    const auto end = std::chrono::steady_clock::now() + duration;
+    for (std::size_t at = 0; at < kSize && std::chrono::steady_clock::now() < end; at += kStep) {
+      sum_ = sum_ + static_cast<const volatile char *>(memory_)[at];
+    }
+  }
+
+  void write_for(Nanoseconds duration)
+  {
+    const auto end = std::chrono::steady_clock::now() + duration;
+    const std::vector<char> block(kBlock, ++value_);
+    while (std::chrono::steady_clock::now() < end) {
+      if (pwrite(descriptor_, block.data(), kBlock, 0) < 0 || fsync(descriptor_) != 0) {
+        fail(path_);
+      }
+    }
+  }
+
+private:
+  static constexpr std::size_t kSize = 64 << 20, kBlock = 64 << 10, kStep = 32 << 10;
+  std::string path_;
+  int descriptor_;
+  void * memory_ = nullptr;
+  char value_ = 0;
+  int sum_ = 0;
+};
+
+// A group of threads whose CPU time the kernel limits.
+class Cgroup
+{
+public:
+  Cgroup()
+  : path_("/sys/fs/cgroup/cpu/roslens_causes_" + std::to_string(getpid()))
+  {
+    if (mkdir(path_.c_str(), 0755) != 0) {
+      fail(path_ + " (the controller cpu of cgroups, version 1, as root)");
+    }
+  }
+
+  ~Cgroup()
+  {
+    rmdir(path_.c_str());
+  }
+
+  Cgroup(const Cgroup &) = delete;
+  Cgroup & operator=(const Cgroup &) = delete;
+
+  void join() {write("tasks", std::to_string(thread_id()));}
+
+  // In microseconds of each 100 ms; -1: no limit.
+  void limit(int quota) {write("cpu.cfs_quota_us", std::to_string(quota));}
+
+private:
+  void write(const std::string & name, const std::string & text)
+  {
+    std::ofstream stream(path_ + "/" + name);
+    stream << text << std::flush;
+    if (!stream) {
+      fail(path_ + "/" + name);
+    }
+  }
+
+  std::string path_;
+};
+
+// What the subscriber does beside receiving; each cause is one of these or of `Receiver`.
+class Injector
+{
+public:
+  Injector(const Settings & settings, int cpu, Injections & log)
+  : settings_(settings), cpu_(cpu), log_(log)
+  {
+    if (settings.cause == "page_fault" || settings.cause == "disk") {
+      file_ = std::make_unique<File>(settings.output);
+    } else if (settings.cause == "throttled") {
+      cgroup_ = std::make_unique<Cgroup>();
+    }
+  }
+
+  ~Injector()
+  {
+    stop();
+  }
+
+  Injector(const Injector &) = delete;
+  Injector & operator=(const Injector &) = delete;
+
+  // On the thread of the executor, before it spins.
+  void executor_begins()
+  {
+    if (settings_.cause != "same_group") {
+      stay_on(cpu_);
+    }
+    if (cgroup_) {
+      cgroup_->join();
+    }
+  }
+
+  // Within the callback of a message.
+  void within_callback(bool hit)
+  {
+    if (settings_.cause == "lock") {
+      const std::lock_guard<std::mutex> guard(mutex_);
+    } else if (hit && settings_.cause == "page_fault") {
+      log_.during([this] {file_->read_for(settings_.hold);});
+    } else if (hit && settings_.cause == "disk") {
+      log_.during([this] {file_->write_for(settings_.hold);});
+    }
+  }
+
+  void start(rclcpp::Node & node)
+  {
+    const auto & cause = settings_.cause;
+    if (cause == "same_thread" || cause == "same_group" || cause == "timer_burst") {
+      const std::size_t count = cause == "timer_burst" ? kBurst : 1;
+      group_ = cause == "same_group" ? nullptr : node.create_callback_group(
+        rclcpp::CallbackGroupType::MutuallyExclusive);
+      sleep_until(settings_.next_hit(kAhead) - kAhead.count());
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto lasts = settings_.hold / static_cast<std::int64_t>(count);
+        timers_.push_back(
+          node.create_wall_timer(
+            Nanoseconds(settings_.period * settings_.every),
+            [this, lasts] {log_.during([lasts] {workloads::busy(lasts);});}, group_));
+      }
+    } else if (cause == "cpu_hog") {
+      repeat(
+        kAhead, [this] {
+          stay_on(cpu_);
+          sched_param parameter{};
+          parameter.sched_priority = 50;
+          if (sched_setscheduler(0, SCHED_FIFO, &parameter) != 0) {
+            fail("sched_setscheduler (needs root, or a limit on real-time priorities)");
+          }
+        }, [this] {log_.during([this] {workloads::busy(settings_.hold);});});
+    } else if (cause == "lock") {
+      repeat(
+        kAhead, [] {}, [this] {
+          const std::lock_guard<std::mutex> guard(mutex_);
+          log_.during([this] {std::this_thread::sleep_for(settings_.hold);});
+        });
+    } else if (cause == "throttled") {
+      // It takes the millisecond that both have, then neither runs.
+      repeat(
+        2 * kAhead, [this] {
+          stay_on(cpu_);
+          cgroup_->join();
+        }, [this] {workloads::busy(2 * kAhead);});
+      repeat(
+        2 * kAhead, [] {}, [this] {
+          cgroup_->limit(1000);
+          log_.during([this] {std::this_thread::sleep_for(settings_.hold);});
+          cgroup_->limit(-1);
+        });
+    } else if (cause == "page_fault") {
+      repeat(std::chrono::milliseconds(10), [] {}, [this] {file_->forget();});
+    }
+  }
+
+  void stop()
+  {
+    stopping_ = true;
+    for (auto & thread : threads_) {
+      thread.join();
+    }
+    threads_.clear();
+  }
+
+private:
+  // In a thread of its own, each time that a message is nearly due.
+  void repeat(Nanoseconds ahead, std::function<void()> first, std::function<void()> inject)
+  {
+    threads_.emplace_back(
+      [this, ahead, first = std::move(first), inject = std::move(inject)] {
+        pthread_setname_np(pthread_self(), ("inject_" + settings_.cause).substr(0, 15).c_str());
+        try {
+          first();
+          while (!stopping_) {
+            sleep_until(settings_.next_hit(ahead) - ahead.count());
+            inject();
+          }
+        } catch (const std::exception & error) {
+          std::cerr << settings_.cause << ": " << error.what() << std::endl;
+          std::_Exit(1);
+        }
+      });
+  }
+
+  const Settings & settings_;
+  int cpu_;
+  Injections & log_;
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::unique_ptr<File> file_;
+  std::unique_ptr<Cgroup> cgroup_;
+  std::vector<std::thread> threads_;
+  rclcpp::CallbackGroup::SharedPtr group_;
+  std::vector<rclcpp::TimerBase::SharedPtr> timers_;
+};
+
+workloads::Log log_of_messages(const workloads::Options & options)
+{
+  return workloads::Log(
+    options, "messages_" + options.text("role") + ".csv",
+    "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription");
+}
+
+int publish(const workloads::Options & options, const Settings & settings)
+{
+  auto node = std::make_shared<rclcpp::Node>("publisher");
+  auto publisher = node->create_publisher<Number>("/work", rclcpp::QoS(rclcpp::KeepLast(kBurst)));
+  if (!workloads::wait_for(options, [&] {return publisher->get_subscription_count() > 0;})) {
+    throw std::runtime_error("publisher and subscription have not found each other");
+  }
+  workloads::say_ready();
+  // What the subscriber injects begins within two rounds.
+  Injections injections;
+  auto log = log_of_messages(options);
+  const auto first = workloads::now_ns() / settings.period + 1;
+  const auto last = first + static_cast<std::int64_t>(settings.seconds * 1e9) / settings.period;
+  for (auto index = first; index < last && rclcpp::ok(); ++index) {
+    sleep_until(index * settings.period);
+    const bool burst = settings.cause == "queue" && settings.hit(index);
+    const auto begin = workloads::now_ns();
+    for (std::size_t i = 0; i < (burst ? kBurst : 1); ++i) {
+      Number message;
+      message.data = static_cast<std::uint64_t>(index) * kBurst + i;
+      const auto now = workloads::now_ns();
+      publisher->publish(message);
+      log.row(std::string("/work"), message.data, now, std::int64_t{0}, std::size_t{0}, std::string());
+    }
+    if (burst) {
+      // So long the callbacks take.
+      injections.add({begin, begin + static_cast<std::int64_t>(kBurst) * settings.work.count(), thread_id()});
+    }
+  }
+  if (settings.cause == "queue") {
+    injections.write(options, settings.cause);
+  }
+  workloads::sleep_for(0.5);
+  return 0;
+}
+
+int subscribe(const workloads::Options & options, const Settings & settings, int cpu)
+{
+  struct Row
+  {
+    std::uint64_t sequence;
+    std::int64_t start, end;
+  };
+  std::vector<Row> rows;
+  Injections injections;
+  Injector injector(settings, cpu, injections);
+  auto node = std::make_shared<rclcpp::Node>("subscriber");
+  auto subscription = node->create_subscription<Number>(
+    "/work", rclcpp::QoS(rclcpp::KeepLast(kBurst)), [&](const Number & message) {
+      const auto start = workloads::now_ns();
+      workloads::busy(settings.work);
+      injector.within_callback(
+        settings.hit(static_cast<std::int64_t>(message.data / kBurst)));
+      rows.push_back({message.data, start, workloads::now_ns()});
+    });
+  std::shared_ptr<rclcpp::Executor> executor;
+  if (settings.cause == "same_group") {
+    executor = std::make_shared<rclcpp::executors::MultiThreadedExecutor>(
+      rclcpp::ExecutorOptions(), 2);
+  } else {
+    executor = std::make_shared<rclcpp::executors::SingleThreadedExecutor>();
+  }
+  executor->add_node(node);
+  std::thread spinning(
+    [&] {
+      injector.executor_begins();
+      executor->spin();
+    });
+  const bool found = workloads::wait_for(
+    options, [&] {return subscription->get_publisher_count() > 0;});
+  if (found) {
+    injector.start(*node);
+    while (rclcpp::ok() && subscription->get_publisher_count() > 0) {
+      workloads::sleep_for(0.05);
+    }
+  }
+  injector.stop();
+  executor->cancel();
+  spinning.join();
+  if (!found) {
+    throw std::runtime_error("publisher and subscription have not found each other");
+  }
+  auto log = log_of_messages(options);
+  workloads::Log callbacks(options, "callbacks.csv", "sequence,start_realtime_ns,end_realtime_ns");
+  for (const auto & row : rows) {
+    log.row(
+      std::string("/work"), row.sequence, std::int64_t{0}, row.start, std::size_t{0},
+      std::size_t{0});
+    callbacks.row(row.sequence, row.start, row.end);
+  }
+  if (settings.cause != "queue") {
+    injections.write(options, settings.cause);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char ** values)
+{
+  // Before the middleware makes threads: only the executor has the last CPU.
+  const auto own = cpus();
+  if (own.size() < 2) {
+    std::cerr << values[0] << ": needs two CPUs" << std::endl;
+    return 1;
+  }
+  stay_on(own.front());
+  return workloads::run(
+    count, values,
+    {{"cause", "same_thread"}, {"role", "subscriber"}, {"rate", "50"}, {"every", "10"},
+      {"hold_us", "15000"}},
+    [&own](const workloads::Options & options) {
+      const Settings settings(options);
+      if (options.word("role", {"publisher", "subscriber"}) == "publisher") {
+        return publish(options, settings);
+      }
+      return subscribe(options, settings, own.back());
+    });
+}
