@@ -80,6 +80,22 @@ def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
     )
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_last_name_whatever_cpu_it_was_given_on(tmp_path, order):
+    program = """
+import os, sys
+for name, cpu in zip(("first", "last"), sorted(os.sched_getaffinity(0))[:2][:: int(sys.argv[1])]):
+    os.sched_setaffinity(0, {cpu})
+    open("/proc/self/comm", "w").write(name)
+"""
+    (tmp_path / "trace").mkdir()
+    with perf_recording(tmp_path / "trace", buffer_bytes=1 << 20):
+        process = subprocess.Popen([sys.executable, "-c", program, str(order)])
+        assert process.wait(120) == 0
+    own = switches(tmp_path / "trace").filter(pl.col("prev_tid") == process.pid)
+    assert set(own["prev_comm"]) == {"last"}
+
+
 def test_what_does_not_fit_is_counted(tmp_path):
     """A buffer of one page, which nobody empties meanwhile: recorded and lost are all of them."""
     buffers = PerfBuffers(tmp_path, 1, range(os.cpu_count() or 1))
