@@ -91,3 +91,10 @@ class Pass:
 
 def model_events() -> dict[str, list[str]]: ...
 def model_reasons() -> list[tuple[str, str]]: ...
+def response_time_bounds(
+    arrivals: Sequence[Sequence[int]],
+    costs: Sequence[Sequence[int]],
+    jitter: Sequence[int],
+    length: int,
+    jobs: int,
+) -> list[int | None]: ...

@@ -18,10 +18,13 @@ class ChainsParameters(ReportParameters):
     requirements
         A YAML file with chains, what is asked of them, and links
         (`roslens.analysis.chains.requirements`).
+    bound
+        Also how long each chain takes at most.
     worst
         How many of the slowest instances are listed.
     """
 
     chains: Texts = Field(default_factory=list)
     requirements: OptionalText = None
+    bound: bool = False
     worst: int = Field(10, ge=1, le=1000)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.analysis.chains.bounds import bound_estimates, bounds_table
 from roslens.analysis.chains.estimates import (
     PERCENTILES,
     FollowedChain,
@@ -33,12 +34,13 @@ from roslens.analysis.flow.chain import Chain, HeldFlow
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.flow.links import Link
+from roslens.analysis.flow.response_bounds import callback_bounds
 from roslens.analysis.flow.taking_turns import as_yaml, links_found
 from roslens.analysis.measures.loss import that_may_bias
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import counted, milliseconds
-from roslens.analysis.reports.table import Sentence, Verbatim
+from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.quantiles import quantile
@@ -115,16 +117,26 @@ class ChainsReport(Report[ChainsParameters]):
     @cached_property
     def estimates(self) -> list[Estimate]:
         """Response times, completeness and rate of each chain."""
-        return self.estimates_with(self.requirements.percentiles)
+        asked = self.requirements
+        return self.estimates_with(asked.percentiles, bound=self.parameters.bound or asked.bound)
 
-    def estimates_with(self, percentiles: Sequence[float]) -> list[Estimate]:
-        """The same with further percentiles, as fractions."""
+    def estimates_with(
+        self, percentiles: Sequence[float], *, bound: bool = False
+    ) -> list[Estimate]:
+        """The same with further percentiles, as fractions, and with the bound of each chain."""
         percentiles = sorted({*PERCENTILES, *percentiles})
-        return [
+        found = [
             estimate
             for chain in self.chains
             for estimate in chain_estimates(chain, self.counting, self.level, percentiles)
         ]
+        if bound:
+            found += bound_estimates(self.chains, self._bounds, self.counting, self.level)
+        return found
+
+    @cached_property
+    def _bounds(self) -> pl.DataFrame:
+        return callback_bounds(self.tables, self.parameters.warm_up_s or None)
 
     @cached_property
     def checks(self) -> Checks:
@@ -233,6 +245,10 @@ class ChainsReport(Report[ChainsParameters]):
         if stopped is not None:
             parts.append(stopped)
         return Section(*parts)
+
+    def bounds(self) -> ReportTable:
+        """How long each chain takes at most."""
+        return bounds_table(self.chains, self._bounds, self.counting)
 
     def turns(self) -> Section:
         """Links that were found and nobody declared."""

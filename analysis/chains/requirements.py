@@ -27,7 +27,7 @@ from roslens.analysis.verdicts.budgets import Budget, parse_budget
 from roslens.recording import UsageError
 from roslens.recording.yaml_file import read_yaml_file
 
-_STATISTIC = re.compile(r"p(?=.*[1-9])\d{1,2}(\.\d+)?|mean|max|worst")
+_STATISTIC = re.compile(r"p(?=.*[1-9])\d{1,2}(\.\d+)?|mean|max|worst|bound")
 DEADLINE = "response_time_max"
 """The metric of a limit that no instance may pass."""
 
@@ -47,6 +47,11 @@ class Requirements:
 
     chains: Sequence[NamedChain] = ()
     links: Sequence[Link] = ()
+
+    @property
+    def bound(self) -> bool:
+        """Whether a limit is about the bound of a chain."""
+        return any(b.metric == "response_time_bound" for c in self.chains for b in c.budgets)
 
     @property
     def percentiles(self) -> list[float]:
@@ -83,8 +88,8 @@ class _Entry(BaseModel):
 def _statistic(name: str) -> str:
     if not _STATISTIC.fullmatch(name):
         raise UsageError(
-            f"response_time: {name!r} is none of mean, max, worst, or a percentile such as p50, "
-            "p99, p99.9"
+            f"response_time: {name!r} is none of mean, max, worst, bound, or a percentile such as "
+            "p50, p99, p99.9"
         )
     return name
 

@@ -319,6 +319,10 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     result = Check(budget=budget, estimate=estimate, limit=limit)
     if budget.upper and estimate.metric.endswith("_max") and np.isfinite(estimate.per_run).any():
         return _of_each(result, estimate, limit)
+    if budget.upper and estimate.metric.endswith("_bound") and estimate.value is not None:
+        verdict: Verdict = "within" if estimate.value < limit else "exceeded"
+        confirmed = True if verdict == "exceeded" else None
+        return replace(result, verdict=verdict, confirmed=confirmed, notes=(_OF_BOUND,))
     if estimate.refused is not None or estimate.low is None or estimate.high is None:
         return replace(result, notes=(estimate.refused or "it has no interval",))
     good, bad = (
@@ -326,7 +330,7 @@ def check(budget: Budget, estimate: Estimate) -> Check:
         if budget.upper
         else (estimate.low > limit, estimate.high < limit)
     )
-    verdict: Verdict = "within" if good else "exceeded" if bad else "not_enough_evidence"
+    verdict = "within" if good else "exceeded" if bad else "not_enough_evidence"
     spread = spread_of(estimate)
     if isinstance(spread, str):
         return replace(result, verdict=verdict, notes=() if good else (spread,))
@@ -341,6 +345,9 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     return replace(
         result, verdict=verdict, p=_p(estimate, spread, limit), runs_needed=needed, notes=notes
     )
+
+
+_OF_BOUND = "holds while nothing comes more often or takes longer than in the recording"
 
 
 def _of_each(result: Check, estimate: Estimate, limit: float) -> Check:

@@ -57,7 +57,7 @@ def _chains(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
 
     parameters = ChainsParameters.checked({"recordings": report.parameters.recordings})
     chains = ChainsReport(report.tables, parameters)
-    return chains.estimates_with(_percentiles(names))
+    return chains.estimates_with(_percentiles(names), bound="response_time_bound" in names)
 
 
 def _callbacks(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
@@ -153,7 +153,10 @@ _P = r"p\d+(\.\d+)?"
 ASKED: Mapping[str, tuple[Maker, str]] = {
     rf"latency_(sent_)?{_P}": (_latency, "latency_p99.9"),
     r"memory_slope.*": (_memory, "memory_slope"),
-    rf"response_time_({_P}|mean|max|worst)|chain_(rate|complete)": (_chains, "response_time_p99"),
+    rf"response_time_({_P}|mean|max|worst|bound)|chain_(rate|complete)": (
+        _chains,
+        "response_time_p99",
+    ),
     rf"callback_duration_{_P}": (_callbacks, "callback_duration_p99"),
     rf"period_{_P}": (_periods, "period_p99"),
     rf"timer_jitter_{_P}": (_jitter, "timer_jitter_p99"),

@@ -22,6 +22,7 @@ def run_chains(
     requirements: Path | None,
     chains: Sequence[str],
     *,
+    bound: bool = False,
     factors: Path | None = None,
     json_file: Path | None,
 ) -> int:
@@ -39,6 +40,7 @@ def run_chains(
             "recordings": [str(path) for path in given],
             "chains": list(chains),
             "requirements": None if requirements is None else str(requirements),
+            "bound": bound,
         }
     )
     report = ChainsReport(open_recordings(given, factors=factors), parameters)
@@ -54,6 +56,8 @@ def run_chains(
     shown = [chains_table(report.chains), *([stopped] if stopped else [])]
     if checks.checks:
         shown.append(requirements_table(checks))
+    if bound:
+        shown.append(report.bounds())
     for table in shown:
         show_table(table)
     if report.found_links:

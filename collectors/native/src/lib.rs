@@ -2,6 +2,7 @@
 //!
 //! It hands over what `roslens-ctf` decodes and `roslens-parquet` writes.
 
+mod bounds;
 mod failure;
 mod given;
 mod memory;
@@ -316,6 +317,8 @@ fn telling(progress: Option<&Py<PyAny>>) -> impl FnMut(u64, u64) -> roslens_ctf:
 mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError};
+    #[pymodule_export]
+    use crate::bounds::response_time_bounds;
     #[pymodule_export]
     use crate::model::{Pass, model_events, model_reasons};
     #[pymodule_export]

@@ -151,6 +151,7 @@ def chains(
     *paths: Paths,
     chain: tuple[str, ...] = (),
     requirements: Path | None = None,
+    bound: bool = False,
     factors: FactorsFile = None,
     json_file: JsonFile = None,
 ) -> int:
@@ -165,12 +166,15 @@ def chains(
         in the requirements, or every chain that is found.
     requirements
         A YAML file with chains and what is required of them, such as a P99 or a rate.
+    bound
+        Also show how long each chain takes at most, as long as nothing comes more often or takes
+        longer than in the recording.
     """
     from roslens.chains import run_chains  # noqa: PLC0415
 
     if not paths:
         raise UsageError("no recording given; give one or more folders")
-    return run_chains(paths, requirements, chain, factors=factors, json_file=json_file)
+    return run_chains(paths, requirements, chain, bound=bound, factors=factors, json_file=json_file)
 
 
 @verb(REPORT, "index [FOLDER]", example="index data/reports")

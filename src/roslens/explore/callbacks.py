@@ -8,6 +8,7 @@ import polars as pl
 
 from roslens.analysis.figures.over_time import dots_over_time
 from roslens.analysis.figures.picture import Picture
+from roslens.analysis.flow.response_bounds import callback_bounds
 from roslens.analysis.measures.callbacks import callback_duration_estimates, durations
 from roslens.analysis.measures.latency import PERCENTILES
 from roslens.collectors.views import matching
@@ -120,6 +121,30 @@ class Callbacks(OfMessages):
         return estimates_frame(
             [*found, *callback_duration_estimates(*given, PERCENTILES)], full=full
         )
+
+    def bounds(self, warm_up: float | None = None) -> pl.DataFrame:
+        """How long each callback takes at most, while what was recorded holds.
+
+        Parameters
+        ----------
+        warm_up
+            Left out at the start of each thread, s; none: a tenth of its time, 5 s at most.
+
+        Returns
+        -------
+        One row per callback of a run, as of
+        `roslens.analysis.flow.response_bounds.callback_bounds`: ``kind``, ``name``, ``node``,
+        ``executions``, ``longest_ns``, ``handover_ns``, ``bound_ns`` (ns; null where there is
+        none), ``beyond`` and ``refused``.
+
+        Raises
+        ------
+        UsageError
+            `warm_up` is negative.
+        """
+        if warm_up is not None and warm_up < 0:
+            raise UsageError(f"warm_up: {warm_up:g} s is negative")
+        return callback_bounds(self._run, warm_up)
 
     def durations(self, by: Sequence[str] | None = None) -> Picture:
         """`summary` as a picture: P50, P90, P99 and the longest [ms] of each callback.

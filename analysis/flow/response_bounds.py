@@ -1,0 +1,224 @@
+"""Bounds of response times: how long callbacks take at most, as long as what was recorded holds.
+
+The published analysis of Casini et al. (*Response-Time Analysis of ROS 2 Processing Chains under
+Reservation-Based Scheduling*, ECRTS 2019, Lemmas 4 and 5) takes two curves of each callback: how
+often it became ready within any length of time, and how long any number of consecutive executions
+took. Both are taken from the recording. The bound holds for each order of dispatch, so for all
+executors that run one callback at a time, and as long as no callback becomes ready more often, is
+handed over later, or takes longer than in the recording; it promises nothing beyond.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from roslens.analysis.flow.chain import Tables, flow_tables, run_keys
+from roslens.analysis.measures.measured_part import start_up_s
+from roslens.collectors._native import response_time_bounds
+
+LEAST = 3
+"""Executions below which curves say too little."""
+MOST_JOBS = 400
+"""Executions in a row of which curves tell; beyond they are put together of these."""
+THREADS = "its executor uses several threads"
+NESTED = "executions on its thread overlap"
+UNENDED = "the end of an execution on its thread was not recorded"
+LOST = "the tracer lost something in this run, so executions may be missing"
+UNKNOWN = "no event tells when it became ready"
+FEW = f"fewer than {LEAST} executions after the start-up"
+OVERLOAD = (
+    "the largest recorded bursts and the longest executions of its thread together have no end: "
+    "shorten or split its callbacks"
+)
+_NEVER = 2**62
+_THREAD = ("host", "vpid", "vtid")
+_SCHEMA = {
+    "run": pl.String(), "host": pl.String(), "vpid": pl.Int32(), "vtid": pl.Int32(),
+    "callback_id": pl.Int64(), "kind": pl.String(), "name": pl.String(), "node": pl.String(),
+    "executions": pl.Int64(), "longest_ns": pl.Int64(), "handover_ns": pl.Int64(),
+    "bound_ns": pl.Int64(), "tested": pl.Int64(), "beyond": pl.Int64(), "refused": pl.String(),
+}  # fmt: skip
+
+Int64 = NDArray[np.int64]
+
+
+def callback_bounds(tables: Tables, warm_up_s: float | None = None) -> pl.DataFrame:
+    """How long each callback can take from when it became ready to its end.
+
+    Parameters
+    ----------
+    tables
+        Of one run or of several.
+    warm_up_s
+        Left out at the start of each thread, s; none: a tenth of its time, 5 s at most.
+
+    Returns
+    -------
+    One row per callback of a run: ``run``, ``host``, ``vpid``, ``vtid``, ``callback_id``, ``kind``,
+    ``name``, ``node``; ``executions`` that count; ``longest_ns``: the longest recorded, from the
+    first publish event of the message, or from when the timer was due, to ``callback_end`` (ns;
+    null where nothing tells when it became ready); ``handover_ns``: the longest recorded until an
+    idle thread took it up (ns), which is part of the bound; ``bound_ns``: the bound (ns), null
+    where there is none; ``beyond`` of ``tested``: so many executions of the second half of the time
+    took longer than a bound from its first half alone, which tells how far the curves had settled;
+    ``refused``: why there is no bound.
+    """
+    messages, _, instances, _ = flow_tables(tables, calls=False)
+    keys = run_keys(instances)
+    timers, losses = pl.collect_all(
+        [
+            tables.table("timer_activations").select(*keys, "callback_instance_id", "release_ns"),
+            tables.table("losses").select(*keys, "kind"),
+        ]
+    )
+    on = [*keys, "callback_instance_id"]
+    own_host = pl.col("publisher_host").eq_missing(pl.col("subscription_host"))
+    published = (
+        messages.filter((pl.col("outcome") == "delivered") & own_host)
+        .drop_nulls([*on, "publish_ns"])
+        .group_by(on)
+        .agg(pl.col("publish_ns").min())
+    )
+    rows = instances.join(published, on=on, how="left").join(
+        timers.drop_nulls(on), on=on, how="left"
+    )
+    ready = pl.coalesce("publish_ns", "release_ns")
+    rows = rows.with_columns(
+        ready=pl.when(ready.is_not_null()).then(pl.min_horizontal(ready, "start_ns"))
+    ).drop_nulls(["callback_id", "vtid"])
+    if not keys:
+        no_run = pl.lit(None, dtype=pl.String).alias("run")
+        rows, losses = rows.with_columns(no_run), losses.with_columns(no_run)
+    lost = set(losses["run"])
+    found = [
+        bounds
+        for run in rows.partition_by("run", maintain_order=True)
+        for bounds in _of_run(run, run["run"][0] in lost, warm_up_s)
+    ]
+    return pl.DataFrame(found, schema=_SCHEMA, orient="row")
+
+
+def _of_run(rows: pl.DataFrame, lost: bool, warm_up_s: float | None) -> list[dict[str, object]]:
+    ran = pl.struct("host", "vpid", "vtid").n_unique().over("callback_id")
+    rows = rows.with_columns(several=ran > 1).with_columns(pl.col("several").any().over(_THREAD))
+    found: list[dict[str, object]] = []
+    for thread in rows.sort("start_ns", "end_ns").partition_by(_THREAD, maintain_order=True):
+        refused = LOST if lost else THREADS if thread["several"][0] else None
+        found += _of_thread(thread, refused, warm_up_s)
+    return found
+
+
+def _of_thread(
+    rows: pl.DataFrame, refused: str | None, warm_up_s: float | None
+) -> list[dict[str, object]]:
+    start, end = rows["start_ns"], rows["end_ns"]
+    if refused is None and end.null_count():
+        refused = UNENDED
+    if refused is None and (start < end.shift(1)).any():
+        refused = NESTED
+    span_s = float(start[-1] - start[0]) / 1e9
+    cut = start[0] + round((start_up_s(span_s) if warm_up_s is None else warm_up_s) * 1e9)
+    rows = rows.with_columns(
+        known=pl.col("ready").is_not_null(),
+        counts=(pl.col("start_ns") >= cut) & (pl.col("ready").fill_null(cut) >= cut),
+    )
+    told = (
+        rows.filter("counts")
+        .group_by("callback_id", maintain_order=True)
+        .agg(
+            pl.col("run", "host", "vpid", "vtid", "kind", "name", "node").first(),
+            pl.len().alias("executions"),
+            (pl.col("end_ns") - pl.col("ready")).max().alias("longest_ns"),
+        )
+    )
+    if refused is not None:
+        return told.with_columns(refused=pl.lit(refused)).to_dicts()
+    middle = (cut + int(end[-1])) // 2
+    early = rows.with_columns(pl.col("counts") & (pl.col("start_ns") < middle))
+    limits = _bounds(early).select("callback_id", limit="bound_ns")
+    took = pl.col("end_ns") - pl.col("ready")
+    beyond = (
+        rows.filter(pl.col("counts") & (pl.col("start_ns") >= middle))
+        .join(limits, on="callback_id")
+        .group_by("callback_id")
+        .agg(tested=took.count(), beyond=(took > pl.col("limit")).sum())
+    )
+    told = told.join(_bounds(rows), on="callback_id", how="left", maintain_order="left")
+    told = told.join(beyond, on="callback_id", how="left", maintain_order="left").with_columns(
+        refused=pl.when(pl.col("longest_ns").is_null())
+        .then(pl.lit(UNKNOWN))
+        .when(pl.col("executions") < LEAST)
+        .then(pl.lit(FEW))
+        .when(pl.col("bound_ns").is_null())
+        .then(pl.lit(OVERLOAD))
+    )
+    bounded = pl.col("refused").is_null()
+    return told.with_columns(
+        pl.when(bounded).then(name).alias(name)
+        for name in ("bound_ns", "handover_ns", "tested", "beyond")
+    ).to_dicts()
+
+
+def _bounds(rows: pl.DataFrame) -> pl.DataFrame:
+    """``callback_id``, ``bound_ns`` and ``handover_ns`` of what has a bound: the lesser of two."""
+    found = [
+        {"callback_id": callback, "bound_ns": bound, "handover_ns": handover}
+        for by_kind in (True, False)
+        for callback, (bound, handover) in _analysed(rows, by_kind).items()
+    ]
+    schema = {name: _SCHEMA[name] for name in ("callback_id", "bound_ns", "handover_ns")}
+    return pl.DataFrame(found, schema=schema).sort("bound_ns").unique("callback_id", keep="first")
+
+
+def _analysed(rows: pl.DataFrame, by_kind: bool) -> dict[int, tuple[int, int]]:
+    """Bound and handover [ns] of each callback of a thread that has a bound.
+
+    A thread is idle while nothing waits. A message on its way does not wait yet: it, or a timer
+    that is due, is handed over after the longest time, of its kind or of all, that it took an idle
+    thread to take one up. What passes between two executions while something waits is work of the
+    executor and belongs to the execution that follows.
+    """
+    start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+    known, counts = rows["known"].to_numpy(), rows["counts"].to_numpy()
+    ready = np.where(known, rows["ready"].fill_null(0).to_numpy(), _NEVER)
+    before = np.concatenate([start[:1], end[:-1]])
+    idle = _earliest_from_here(ready) > before
+    next_one = np.searchsorted(start, np.where(known, ready, start))
+    taken_up = known & counts & idle[next_one] & counts[next_one] & (ready > before[next_one])
+    took = np.where(taken_up, start[next_one] - ready, 0)
+    longest = pl.col("took").max()
+    handover = (
+        rows.with_columns(took=took)
+        .with_columns(longest.over("kind") if by_kind else longest)["took"]
+        .to_numpy()
+    )
+    handed = _earliest_from_here(np.where(known, ready + handover, _NEVER))
+    cost = end - np.maximum(before, np.minimum(start, handed))
+    callbacks = rows["callback_id"].to_numpy()
+    places = {
+        int(c): np.flatnonzero(counts & (callbacks == c)) for c in np.unique(callbacks[counts])
+    }
+    if not places:
+        return {}
+    times = [np.sort(np.where(known, ready, start)[x]) for x in places.values()]
+    begin = min(int(x[0]) for x in times)
+    handovers = [int(handover[x[0]]) for x in places.values()]
+    found = response_time_bounds(
+        [(x - begin).tolist() for x in times],
+        [cost[x].tolist() for x in places.values()],
+        handovers,
+        int(end[counts].max()) - begin,
+        MOST_JOBS,
+    )
+    return {
+        callback: (bound + later, later)
+        for callback, bound, later in zip(places, found, handovers, strict=True)
+        if bound is not None
+    }
+
+
+def _earliest_from_here(times: Int64) -> Int64:
+    """Of each entry the least of itself and all that follow."""
+    return np.minimum.accumulate(times[::-1])[::-1]

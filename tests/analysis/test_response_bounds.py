@@ -1,0 +1,266 @@
+"""Bounds of response times: by hand, against a second implementation, and against schedules.
+
+The schedules are simulated here: one thread, no preemption, any order of dispatch. What an
+execution took from when it was ready is what the simulation itself noted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roslens as rl
+from roslens.analysis.flow.response_bounds import FEW, LOST, THREADS, UNKNOWN, callback_bounds
+from roslens.analysis.verdicts.budgets import check, parse_budget
+from roslens.collectors._native import response_time_bounds
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+MS = 1_000_000
+Job = tuple[int, int, int, int]
+"""Callback, ready, start, end."""
+
+
+class Tables:
+    """What a recording of these executions gives; callbacks below 100 are subscriptions."""
+
+    def __init__(self, jobs: Sequence[Job], *, told: bool = True, threads: int = 1) -> None:
+        calls = pl.DataFrame(
+            [
+                {
+                    "callback_instance_id": n, "callback_id": c, "host": "h0", "vpid": 1,
+                    "vtid": 10 + n % threads, "kind": "subscription", "name": f"/t{c}",
+                    "node": "/n", "start_ns": start, "end_ns": end,
+                }
+                for n, (c, _, start, end) in enumerate(jobs)
+            ],
+            schema_overrides={"vpid": pl.Int32, "vtid": pl.Int32},
+        )  # fmt: skip
+        messages = pl.DataFrame(
+            [
+                {
+                    "callback_instance_id": n, "publish_ns": ready, "publisher_host": "h0",
+                    "subscription_host": "h0", "outcome": "delivered" if told else "replayed",
+                }
+                for n, (_, ready, _, _) in enumerate(jobs)
+            ]
+        )  # fmt: skip
+        no_timers = {"callback_instance_id": pl.Int64, "release_ns": pl.Int64}
+        links = ("kind", "node", "subscription_topic", "publisher_topic", "link_id")
+        self.frames = {
+            "callback_instances": calls,
+            "messages": messages,
+            "publications": pl.DataFrame(),
+            "timer_activations": pl.DataFrame(schema=no_timers),
+            "losses": pl.DataFrame(schema={"kind": pl.String}),
+            "message_links": pl.DataFrame(schema=dict.fromkeys(links, pl.String)),
+        }
+
+    def table(self, name: str) -> pl.LazyFrame:
+        return self.frames[name].lazy()
+
+
+def scheduled(
+    ready: Sequence[tuple[int, int, int]], choose: Callable[[Sequence[int]], int]
+) -> list[Job]:
+    """Jobs (callback, ready, cost) on one thread without preemption; FIFO within a callback."""
+    waiting = sorted(ready, key=lambda job: job[1])
+    done: list[Job] = []
+    now = 0
+    while waiting:
+        now = max(now, waiting[0][1])
+        first: dict[int, tuple[int, int, int]] = {}
+        for job in waiting:
+            if job[1] <= now:
+                first.setdefault(job[0], job)
+        job = first[choose(sorted(first))]
+        waiting.remove(job)
+        done.append((job[0], job[1], now, now + job[2]))
+        now += job[2]
+    return done
+
+
+class Plain:
+    """Lemmas 4 and 5 of Casini et al. step by step, without jitter, for short lists."""
+
+    def __init__(
+        self, arrivals: Sequence[Sequence[int]], costs: Sequence[Sequence[int]], length: int
+    ) -> None:
+        self.arrivals, self.costs, self.length = arrivals, costs, length
+        self.all = range(len(arrivals))
+
+    def arrived(self, n: int, delta: int) -> int:
+        """Most arrivals in a half-open interval of a length up to that of the recording."""
+        times = self.arrivals[n]
+        return max((sum(t <= x < t + delta for x in times) for t in times), default=0)
+
+    def cost(self, n: int, jobs: int) -> int:
+        spent = self.costs[n]
+        return max((sum(spent[i : i + jobs]) for i in range(len(spent) - jobs + 1)), default=0)
+
+    def needed(self, n: int, delta: int) -> int:
+        return self.cost(n, self.arrived(n, delta)) if delta > 0 else 0
+
+    def fixed_point(self, of: Callable[[int], int]) -> int | None:
+        now = 1
+        while now <= self.length:
+            then = of(now)
+            if then <= now:
+                return then
+            now = then
+        return None
+
+    def response(self, own: int, offset: int) -> int | None:
+        def demand(response: int) -> int:
+            jobs = self.arrived(own, offset + response)
+            steps = [self.cost(own, k) - self.cost(own, k - 1) for k in range(1, jobs + 1)]
+            until = offset + max(response - min(steps, default=0), 0) + 1
+            others = sum(self.needed(n, until) for n in self.all if n != own)
+            return self.needed(own, offset + 1) + others - offset
+
+        return self.fixed_point(demand)
+
+    def bound(self, own: int) -> int | None:
+        busy = self.fixed_point(lambda d: sum(self.needed(n, d) for n in self.all))
+        if busy is None:
+            return None
+        more = [
+            offset
+            for offset in range(busy + 1)
+            if not offset or self.arrived(own, offset + 1) > self.arrived(own, offset)
+        ]
+        found = [self.response(own, offset) for offset in more]
+        known = [response for response in found if response is not None]
+        return max(known) if len(known) == len(found) else None
+
+
+def test_by_hand():
+    """Every 10 ms two messages at once, whose callbacks take 2 and 3 ms: 5 ms for whichever."""
+    jobs = [
+        job
+        for k in range(20)
+        for t in [10 * MS * k]
+        for job in ((1, t, t, t + 2 * MS), (2, t, t + 2 * MS, t + 5 * MS))
+    ]
+    found = callback_bounds(Tables(jobs), warm_up_s=0).sort("callback_id")
+    assert found["bound_ns"].to_list() == [5 * MS, 5 * MS]
+    assert found["longest_ns"].to_list() == [2 * MS, 5 * MS]
+    assert found["executions"].to_list() == [20, 20]
+    assert found["tested"].to_list() == [10, 10]
+    assert found["beyond"].to_list() == [0, 0]
+    assert found["refused"].to_list() == [None, None]
+
+
+def test_a_handover_is_part_of_the_bound():
+    """An idle thread took the message up after 1 ms once, else at once; the callback takes 2 ms."""
+    late = {7: MS}
+    jobs = [(1, t, t + late.get(k, 0), t + late.get(k, 0) + 2 * MS)
+            for k in range(20) for t in [10 * MS * k]]  # fmt: skip
+    found = callback_bounds(Tables(jobs), warm_up_s=0)
+    assert found["handover_ns"].to_list() == [MS]
+    assert found["bound_ns"].to_list() == [3 * MS]
+
+
+def test_the_second_half_tells_how_far_the_curves_had_settled():
+    """One execution of the second half takes 4 ms, all others 2."""
+    jobs = [(1, t, t, t + (4 if k == 15 else 2) * MS) for k in range(20) for t in [10 * MS * k]]
+    found = callback_bounds(Tables(jobs), warm_up_s=0)
+    assert found["bound_ns"].to_list() == [4 * MS]
+    assert (found["beyond"][0], found["tested"][0]) == (1, 10)
+
+
+@pytest.mark.parametrize(
+    ("tables", "why"),
+    [
+        (Tables([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)], told=False), UNKNOWN),
+        (Tables([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)], threads=2), THREADS),
+        (Tables([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(2)]), FEW),
+    ],
+)
+def test_what_cannot_be_bounded_says_why(tables, why):
+    found = callback_bounds(tables, warm_up_s=0)
+    assert set(found["refused"]) == {why}
+    assert found["bound_ns"].null_count() == found.height
+
+
+def test_lost_events_leave_no_bound():
+    tables = Tables([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)])
+    tables.frames["losses"] = pl.DataFrame({"kind": ["discarded_events"]})
+    assert callback_bounds(tables, warm_up_s=0)["refused"].to_list() == [LOST]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(0, 60), st.integers(1, 6)), min_size=2, max_size=6
+        ),
+        min_size=1, max_size=3,
+    )
+)  # fmt: skip
+def test_the_same_as_the_lemmas_step_by_step(callbacks):
+    arrivals = [sorted(t for t, _ in jobs) for jobs in callbacks]
+    costs = [[c for _, c in jobs] for jobs in callbacks]
+    length = 200
+    ours = response_time_bounds(arrivals, costs, [0] * len(callbacks), length, 400)
+    plain = Plain(arrivals, costs, length)
+    assert ours == [plain.bound(n) for n in plain.all]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5), st.floats(0.2, 0.95))
+def test_no_execution_of_any_schedule_is_beyond(seed, callbacks, load):
+    for found in simulated(seed, callbacks, load, 300):
+        bounded = found.drop_nulls("bound_ns")
+        assert (bounded["longest_ns"] <= bounded["bound_ns"]).all()
+
+
+def simulated(seed: int, callbacks: int, load: float, jobs: int) -> list[pl.DataFrame]:
+    """Bounds of random bursts, costs and three orders of dispatch."""
+    chance = random.Random(seed)
+    mean = 1000
+    ready = []
+    for callback in range(callbacks):
+        now = 0
+        for _ in range(jobs // callbacks):
+            gap = chance.expovariate(load / (mean * callbacks))
+            now += 0 if chance.random() < 0.1 else round(gap)
+            ready.append((callback, now, 1 + round(chance.expovariate(1 / mean))))
+    orders: list[Callable[[Sequence[int]], int]] = [min, max, chance.choice]
+    return [callback_bounds(Tables(scheduled(ready, order)), warm_up_s=0) for order in orders]
+
+
+@pytest.mark.recording
+def test_recordings():
+    """One thread each: bounded, and none of the recorded ones beyond; several threads: refused."""
+    one = rl.open(SAMPLES / "two_process").callbacks.bounds()
+    bounded = one.drop_nulls("bound_ns")
+    assert {"/data", "5 ms"} <= set(bounded["name"])
+    assert (bounded["longest_ns"] <= bounded["bound_ns"]).all()
+    several = rl.open(SAMPLES / "chain.tar.zst").callbacks.bounds()
+    assert set(several["refused"]) == {THREADS}
+
+
+@pytest.mark.recording
+def test_chains_and_budgets():
+    """The bound of a chain of one hop is that of its callback; a budget is held against it."""
+    run = rl.open(SAMPLES / "two_process")
+    of_callback = run.callbacks.bounds().filter(name="/data").drop_nulls("bound_ns")
+    report = run.chains._report(None, bound=True)
+    (estimate,) = (
+        e for e in report.estimates
+        if e.metric == "response_time_bound" and "/data" in str(e.cell["chain"])
+    )  # fmt: skip
+    assert estimate.value == of_callback["bound_ns"].max()
+    assert (estimate.low, estimate.high) == (None, None)
+    ms = estimate.value / 1e6
+    kept, broken = (
+        check(parse_budget({"budget": f"response_time_bound < {limit:.6f} ms"}), estimate)
+        for limit in (ms * 1.01, ms * 0.99)
+    )
+    assert (kept.verdict, broken.verdict, broken.confirmed) == ("within", "exceeded", True)
