@@ -28,6 +28,7 @@ from roslens.analysis.statistics.over_runs import (
 )
 from roslens.analysis.statistics.trends import least_squares
 from roslens.collectors.ros2.services import begin_of
+from roslens.collectors.topics import of_application
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +91,7 @@ def work_of_runs(
     runs: Sequence[Run],
     warm_up_s: float = 0.0,
 ) -> list[Work]:
-    """The work of each run: messages on its work topic, else goals, calls, the busiest topic.
+    """The work of each run: messages on its work topic, else goals, calls, its own busiest topic.
 
     An action is made of services and topics: the first of these that a run has is what it was made
     for. Runs without any are left out.
@@ -115,7 +116,7 @@ def work_of_runs(
                 took = part["took_ns"].to_numpy().astype(np.float64)
                 found[name] = Work(by_name[name], kind, took, bool(part["measured"].all()))
     rest = [run for run in runs if run.name not in found]
-    for work in _messages(messages, rest, warm_up_s):
+    for work in _messages(messages.filter(of_application()), rest, warm_up_s):
         found[work.run.name] = work
     return [found[run.name] for run in runs if run.name in found]
 

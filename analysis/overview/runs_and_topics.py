@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
+from roslens.analysis.estimate import short_labels
 from roslens.analysis.measures.loss import TracerLoss, loss_of
 from roslens.analysis.measures.samples import ARRIVED, LOST, rate_hz
+from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import least_samples, quantile_of
 from roslens.collectors.topics import of_application
 
@@ -143,4 +145,40 @@ def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
             nulls_last=True,
         )
         .collect()
+    )
+
+
+def cells_in_words(runs: Sequence[Run]) -> dict[str, str]:
+    """By run, the cell it is of; empty where all runs are of one."""
+    labels = short_labels([run.cell for run in runs])
+    several = len(set(labels)) > 1
+    return {run.name: label * several for run, label in zip(runs, labels, strict=True)}
+
+
+def by_cell(cells: Mapping[str, str], made: Callable[[pl.Expr], pl.DataFrame]) -> pl.DataFrame:
+    """What is made of the runs of each cell, one below the other, with ``cell`` before it.
+
+    Parameters
+    ----------
+    cells
+        From `cells_in_words`.
+    made
+        Of an expression that chooses rows by ``run``.
+    """
+    parts = []
+    for cell in dict.fromkeys(cells.values()) or [""]:
+        runs = [name for name, of in cells.items() if of == cell]
+        parts.append(made(pl.col("run").is_in(runs)).select(pl.lit(cell).alias("cell"), pl.all()))
+    return pl.concat(parts)
+
+
+def topics_by_cell(messages: pl.LazyFrame, cells: Mapping[str, str]) -> pl.DataFrame:
+    """As `topics_overview`, a row for each cell: factors are never pooled."""
+    return by_cell(cells, lambda runs: topics_overview(messages.filter(runs))).sort(
+        of_application(),
+        pl.coalesce("p99_ms", "worst_ms"),
+        "topic",
+        descending=[True, True, False],
+        nulls_last=True,
+        maintain_order=True,
     )

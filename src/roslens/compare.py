@@ -529,7 +529,7 @@ def _all_notes(comparison: Comparison) -> list[str]:
     elif comparison.p is not None and _bounded(comparison.low, comparison.high):
         # A change is found with a probability of 0.8 from 1.43 half widths of the interval on.
         least = (not_none(comparison.high) / not_none(comparison.low)) ** (_POWER / 2) - 1
-        notes.append(f"these runs can show a change from about {100 * least:.2g} % on")
+        notes.append(f"these runs can show a change from about {significant(100 * least, 2)} % on")
     return notes
 
 

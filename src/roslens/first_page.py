@@ -22,7 +22,7 @@ from roslens.analysis.measures.callbacks import CALLBACK, durations
 from roslens.analysis.measures.loss import health_findings, what_is_bent
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
 from roslens.analysis.overview.in_range import chains_overview
-from roslens.analysis.overview.runs_and_topics import topics_overview
+from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, topics_by_cell
 from roslens.analysis.reports.front import utc
 from roslens.analysis.reports.numbers import duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
@@ -131,9 +131,13 @@ class FirstPage:
     # ------------------------------------------------------------ what is slow
 
     @cached_property
+    def _cells(self) -> dict[str, str]:
+        return cells_in_words(self._all.runs)
+
+    @cached_property
     def topics(self) -> pl.DataFrame:
-        """The application's topics, the slowest first; as of `topics_overview`."""
-        return topics_overview(self._all.table("messages")).filter(of_application())
+        """The application's topics, the slowest first; as of `topics_overview`, by cell."""
+        return topics_by_cell(self._all.table("messages").filter(of_application()), self._cells)
 
     @cached_property
     def callbacks(self) -> pl.DataFrame:
@@ -150,7 +154,8 @@ class FirstPage:
                 [replace(run, cell={"run": run.name}) for run in self._all.runs],
             )
             .filter(own.fill_null(value=True))
-            .group_by(CALLBACK)
+            .with_columns(pl.col("cell").str.strip_prefix("run=").replace_strict(self._cells))
+            .group_by("cell", *CALLBACK)
             .agg(
                 pl.col("runs", "count", "unfinished").sum(),
                 *(pl.when((ended >= least_samples(q)).all()).then(pl.col(name).mean()).alias(name)
@@ -158,7 +163,7 @@ class FirstPage:
                 pl.col("max_ns").max(),
                 pl.col("busy").mean(),
             )
-            .sort("max_ns", *CALLBACK, descending=[True, *[False] * 3], nulls_last=True)
+            .sort("max_ns", "cell", *CALLBACK, descending=[True, *[False] * 4], nulls_last=True)
         )  # fmt: skip
 
     @cached_property
@@ -171,7 +176,13 @@ class FirstPage:
             self._all,
             ChainsParameters.checked({"recordings": [str(r.path) for r in self._all.recordings]}),
         )
-        return chains_overview([chain.found for chain in report.chains])
+        found = [chain.found for chain in report.chains]
+        return by_cell(
+            self._cells,
+            lambda runs: chains_overview(
+                [replace(each, instances=each.instances.filter(runs)) for each in found]
+            ).filter(pl.col("instances") > 0),
+        ).sort("worst_ms", descending=True, nulls_last=True, maintain_order=True)
 
     @cached_property
     def late(self) -> pl.DataFrame:
@@ -215,7 +226,10 @@ class FirstPage:
     def _lost_messages(self) -> Iterator[Suspicion]:
         for row in self.topics.filter(pl.col("not_arrived") > 0).head(_MOST).iter_rows(named=True):
             of = f"{row['not_arrived']:,} of {row['messages']:,} messages"
-            text = f"{of} on {row['topic']} did not arrive at {row['to'] or 'its subscription'}."
+            text = (
+                f"{of} on {row['topic']} did not arrive at {row['to'] or 'its subscription'}"
+                f"{_where(row)}."
+            )
             yield Suspicion(
                 text, f"roslens report latency {self._paths} -p 'topics=[{row['topic']}]'"
             )
@@ -240,7 +254,7 @@ class FirstPage:
             named = "P99" if row["p99_ms"] is not None else "the longest"
             value = duration(1e6 * (row["p99_ms"] or row["worst_ms"]))
             yield Suspicion(
-                f"Some messages on {row['topic']} are late: the median is "
+                f"Some messages on {row['topic']} are late{_where(row)}: the median is "
                 f"{duration(1e6 * row['p50_ms'])}, {named} {value}.",
                 f"roslens why {self._paths} --topic {row['topic']}",
             )
@@ -248,7 +262,7 @@ class FirstPage:
     def _busy(self) -> Iterator[Suspicion]:
         for row in self.callbacks.filter(pl.col("busy") >= _BUSY).iter_rows(named=True):
             yield Suspicion(
-                f"{_callback(row)} runs for {100 * row['busy']:.0f} % of the time.",
+                f"{_callback(row)} runs for {100 * row['busy']:.0f} % of the time{_where(row)}.",
                 f"roslens lab {self._paths}",
             )
 
@@ -298,8 +312,8 @@ class FirstPage:
         differ = telling_factors([run.cell for run in self._all.runs])
         if differ:
             yield (
-                f"The runs differ in {' and '.join(differ)}: figures below are means over all of "
-                f"them; 'roslens report latency {self._paths}' tells them apart."
+                f"The runs differ in {' and '.join(differ)}: each row below is of one cell, a "
+                "mean over its runs."
             )
 
     def _copies(self) -> list[Part]:
@@ -318,27 +332,37 @@ class FirstPage:
             return [Sentence("No message of the application was published and subscribed to.")]
         columns = ["topic", "from", "to", "n", "Hz", "P50", "P99", "longest", "not arrived"]
         rows = [
-            [r["topic"], r["from"] or "?", r["to"] or "?", f"{r['messages']:,}",
+            [*self._cell(r), r["topic"], r["from"] or "?", r["to"] or "?", f"{r['messages']:,}",
              significant(r["rate_hz"], 3),
              *(_ms(r[name]) for name in ("p50_ms", "p99_ms", "worst_ms")), _arrival(r)]
             for r in self.topics.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
         told = "From publish to the start of the callback, the slowest at P99 first"
-        return [ReportTable(columns, rows, told, [*_more(self.topics), *_too_few(rows, 5)],
-                            left=frozenset(columns[:3]), minor=["to", "from"])]  # fmt: skip
+        return [ReportTable([*self._heading, *columns], rows, told,
+                            [*_more(self.topics), *_too_few(rows, -4)],
+                            left=frozenset((*self._heading, *columns[:3])),
+                            minor=["to", "from"])]  # fmt: skip
+
+    @property
+    def _heading(self) -> list[str]:
+        return ["cell"] if any(self._cells.values()) else []
+
+    def _cell(self, row: Mapping[str, Any]) -> list[str]:
+        return [row["cell"]] if self._heading else []
 
     def _callbacks(self) -> list[Part]:
         if self.callbacks.is_empty():
             return [Sentence("No callback was traced.")]
         columns = ["callback", "n", "P50", "P99", "longest", "of the time"]
         rows = [
-            [_callback(r), f"{r['count']:,}",
+            [*self._cell(r), _callback(r), f"{r['count']:,}",
              *(duration(r[name]) for name in ("p50_ns", "p99_ns", "max_ns")),
              f"{significant(100 * r['busy'], 3)} %" if r["busy"] is not None else "-"]
             for r in self.callbacks.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
-        notes = [*_more(self.callbacks), *_too_few(rows, 2)]
-        return [ReportTable(columns, rows, "", notes, left=frozenset(columns[:1]))]
+        notes = [*_more(self.callbacks), *_too_few(rows, -4)]
+        left = (*self._heading, columns[0])
+        return [ReportTable([*self._heading, *columns], rows, "", notes, left=frozenset(left))]
 
     def _late(self) -> list[Part]:
         late = self.late
@@ -361,18 +385,19 @@ class FirstPage:
             return [Sentence("No node was seen to pass on what it received.")]
         columns = ["chain", "n", "reached the end", "P50", "P99", "longest"]
         rows = [
-            [r["chain"], f"{r['instances']:,}", f"{r['complete']:,}",
+            [*self._cell(r), r["chain"], f"{r['instances']:,}", f"{r['complete']:,}",
              *(_bound(r, _ms(r[name])) for name in ("p50_ms", "p99_ms", "worst_ms"))]
             for r in self.chains.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
         notes = [
             *_more(self.chains),
             *([BOUNDS] if self.chains["at_least"].any() else []),
-            *_too_few(rows, 3),
+            *_too_few(rows, -3),
             f"Where the time goes: roslens chains {self._paths}",
         ]
         told = "From the first publication to the end of the last callback, the longest first"
-        return [ReportTable(columns, rows, told, notes, left=frozenset(columns[:1]))]
+        left = (*self._heading, columns[0])
+        return [ReportTable([*self._heading, *columns], rows, told, notes, left=frozenset(left))]
 
     def json_text(self) -> str:
         """All that the page shows, times with their units in their names."""
@@ -432,8 +457,8 @@ def show_page(paths: Sequence[Path], *, html: Path | None, as_json: bool) -> Non
 
 
 def _too_few(rows: Sequence[Sequence[str]], p50: int) -> list[str]:
-    """A note where a P50, in column `p50`, or the P99 right of it is not told."""
-    few = any("-" in row[p50 : p50 + 2] for row in rows)
+    """A note where a P50, in column `p50` from the end, or the P99 right of it is not told."""
+    few = any("-" in (row[p50], row[p50 + 1]) for row in rows)
     return ["-: too few to tell; P50 needs 6 in each run, P99 299."] if few else []
 
 
@@ -449,6 +474,10 @@ def _ms(value: float | None) -> str:
 
 def _bound(row: Mapping[str, Any], value: str) -> str:
     return f"{AT_LEAST}{value}" if row["at_least"] and value != "-" else value
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return f" with {row['cell']}" if row["cell"] else ""
 
 
 def _callback(row: Mapping[str, Any]) -> str:

@@ -61,8 +61,26 @@ def test_figures_are_those_of_the_programs_log(bare: Path, roslens: Roslens) -> 
 
 def test_runs_of_several_cells_are_not_told_as_if_they_were_one(roslens: Roslens) -> None:
     told = " ".join(roslens(SAMPLES / "communication").stdout.split())
-    assert "The runs differ in intra_process: figures below are means over all of them" in told
+    assert "The runs differ in intra_process: each row below is of one cell" in told
     assert "The runs differ" not in roslens(SAMPLE).stdout
+
+
+def test_each_cell_has_rows_of_its_own_as_the_programs_log_has_them(roslens: Roslens) -> None:
+    """The log's latency is longer by what logging and copying take; what is lost is in both."""
+    page = json.loads(roslens(SAMPLES / "communication", "--json").stdout)
+    rows = {row["cell"]: row for row in page["topics"]}
+    for name, of in (("False", "*ipc-off"), ("True", "*ipc-on")):
+        logs = [pl.read_csv(run / "native" / "messages.csv")
+                for run in (SAMPLES / "communication").glob(of)]  # fmt: skip
+        took = [(log["callback_realtime_ns"] - log["publish_realtime_ns"]) / 1e6 for log in logs]
+        row = rows.pop(f"intra_process={name}")
+        assert row["messages"] == sum(log.height for log in logs)
+        assert row["not_arrived"] == sum(int(of_run.null_count()) for of_run in took)
+        median = np.mean([np.median(of_run.drop_nulls()) for of_run in took])
+        assert 0 < median - row["p50_ms"] < max(0.05, 0.1 * median)
+    assert not rows
+    for part in ("callbacks", "chains"):
+        assert {row["cell"] for row in page[part]} == {"intra_process=False", "intra_process=True"}
 
 
 def test_that_no_callback_was_recorded_is_said(bare: Path) -> None:
@@ -128,7 +146,8 @@ def test_several_sessions_and_runs_with_a_manifest(roslens: Roslens, tmp_path: P
     page = json.loads(roslens(tmp_path / "demo", "--json").stdout)
     assert page["recorded"]["runs"] == "6"
     assert page["recorded"]["middleware"] == "rmw_fastrtps_cpp"
-    assert [row["topic"] for row in page["topics"]] == ["/samples"]
+    found = [(row["cell"], row["topic"]) for row in page["topics"]]
+    assert found == [("executor=SingleThreaded", "/samples"), ("executor=Events", "/samples")]
     # The latest ten of all runs, as the frame of all late messages has them.
     late = rl.open(tmp_path / "demo").why()["late_by_ns"].sort(descending=True)
     assert [row["late_by_ns"] for row in page["late"]] == late.head(10).to_list()

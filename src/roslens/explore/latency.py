@@ -15,7 +15,7 @@ from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
 from roslens.analysis.measures.callbacks import worst_messages
 from roslens.analysis.measures.samples import rows_of_group
-from roslens.analysis.overview.runs_and_topics import topics_overview
+from roslens.analysis.overview.runs_and_topics import cells_in_words, topics_by_cell
 from roslens.analysis.path.late import explained
 from roslens.analysis.path.path import Paths
 from roslens.collectors.views import matching
@@ -72,18 +72,30 @@ class Latency(OfMessages):
     definitions = shown(LatencyReport.definitions)
     write = shown(LatencyReport.write)
 
-    def topics(self) -> pl.DataFrame:
+    def topics(self, by: Sequence[str] | None = None) -> pl.DataFrame:
         """The topics, the application's first, the slowest at P99 before others.
+
+        Parameters
+        ----------
+        by
+            As in `estimates`.
 
         Returns
         -------
-        One row per topic and pair of nodes: ``topic``, ``from``, ``to``, ``messages``, ``rate_hz``
-        (Hz), ``p50_ms``, ``p99_ms`` (ms; these three are means over runs), ``worst_ms`` (ms),
-        ``lost`` (part of all, 0..1; null where nobody can say), ``not_arrived``, ``unknown``,
-        ``delivered`` (how many of all). A percentile is null where a run has fewer latencies than
-        its interval needs: 6 for P50, 299 for P99.
+        One row per topic, pair of nodes and cell: ``cell`` (empty where all runs are of one),
+        ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (Hz), ``p50_ms``, ``p99_ms`` (ms;
+        these three are means over the runs of the cell), ``worst_ms`` (ms), ``lost`` (part of all,
+        0..1; null where nobody can say), ``not_arrived``, ``unknown``, ``delivered`` (how many of
+        all). A percentile is null where a run has fewer latencies than its interval needs: 6 for
+        P50, 299 for P99.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor.
         """
-        return topics_overview(self._report().messages)
+        report = self._report(by)
+        return topics_by_cell(report.messages, cells_in_words(report.counting))
 
     def frame(self, topic: str | None = None) -> pl.DataFrame:
         """Every message of a topic, run by run, in order of publication.
