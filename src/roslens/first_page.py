@@ -370,7 +370,9 @@ class FirstPage:
             return [Sentence("No message was late.")]
         several = len(self._all.runs) > 1
         told: list[Part] = [
-            Sentence(f"{row['run']}: {row['sentence']}" if several else row["sentence"])
+            Sentence(
+                f"{row['run'] + ', at' if several else 'At'} {row['at_s']:.3f} s: {row['sentence']}"
+            )
             for row in late.head(_MOST).iter_rows(named=True)
         ]
         more = late.height - len(told)

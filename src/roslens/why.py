@@ -21,9 +21,9 @@ from roslens.recordings import open_recordings
 MOST_SHOWN = 20
 """Late messages in a terminal; JSON has all."""
 _DEFINITION = (
-    "Late is more than the deadline, or else the P99 of the subscription in its run, from publish "
-    "to callback_end. The cause is what took longest beyond what is usual for it, share its part "
-    "of all that did."
+    "At: its publication, since the run's first event. Late is more than the deadline, or else the "
+    "P99 of the subscription in its run, from publish to callback_end. The cause is what took "
+    "longest beyond what is usual for it, share its part of all that did."
 )
 
 
@@ -82,6 +82,7 @@ def _late_table(late: pl.DataFrame) -> ReportTable:
         [
             *([row["run"]] if several else []),
             str(row["message_id"]),
+            f"{row['at_s']:.3f}",
             row["cause"].replace("_", " "),
             "" if row["share"] is None else f"{100 * row['share']:.0f} %",
             row["sentence"],
@@ -90,7 +91,7 @@ def _late_table(late: pl.DataFrame) -> ReportTable:
     ]
     more = late.height - shown.height
     return ReportTable(
-        [*(["run"] if several else []), "message", "cause", "share", "why"],
+        [*(["run"] if several else []), "message", "at [s]", "cause", "share", "why"],
         rows,
         "Late messages, the latest first",
         [_DEFINITION, *([f"{more:,} more are not shown; --json has all."] if more else [])],

@@ -110,11 +110,11 @@ class Why:
         Returns
         -------
         One row per late message and subscription, of each run the latest first: ``run``,
-        ``message_id``, ``subscription_id``, ``topic``, ``subscription_node``, ``publish_ns``,
-        ``latency_ns`` (ns from publish to callback_end, unlike in ``messages``), ``late_by_ns``
-        (ns), ``cause`` (the kind of segment that took most beyond what is usual for it),
-        ``share`` (of all that took longer than usual, 0..1; null where nothing did), ``who``,
-        ``sentence``.
+        ``message_id``, ``subscription_id``, ``topic``, ``subscription_node``, ``at_s`` (its
+        publication, s since the run's first event), ``publish_ns``, ``latency_ns`` (ns from publish
+        to callback_end, unlike in ``messages``), ``late_by_ns`` (ns), ``cause`` (the kind of
+        segment that took most beyond what is usual for it), ``share`` (of all that took longer than
+        usual, 0..1; null where nothing did), ``who``, ``sentence``.
 
         Raises
         ------
@@ -124,6 +124,11 @@ class Why:
         found = self.found(topic, message, deadline, warm_up)
         rows = pl.concat(
             late.frame().select(pl.lit(name).alias("run"), pl.all()) for name, late in found.items()
+        )
+        begin = self._run.table("processes").group_by("run").agg(pl.col("begin_ns").min()).collect()
+        since = pl.col("publish_ns") - pl.col("run").replace_strict(begin["run"], begin["begin_ns"])
+        rows.insert_column(
+            rows.get_column_index("publish_ns"), rows.select(at_s=since / 1e9)["at_s"]
         )
         if message is not None and rows.is_empty():
             raise UsageError(f"no message {message} whose callback was seen to end")
