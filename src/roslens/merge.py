@@ -32,7 +32,7 @@ from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.recording.manifest import Manifest, Member, write_manifest
 from roslens.recording.merged import merged_manifest
 from roslens.recording.scratch import held, scratch_folder
-from roslens.recording.terminal import Console, say
+from roslens.recording.terminal import Console
 from roslens.tracing.opening import opened
 
 
@@ -252,11 +252,10 @@ def _by_clock(
 
 
 def show_merged(recording: Recording, clocks: Clocks | None, console: Console) -> None:
-    """Print what was merged, what is known of its clocks, and the folder last."""
+    """Print what was merged, and what is known of its clocks."""
     manifest = recording.manifest
     for member in manifest.members if manifest else ():
         console.print(f"{escape(member.name)}: {', '.join(member.hosts)}", highlight=False)
     for finding in clocks.findings if clocks else ():
         mark = "[yellow]warning:[/] " if finding["severity"] == "warning" else ""
         console.print(f"{mark}{escape(finding['what'])}", soft_wrap=True, highlight=False)
-    say(recording.path)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
+from roslens.analysis.reports.table import ReportTable
 from roslens.collectors.schema import SAMPLED, TABLES
+from roslens.printed import show_table
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.terminal import say
 
@@ -128,6 +130,10 @@ def _give_tables(connection: duckdb.DuckDBPyConnection, runs: RunTables, text: s
         connection.register(name, whole.collect().to_arrow())
 
 
+def _shown(value: object) -> str:
+    return "null" if value is None else str(value)
+
+
 def run_sql(runs: RunTables, text: str, *, rows: int, seconds: float, form: Form = "text") -> None:
     """Print the rows that answer a query, and on standard error whether there are more."""
     frame, more = query(runs, text, rows=rows, seconds=seconds)
@@ -136,10 +142,9 @@ def run_sql(runs: RunTables, text: str, *, rows: int, seconds: float, form: Form
         if written:
             say(written.removesuffix("\n"), exact=True)
     else:
-        with pl.Config(
-            tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_width_chars=-1,
-            tbl_hide_column_data_types=True, fmt_str_lengths=200, tbl_formatting="NOTHING",
-        ):  # fmt: skip
-            say(frame)
+        columns = frame.columns
+        cells = [[_shown(value) for value in row] for row in frame.iter_rows()]
+        words = (name for name, kind in frame.schema.items() if not kind.is_numeric())
+        show_table(ReportTable(columns, cells, "", left=frozenset(words)), emphasis=False)
     if more:
         print(f"roslens: only the first {rows:,} rows; --rows shows more", file=sys.stderr)

@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 
+import roslens as rl
 from roslens.cli import main
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -34,7 +37,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(SAMPLES / "two_process" / "000_r0_fastrtps", made / "run")
     (made / "budgets.yaml").write_text(BUDGETS)
     (made / "wanted.yaml").write_text(WANTED)
+    shutil.copytree(SAMPLES / "lifecycle" / "000_r0_cell", made / "other")
+    nights(made / "nightly")
     return made
+
+
+def nights(folder: Path) -> None:
+    """A catalog of 20 nights whose P99 is given, 30 % higher from the 15th on."""
+    manifest = json.loads((SAMPLES / "two_process/000_r0_fastrtps/manifest.json").read_text())
+    for number in range(20):
+        manifest |= {"campaign": f"night{number:03d}", "start_ns": (1000 + number) * 86400 * 10**9}
+        run = folder / f"night{number:03d}" / "run"
+        run.mkdir(parents=True)
+        (run / "manifest.json").write_text(json.dumps(manifest))
+    found = rl.catalog(folder)
+    chance = np.random.default_rng(1).standard_normal(20)
+    rows = found.frame.collect().with_columns(
+        pl.Series("latency_p99", np.where(np.arange(20) < 14, 1e6, 1.3e6) * (1 + 0.01 * chance)),
+        pl.lit(value=True).alias("collected"),
+    )
+    metadata = pl.read_parquet_metadata(found.file)
+    rows.write_parquet(
+        found.file, metadata={k: v for k, v in metadata.items() if k.startswith("roslens")}
+    )
 
 
 def numbers(value: Any, names: tuple[str, ...], here: bool = False) -> Iterator[float]:
@@ -74,17 +99,30 @@ VERBS = {
     "check": (("check", "budgets.yaml", "run"), ("value", "low", "high", "runs")),
     "compare": (("compare", "run", "run"), ("value", "runs")),
     "sql": (("sql", "SELECT count(*) AS n, avg(latency_ns) AS m FROM messages", "run"), ("n", "m")),
+    "collect": (("collect", "run", "other"), ("events", "messages")),
+    "export": (("export", "--format", "dot", "run", "graph.dot"), ("size_bytes",)),
+    "suites": (("suites", "demo"), ("factors", "combinations", "repetitions", "time_limit")),
+    "report": (("report", "latency", "run", "-o", "report"), ("value", "low", "high")),
+    "trend": (("trend", "nightly", "--metric", "latency_p99"), ("before", "after")),
+    "record": (("record", "--suite", "demo", "--dry-run", "--seed", "1"), ("order", "payload")),
 }
+TO_FILE = ("chains", "check", "compare", "trend")
+WORDS = {
+    "merge": ("merge", "run", "other", "-o", "merged"),
+    "catalog": ("catalog", "nightly"),
+    "report": ("report", "latency", "run", "-o", "report"),
+}
+"""What is asserted of these is that names and sentences are whole."""
 
 
 def ask(verb: str, out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Any, str]:
     """What a verb writes as JSON, and what it prints."""
     words, _ = VERBS[verb]
-    to_file = [str(out)] if verb in ("chains", "check", "compare") else []
+    to_file = [str(out)] if verb in TO_FILE else []
     for more in (["--json", *to_file], []):
         with pytest.raises(SystemExit) as ended:
             main([*words, *more])
-        assert ended.value.code in (None, 0, 3)
+        assert ended.value.code in (None, 0, 3) or verb == "trend"
         said = capsys.readouterr().out
         if more:
             given = json.loads(out.read_text() if to_file else said)
@@ -105,11 +143,46 @@ def test_every_number_stands_in_the_text(
     if width:
         monkeypatch.setenv("COLUMNS", width)
     given, text = ask(verb, Path("out.json"), capsys)
-    given = given.get("checks", given.get("comparisons", given))
+    if verb == "report":
+        shown_there = ("latency_mean", "latency_p50", "latency_p99")
+        estimates = json.loads(Path(given["metrics"]).read_text())["estimates"]
+        # Of the topic that the terminal tells of; the page has all.
+        given = [e for e in estimates if e["metric"] in shown_there and "topic" not in e["cell"]]
+    if isinstance(given, dict):
+        given = given.get("checks", given.get("comparisons", given))
     wanted = set(numbers(given, VERBS[verb][1]))
-    assert len(wanted) > 1
+    assert wanted
     missing = [number for number in wanted if not shown(number, text)]
     assert missing == [], text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("verb", WORDS)
+def test_every_name_and_sentence_stands_in_the_text(
+    verb: str,
+    width: str | None,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if width:
+        monkeypatch.setenv("COLUMNS", width)
+    given = []
+    for more in (["--json"], []):
+        with pytest.raises(SystemExit):
+            main([*WORDS[verb], *more])
+        given.append(capsys.readouterr().out)
+    text = given[1].split()
+    if verb == "catalog":
+        rows = [json.loads(line) for line in given[0].splitlines()]
+        wanted = [rows[0]["suite"], f"{len(rows)}"]
+    elif verb == "merge":
+        wanted = [member["name"] + ":" for member in json.loads(given[0])["members"]]
+    else:
+        wanted = " ".join(json.loads(given[0])["answer"]).split()
+    assert [word for word in wanted if word not in text] == []
 
 
 def test_a_cut_number_is_found_out() -> None:

@@ -59,3 +59,28 @@ def test_suites() -> None:
     told, written = asked("suites", "demo"), yaml.safe_load((SHIPPED / "demo.yaml").read_text())
     assert told["factors"] == written["factors"]
     assert told["combinations"] == 4
+
+
+def test_plan_of_a_suite() -> None:
+    """By hand: two payloads, two executors, five repetitions."""
+    plan = asked("record", "--suite", "demo", "--dry-run", "--seed", "7")
+    assert (plan["seed"], len(plan["runs"])) == (7, 20)
+    assert {run["factors"]["payload"] for run in plan["runs"]} == {100, 100000}
+    assert [run["order"] for run in plan["runs"]] == list(range(20))
+    assert {run["repetition"] for run in plan["runs"]} == set(range(5))
+
+
+@pytest.mark.recording
+def test_what_was_recorded_is_the_last_line(tmp_path: Path) -> None:
+    words = ("record", "--json", "--kernel", "off", "-o", str(tmp_path / "run"), "--", "echo", "hi")
+    done = subprocess.run(
+        [sys.executable, "-m", "roslens", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    (run,) = told["runs"]
+    assert told["folder"] == str(tmp_path / "run")
+    assert (run["status"], run["disturbances"]) == ("complete", manifest["disturbances"])
+    assert run["discarded_events"] == manifest["loss"]["discarded_events"] == 0
+    assert asked("record", "--status", "-o", tmp_path) == []  # no campaign

@@ -103,7 +103,8 @@ def test_no_option_is_ignored(roslens: Roslens, given: str, told: str) -> None:
 
 
 def test_each_option_is_one_of_some_way_to_record() -> None:
-    there = set(inspect.signature(record.record).parameters) - {"help_all"}
+    """But for those of the text that is printed, which go with all."""
+    there = set(inspect.signature(record.record).parameters) - {"help_all", "as_json"}
     assert there == set(record._WAYS).union(*(heeded for _, heeded in record._WAYS.values()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from roslens.record import _end
+from roslens.recorded import Told
 from roslens.recording.manifest import Host, Loss, Manifest, TracingSettings
 from roslens.recording.terminal import Console
 from roslens.tracing.campaign import CampaignResult
@@ -21,7 +21,8 @@ def run(name: str, *notes: str) -> Manifest:
 
 def said(*runs: Manifest) -> str:
     text = io.StringIO()
-    _end(CampaignResult(Path("campaign"), list(runs)), Console(file=text, width=300))
+    told = Told(console=Console(file=text, width=300))
+    told.of_campaign(CampaignResult(Path("campaign"), list(runs)))
     return text.getvalue()
 
 

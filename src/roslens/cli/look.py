@@ -22,7 +22,7 @@ from roslens.cli.app import (
     verb,
 )
 from roslens.recording import NotEnoughEvidenceError, UsageError
-from roslens.recording.terminal import Console
+from roslens.recording.terminal import Console, say
 
 
 @app.default
@@ -416,3 +416,4 @@ def merge(
         })  # fmt: skip
         return
     show_merged(recording, clocks, console)
+    say(recording.path)

@@ -44,9 +44,11 @@ class _OnDemand:
 _further = _OnDemand()
 
 
-def _further_options(name: str) -> Parameter:
+def _further_options(name: str, option: str | None = None) -> Parameter:
     """Those that ``--help`` leaves to ``--help-all``, under a heading."""
-    return Parameter(group=Group(name, sort_key=next(_headings), help_formatter=_further))
+    return Parameter(
+        name=option, group=Group(name, sort_key=next(_headings), help_formatter=_further)
+    )
 
 
 _headings = itertools.count(4)
@@ -56,6 +58,7 @@ _FOR_KERNEL = _further_options("Kernel")
 _FOR_FLIGHT = _further_options("Flight recorder and triggers")
 _FOR_PROGRAMS = _further_options("Programs")
 _FOR_HOSTS = _further_options("Other hosts")
+_FOR_OUTPUT = _further_options("Output", "--json")
 
 
 def _refuse(why: str, given: Mapping[str, object]) -> None:
@@ -186,12 +189,13 @@ def record(
     host: tuple[str, ...] = (),
     host_setup: Annotated[str | None, _FOR_HOSTS] = None,
     as_host: Annotated[bool, Parameter(show=False)] = False,
+    as_json: Annotated[bool, _FOR_OUTPUT] = False,
     help_all: bool = False,
 ) -> None:
     """Record a suite of experiments, any command, or programs that run already.
 
-    The last line printed is the folder of the recording. With --suite, an option replaces what the
-    suite itself says, in all runs.
+    The last line printed is the folder of the recording, or with --json what was recorded. With
+    --suite, an option replaces what the suite itself says, in all runs.
 
     Parameters
     ----------
@@ -285,6 +289,9 @@ def record(
     as_host
         How --host begins a recording there: it lasts as long as the standard input is open and
         sends something every 30 seconds; a line of JSON says that it has begun.
+    as_json
+        Print the folder, its runs and what each lost as one line of JSON, the last line. With
+        --status and --dry-run: what these show.
     help_all
         Show all options: also those for suites, buffers, the kernel, flight recorders and hosts.
     """
@@ -296,33 +303,36 @@ def record(
     given = {
         name: value
         for name, value in locals().items()
-        if value not in (None, ()) and (value is not False or name == "trace_rclpy")
+        if value not in (None, ())
+        and (value is not False or name == "trace_rclpy")
+        and name != "as_json"
     }
     way = _way_of(given)
     from roslens import record as recording  # noqa: PLC0415
+    from roslens.recorded import Told  # noqa: PLC0415
     from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
     from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
 
-    console = Console()
+    told = Told(as_json=as_json)
     if kernel_event:
         given["kernel_event"] = (*KERNEL_EVENTS, *kernel_event)
     tracing = _fields(_TRACING, given)
     if status is not None:
-        recording.show_status(output, suite, status, console)
+        recording.show_status(output, suite, status, told)
     elif resume is not None:
-        recording.resume_suite(output, suite, resume, console)
+        recording.resume_suite(output, suite, resume, told)
     elif attach is not None:
         recording.record_running(
             attach,
             output,
             options=TracingOptions.checked(**tracing),
             time_limit=time_limit,
-            console=console,
+            told=told,
         )
     elif suite is not None:
         changes = _fields(_OF_SUITE, given)
         if dry_run:
-            recording.show_plan(suite, seed=seed, changes=changes, only=only, console=console)
+            recording.show_plan(suite, seed=seed, changes=changes, only=only, told=told)
         else:
             recording.record_suite(
                 suite,
@@ -331,7 +341,7 @@ def record(
                 seed=seed,
                 changes=changes,
                 only=only,
-                console=console,
+                told=told,
             )
     else:
         if not command and not host:
@@ -349,7 +359,7 @@ def record(
                 allocations=allocations,
                 setup=host_setup,
                 time_limit=time_limit,
-                console=console,
+                told=told,
             )
             return
         recording.record_one(
@@ -362,7 +372,7 @@ def record(
             time_limit=time_limit,
             as_host=as_host,
             triggers=triggers,
-            console=console,
+            told=told,
         )
 
 
