@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,21 +14,14 @@ from typing import Any
 
 import polars as pl
 
-from roslens.analysis.chains.parameters import ChainsParameters
-from roslens.analysis.chains.report import ChainsReport
 from roslens.analysis.chains.tables import AT_LEAST, BOUNDS
 from roslens.analysis.estimate import telling_factors
-from roslens.analysis.measures.callbacks import CALLBACK, durations
 from roslens.analysis.measures.loss import health_findings, what_is_bent
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
-from roslens.analysis.overview.in_range import chains_overview
-from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, topics_by_cell
-from roslens.analysis.reports.front import utc
 from roslens.analysis.reports.numbers import duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
-from roslens.analysis.statistics.quantiles import least_samples
-from roslens.collectors.topics import of_application
 from roslens.compare import write_text
+from roslens.first_facts import Facts
 from roslens.printed import show_table, show_text
 from roslens.recording import NotEnoughEvidenceError
 from roslens.recording.terminal import Console
@@ -37,13 +30,9 @@ from roslens.recordings import Recordings, open_recordings
 
 _MOST = 10
 """Rows of a table."""
-_MOST_FOLLOWED = 1_000_000
-"""Messages whose chains are followed unasked."""
 _TAIL, _TAIL_MS = 10.0, 1.0
 """A tail is reported if P99 / median reaches the first of these, and P99 the second [ms]."""
 _BUSY = 0.8
-_DISTROS = {"4.1": "Humble", "6.3": "Iron", "8.2": "Jazzy", "8.6": "Kilted"}
-"""By major and minor version of tracetools."""
 _LOSSES = ("discarded_events", "lost_packets", "truncated")
 
 Rows = list[dict[str, Any]]
@@ -58,7 +47,7 @@ class Suspicion:
     command: str
 
 
-class FirstPage:
+class FirstPage(Facts):
     """The first page of recordings; each part is computed when it is asked for.
 
     Parameters
@@ -70,124 +59,9 @@ class FirstPage:
     """
 
     def __init__(self, recordings: Recordings, paths: Sequence[Path]) -> None:
-        self._all = recordings
+        super().__init__(recordings)
         self._paths = " ".join(shlex.quote(str(path)) for path in paths)
         self.title = ", ".join(path.resolve().name for path in paths[:3])
-
-    # ------------------------------------------------------------ what was recorded
-
-    @cached_property
-    def recorded(self) -> dict[str, str]:
-        """What was recorded, by name; what the recording does not tell is left out."""
-        runs, processes = self._all.runs, self._all.table("processes").collect()
-        found = {"runs": f"{len(runs)}: no intervals" if len(runs) == 1 else str(len(runs))}
-        begin, end = processes["begin_ns"].min(), processes["end_ns"].max()
-        if isinstance(begin, int) and isinstance(end, int):
-            found["recorded"] = utc(begin)
-            span = (pl.col("end_ns").max() - pl.col("begin_ns").min()) / 1e9
-            spans = processes.group_by("run").agg(s=span)["s"].drop_nulls().sort()
-            shortest, longest = (significant(spans[i], 3) for i in (0, -1))
-            found["for"] = f"{longest} s" if shortest == longest else f"{shortest} to {longest} s"
-        versions = processes["tracetools_version"].drop_nulls().unique().sort().to_list()
-        distros = {run.ros_distro.capitalize() for run in runs if run.ros_distro}
-        distros |= {d for v in versions if (d := _DISTROS.get(".".join(v.split(".")[:2])))}
-        told = f"{' and '.join(sorted(distros))} (tracetools {', '.join(versions)})"
-        found["ROS 2"] = told.strip() if versions else ", ".join(sorted(distros)) or "not recorded"
-        rmw = processes["rmw"].drop_nulls().unique().sort().to_list()
-        found["middleware"] = ", ".join(rmw) or "not recorded"
-        found["processes"] = f"{processes.height:,}"
-        found["nodes"] = f"{len(self._all.names('node', 'nodes')):,}"
-        found["topics"] = f"{len(self._all.names('topic', 'publishers', 'subscriptions')):,}"
-        found["events"] = f"{int(processes['events'].sum()):,}"
-        found["the tracer lost"] = self._lost or "nothing that it told of"
-        return found
-
-    @cached_property
-    def _lost(self) -> str:
-        """What the tracer lost in the first runs in which it lost anything; nothing: empty."""
-        return "; ".join([loss.text for loss in self._all.tracer_loss if loss.any][:3])
-
-    @cached_property
-    def not_seen(self) -> str:
-        """What was not recorded and would have told more, in a sentence."""
-        absent = self._health.filter(pl.col("kind") == "missing_events")["where"].to_list()
-        words = {
-            "callback_scheduling": "the kernel's scheduling, without which transport and waiting "
-            "for the executor cannot be told apart",
-            "messages": "some events of messages",
-            "executor_intervals": "what executors did between callbacks",
-            "service_calls": "the requests of service clients",
-            "heap": "memory allocations",
-        }
-        told = [text for table, text in words.items() if table in absent]
-        if self.callbacks.is_empty():
-            told.insert(0, "callbacks, so that no latency has an end")
-        return f"Not recorded: {'; '.join(told)}." if told else "All that is looked for was seen."
-
-    @cached_property
-    def _health(self) -> pl.DataFrame:
-        return self._all.table("health").collect()
-
-    # ------------------------------------------------------------ what is slow
-
-    @cached_property
-    def _cells(self) -> dict[str, str]:
-        return cells_in_words(self._all.runs)
-
-    @cached_property
-    def topics(self) -> pl.DataFrame:
-        """The application's topics, the slowest first; as of `topics_overview`, by cell."""
-        return topics_by_cell(self._all.table("messages").filter(of_application()), self._cells)
-
-    @cached_property
-    def callbacks(self) -> pl.DataFrame:
-        """Callbacks, those first that kept their thread longest.
-
-        Columns as of ``callbacks.summary``; percentiles and ``busy`` are means over runs, and a
-        percentile is null where a run has too few for its interval.
-        """
-        own = (pl.col("kind") != "subscription") | of_application("name")
-        ended = pl.col("count") - pl.col("unfinished")
-        return (
-            durations(
-                self._all.table("callback_instances"),
-                [replace(run, cell={"run": run.name}) for run in self._all.runs],
-            )
-            .filter(own.fill_null(value=True))
-            .with_columns(pl.col("cell").str.strip_prefix("run=").replace_strict(self._cells))
-            .group_by("cell", *CALLBACK)
-            .agg(
-                pl.col("runs", "count", "unfinished").sum(),
-                *(pl.when((ended >= least_samples(q)).all()).then(pl.col(name).mean()).alias(name)
-                  for name, q in (("p50_ns", 0.5), ("p99_ns", 0.99))),
-                pl.col("max_ns").max(),
-                pl.col("busy").mean(),
-            )
-            .sort("max_ns", "cell", *CALLBACK, descending=[True, *[False] * 4], nulls_last=True)
-        )  # fmt: skip
-
-    @cached_property
-    def chains(self) -> pl.DataFrame | None:
-        """The chains, the slowest first; None where following all would take long."""
-        messages = self._all.table("messages").select(pl.len()).collect().item()
-        if messages > _MOST_FOLLOWED:
-            return None
-        report = ChainsReport(
-            self._all,
-            ChainsParameters.checked({"recordings": [str(r.path) for r in self._all.recordings]}),
-        )
-        found = [chain.found for chain in report.chains]
-        return by_cell(
-            self._cells,
-            lambda runs: chains_overview(
-                [replace(each, instances=each.instances.filter(runs)) for each in found]
-            ).filter(pl.col("instances") > 0),
-        ).sort("worst_ms", descending=True, nulls_last=True, maintain_order=True)
-
-    @cached_property
-    def late(self) -> pl.DataFrame:
-        """Late messages and why, the latest of all runs first; as of ``why.frame``."""
-        return self._all.why.frame().sort("late_by_ns", descending=True, maintain_order=True)
 
     # ------------------------------------------------------------ what looks wrong
 
@@ -293,6 +167,7 @@ class FirstPage:
             ("What looks wrong here", self._wrong()),
             ("Topics", self._topics()),
             ("Callbacks that keep their threads longest", self._callbacks()),
+            ("Processes", self._processes()),
             ("Late messages", self._late()),
             ("Chains", self._chains()),
         ]
@@ -364,6 +239,22 @@ class FirstPage:
         left = (*self._heading, columns[0])
         return [ReportTable([*self._heading, *columns], rows, "", notes, left=frozenset(left))]
 
+    def _processes(self) -> list[Part]:
+        if self.processes.is_empty():
+            return [Sentence("No process with a node was seen.")]
+        columns = ["nodes", "process", "CPU [cores]", "callbacks"]
+        rows = [
+            [*self._cell(r), r["nodes"], r["process"] or "?", significant(r["cpu"], 3),
+             "-" if r["callbacks"] is None else f"{significant(100 * r['callbacks'], 3)} %"]
+            for r in self.processes.head(_MOST).iter_rows(named=True)
+        ]  # fmt: skip
+        told = "Which use most of the CPU, their start included; and how much their callbacks ran"
+        absent = "-: CPU time is sampled by roslens record only; a trace does not tell it."
+        notes = [*_more(self.processes), *([absent] * self.processes["cpu"].has_nulls())]
+        left = frozenset((*self._heading, *columns[:2]))
+        return [ReportTable([*self._heading, *columns], rows, told, notes, left=left,
+                            minor=["process"])]  # fmt: skip
+
     def _late(self) -> list[Part]:
         late = self.late
         if late.is_empty():
@@ -411,7 +302,7 @@ class FirstPage:
             "recorded": self.recorded, "not_seen": self.not_seen,
             "looks_wrong": [{"what": x.what, "command": x.command} for x in self.suspicions],
             "topics": rows(self.topics), "callbacks": rows(self.callbacks),
-            "late": rows(self.late), "chains": rows(self.chains),
+            "processes": rows(self.processes), "late": rows(self.late), "chains": rows(self.chains),
         }, indent=1)  # fmt: skip
 
     def html(self) -> str:

@@ -83,6 +83,20 @@ def test_each_cell_has_rows_of_its_own_as_the_programs_log_has_them(roslens: Ros
         assert {row["cell"] for row in page[part]} == {"intra_process=False", "intra_process=True"}
 
 
+def test_cpu_is_that_of_the_samples_by_process(roslens: Roslens) -> None:
+    """A second computation, process by process, of what was sampled beside the run."""
+    page = json.loads(roslens(SAMPLE, "--json").stdout)
+    used = {}
+    for (process,), rows in pl.read_parquet(SAMPLE / "resources.parquet").group_by("vpid"):
+        known = rows.drop_nulls("cpu_time_ns").sort("time_ns")
+        took = known["cpu_time_ns"][-1] - known["cpu_time_ns"][0]
+        used[process] = took / (known["time_ns"][-1] - known["time_ns"][0])
+    nodes = rl.open(SAMPLE).nodes.select("vpid", "node").collect()
+    wanted = {row["node"]: used[row["vpid"]] for row in nodes.iter_rows(named=True)}
+    assert {row["nodes"]: row["cpu"] for row in page["processes"]} == pytest.approx(wanted)
+    assert len(wanted) == 2
+
+
 def test_that_no_callback_was_recorded_is_said(bare: Path) -> None:
     """As of a Python node that was started without roslens: its callbacks emit no events."""
     with_them, without = (FirstPage(rl.open(bare), [bare]) for _ in range(2))
@@ -104,7 +118,7 @@ def test_every_figure_of_the_json_is_whole_at_any_width(
     # A path may be longer than a line.
     lines = [line for line in text.splitlines() if str(bare) not in line]
     assert max(map(len, lines)) <= int(width or 200)
-    for part in ("topics", "callbacks", "chains"):
+    for part in ("topics", "callbacks", "processes", "chains"):
         for row in page[part]:
             for name, value in row.items():
                 if value is None or name in ("cell", "runs", "unfinished", "mean_ns", "p90_ns"):

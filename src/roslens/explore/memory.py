@@ -11,6 +11,8 @@ from roslens.analysis.figures.picture import Picture
 from roslens.analysis.leaks.parameters import LeaksParameters
 from roslens.analysis.leaks.report import LeaksReport
 from roslens.analysis.measures.resources import usage_over_time
+from roslens.analysis.overview.processes import processes_overview
+from roslens.analysis.overview.runs_and_topics import cells_in_words
 from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
 
 if TYPE_CHECKING:
@@ -44,6 +46,25 @@ class Memory(Noun[LeaksReport]):
         (null where memory was not read).
         """
         return usage_over_time(self._run.resources.filter(self._counting))
+
+    def processes(self) -> pl.DataFrame:
+        """What each process used of the CPU, and which nodes are in it.
+
+        Returns
+        -------
+        One row per cell and process, those first that used most, as of
+        `roslens.analysis.overview.processes.processes_overview`: ``cell``, ``process``, ``nodes``,
+        ``runs``, ``cpu`` (cores), ``callbacks`` (part of the time, 0..1), ``pss_bytes``. The nodes
+        of one process share its CPU time; ``callbacks.summary`` has ``busy`` of each.
+        """
+        run = self._run
+        return processes_overview(
+            run.table("processes"),
+            run.table("nodes"),
+            run.resources,
+            run.table("callback_instances"),
+            cells_in_words(run.runs),
+        )
 
     def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
         """Slopes and levels of memory, with intervals over runs.

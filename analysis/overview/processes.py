@@ -1,0 +1,79 @@
+"""What each process used of the CPU, which nodes are in it, and how long its callbacks ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+_PROCESS = ("run", "host", "vpid")
+
+
+def processes_overview(
+    processes: pl.LazyFrame,
+    nodes: pl.LazyFrame,
+    resources: pl.LazyFrame,
+    instances: pl.LazyFrame,
+    cells: Mapping[str, str],
+) -> pl.DataFrame:
+    """One row per process with the same nodes, those first that used most of the CPU.
+
+    Parameters
+    ----------
+    processes, nodes, resources, instances
+        The tables ``processes``, ``nodes``, ``resources``, ``callback_instances`` with ``run``.
+    cells
+        By run, from `cells_in_words`.
+
+    Returns
+    -------
+    ``cell``, ``process`` (its name), ``nodes`` (full names, comma separated; empty for none),
+    ``runs``; means over them: ``cpu`` (cores, all threads, from its first to its last sample, so
+    with its start; null where a run was not sampled), ``callbacks`` (part of the time from its
+    first to its last event that its callbacks took, added up over its threads; null without any),
+    ``pss_bytes`` (the largest sample; null where none was read).
+    """
+    named = (
+        nodes.filter(pl.col("node").is_not_null())
+        .group_by(_PROCESS)
+        .agg(nodes=pl.col("node").unique().sort().str.join(", "))
+    )
+    sampled = resources.sort("time_ns").group_by(_PROCESS).agg(
+        cpu=(pl.col("cpu_time_ns").drop_nulls().last() - pl.col("cpu_time_ns").drop_nulls().first())
+        / (pl.col("time_ns").filter(pl.col("cpu_time_ns").is_not_null()).last()
+           - pl.col("time_ns").filter(pl.col("cpu_time_ns").is_not_null()).first()),
+        pss_bytes=pl.col("pss_bytes").max(),
+    )  # fmt: skip
+    ran = instances.group_by(_PROCESS).agg(ran_ns=pl.col("duration_ns").sum())
+    lived = pl.col("end_ns") - pl.col("begin_ns")
+    found = processes.select(*_PROCESS, "procname", "begin_ns", "end_ns")
+    for more in (named, sampled, ran):
+        found = found.join(more, on=_PROCESS, how="left")
+
+    def over_runs(name: str) -> pl.Expr:
+        return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean()).alias(name)
+
+    return (
+        found.with_columns(
+            cell=pl.col("run").replace_strict(cells, return_dtype=pl.String),
+            cpu=pl.when(pl.col("cpu").is_finite()).then("cpu"),
+            callbacks=pl.when(lived > 0).then(pl.col("ran_ns") / lived),
+            nodes=pl.col("nodes").fill_null(""),
+        )
+        .group_by("cell", pl.col("procname").alias("process"), "nodes")
+        .agg(
+            pl.col("run").n_unique().alias("runs"),
+            over_runs("cpu"),
+            over_runs("callbacks"),
+            over_runs("pss_bytes"),
+        )
+        .sort(
+            pl.coalesce("cpu", "callbacks"),
+            "cell",
+            "process",
+            "nodes",
+            descending=[True, False, False, False],
+            nulls_last=True,
+        )
+        .collect()
+    )

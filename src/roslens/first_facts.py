@@ -1,0 +1,157 @@
+"""What the first page of recordings rests on: what was recorded, and what is slow in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+import polars as pl
+
+from roslens.analysis.chains.parameters import ChainsParameters
+from roslens.analysis.chains.report import ChainsReport
+from roslens.analysis.measures.callbacks import CALLBACK, durations
+from roslens.analysis.overview.in_range import chains_overview
+from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, topics_by_cell
+from roslens.analysis.reports.front import utc
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.statistics.quantiles import least_samples
+from roslens.collectors.topics import of_application
+from roslens.recordings import Recordings
+
+_MOST_FOLLOWED = 1_000_000
+"""Messages whose chains are followed unasked."""
+_DISTROS = {"4.1": "Humble", "6.3": "Iron", "8.2": "Jazzy", "8.6": "Kilted"}
+"""By major and minor version of tracetools."""
+
+
+class Facts:
+    """What is known of recordings; each part is computed when it is asked for.
+
+    Parameters
+    ----------
+    recordings
+        Open and collected.
+    """
+
+    def __init__(self, recordings: Recordings) -> None:
+        self._all = recordings
+
+    # ------------------------------------------------------------ what was recorded
+
+    @cached_property
+    def recorded(self) -> dict[str, str]:
+        """What was recorded, by name; what the recording does not tell is left out."""
+        runs, processes = self._all.runs, self._all.table("processes").collect()
+        found = {"runs": f"{len(runs)}: no intervals" if len(runs) == 1 else str(len(runs))}
+        begin, end = processes["begin_ns"].min(), processes["end_ns"].max()
+        if isinstance(begin, int) and isinstance(end, int):
+            found["recorded"] = utc(begin)
+            span = (pl.col("end_ns").max() - pl.col("begin_ns").min()) / 1e9
+            spans = processes.group_by("run").agg(s=span)["s"].drop_nulls().sort()
+            shortest, longest = (significant(spans[i], 3) for i in (0, -1))
+            found["for"] = f"{longest} s" if shortest == longest else f"{shortest} to {longest} s"
+        versions = processes["tracetools_version"].drop_nulls().unique().sort().to_list()
+        distros = {run.ros_distro.capitalize() for run in runs if run.ros_distro}
+        distros |= {d for v in versions if (d := _DISTROS.get(".".join(v.split(".")[:2])))}
+        told = f"{' and '.join(sorted(distros))} (tracetools {', '.join(versions)})"
+        found["ROS 2"] = told.strip() if versions else ", ".join(sorted(distros)) or "not recorded"
+        rmw = processes["rmw"].drop_nulls().unique().sort().to_list()
+        found["middleware"] = ", ".join(rmw) or "not recorded"
+        found["processes"] = f"{processes.height:,}"
+        found["nodes"] = f"{len(self._all.names('node', 'nodes')):,}"
+        found["topics"] = f"{len(self._all.names('topic', 'publishers', 'subscriptions')):,}"
+        found["events"] = f"{int(processes['events'].sum()):,}"
+        found["the tracer lost"] = self._lost or "nothing that it told of"
+        return found
+
+    @cached_property
+    def _lost(self) -> str:
+        """What the tracer lost in the first runs in which it lost anything; nothing: empty."""
+        return "; ".join([loss.text for loss in self._all.tracer_loss if loss.any][:3])
+
+    @cached_property
+    def not_seen(self) -> str:
+        """What was not recorded and would have told more, in a sentence."""
+        absent = self._health.filter(pl.col("kind") == "missing_events")["where"].to_list()
+        words = {
+            "callback_scheduling": "the kernel's scheduling, without which transport and waiting "
+            "for the executor cannot be told apart",
+            "messages": "some events of messages",
+            "executor_intervals": "what executors did between callbacks",
+            "service_calls": "the requests of service clients",
+            "heap": "memory allocations",
+        }
+        told = [text for table, text in words.items() if table in absent]
+        if self.callbacks.is_empty():
+            told.insert(0, "callbacks, so that no latency has an end")
+        return f"Not recorded: {'; '.join(told)}." if told else "All that is looked for was seen."
+
+    @cached_property
+    def _health(self) -> pl.DataFrame:
+        return self._all.table("health").collect()
+
+    # ------------------------------------------------------------ what is slow
+
+    @cached_property
+    def _cells(self) -> dict[str, str]:
+        return cells_in_words(self._all.runs)
+
+    @cached_property
+    def topics(self) -> pl.DataFrame:
+        """The application's topics, the slowest first; as of `topics_overview`, by cell."""
+        return topics_by_cell(self._all.table("messages").filter(of_application()), self._cells)
+
+    @cached_property
+    def callbacks(self) -> pl.DataFrame:
+        """Callbacks, those first that kept their thread longest.
+
+        Columns as of ``callbacks.summary``; percentiles and ``busy`` are means over runs, and a
+        percentile is null where a run has too few for its interval.
+        """
+        own = (pl.col("kind") != "subscription") | of_application("name")
+        ended = pl.col("count") - pl.col("unfinished")
+        return (
+            durations(
+                self._all.table("callback_instances"),
+                [replace(run, cell={"run": run.name}) for run in self._all.runs],
+            )
+            .filter(own.fill_null(value=True))
+            .with_columns(pl.col("cell").str.strip_prefix("run=").replace_strict(self._cells))
+            .group_by("cell", *CALLBACK)
+            .agg(
+                pl.col("runs", "count", "unfinished").sum(),
+                *(pl.when((ended >= least_samples(q)).all()).then(pl.col(name).mean()).alias(name)
+                  for name, q in (("p50_ns", 0.5), ("p99_ns", 0.99))),
+                pl.col("max_ns").max(),
+                pl.col("busy").mean(),
+            )
+            .sort("max_ns", "cell", *CALLBACK, descending=[True, *[False] * 4], nulls_last=True)
+        )  # fmt: skip
+
+    @cached_property
+    def processes(self) -> pl.DataFrame:
+        """Processes with nodes, those first that used most of the CPU; as of `memory.processes`."""
+        return self._all.memory.processes().filter(pl.col("nodes") != "")
+
+    @cached_property
+    def chains(self) -> pl.DataFrame | None:
+        """The chains, the slowest first; None where following all would take long."""
+        messages = self._all.table("messages").select(pl.len()).collect().item()
+        if messages > _MOST_FOLLOWED:
+            return None
+        report = ChainsReport(
+            self._all,
+            ChainsParameters.checked({"recordings": [str(r.path) for r in self._all.recordings]}),
+        )
+        found = [chain.found for chain in report.chains]
+        return by_cell(
+            self._cells,
+            lambda runs: chains_overview(
+                [replace(each, instances=each.instances.filter(runs)) for each in found]
+            ).filter(pl.col("instances") > 0),
+        ).sort("worst_ms", descending=True, nulls_last=True, maintain_order=True)
+
+    @cached_property
+    def late(self) -> pl.DataFrame:
+        """Late messages and why, the latest of all runs first; as of ``why.frame``."""
+        return self._all.why.frame().sort("late_by_ns", descending=True, maintain_order=True)
