@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo
 from roslens.collectors.resolving import find_runs, found_in_words
 from roslens.collectors.schema import TABLES
-from roslens.printed import show_table
+from roslens.printed import show_table, show_text
 from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.terminal import Console
@@ -87,11 +88,13 @@ def run_info(path: Path, *, as_json: bool) -> None:
     if len(runs) < 2:
         info, excerpt = find_info(place)
         silences = _silences(Recording.at(place), info)
+        ros = _of_ros(Recording.at(place))
         if as_json:
             more = {"excerpt": excerpt} if excerpt else {}
-            _print_json(info.to_json() | {"silences": silences} | more)
+            _print_json(info.to_json() | {"silences": silences, "ros": ros} | more)
         else:
             show_info(info, Console(), excerpt)
+            _show_ros(ros, path)
             _show_silences(silences, Console())
         there = bool(info.events)
     else:
@@ -128,6 +131,44 @@ def _silences(recording: Recording, info: TraceInfo) -> list[dict[str, Any]]:
     if not goes_on and not (recording.tables / "processes.parquet").is_file():
         return []
     return open_as(Runs, recording.path).silences().to_dicts()
+
+
+def _of_ros(recording: Recording) -> dict[str, Any] | None:
+    """Distribution, middleware, nodes, topics: of a recording that was collected."""
+    if not (recording.tables / "messages.parquet").is_file():
+        return None
+    # As in `run_check`.
+    from roslens.first_facts import Facts  # noqa: PLC0415
+    from roslens.opening import open_as  # noqa: PLC0415
+    from roslens.recordings import Recordings  # noqa: PLC0415
+
+    there = open_as(Recordings, recording.path, collect=False)
+    facts = Facts(there)
+    topics = facts.topics.select("topic", "from", "to", "messages", "rate_hz")
+    return {
+        "distro": facts.recorded["ROS 2"],
+        "middleware": facts.recorded["middleware"],
+        "nodes": sorted(there.names("node", "nodes")),
+        "topics": topics.to_dicts(),
+    }
+
+
+def _show_ros(ros: Mapping[str, Any] | None, path: Path) -> None:
+    from roslens.analysis.reports.numbers import significant  # noqa: PLC0415
+
+    if ros is None:
+        show_text(f"Nodes, topics and rates: roslens {shlex.quote(str(path))}")
+        return
+    show_text(f"ROS 2 {ros['distro']}, middleware {ros['middleware']}")
+    show_text(f"nodes: {', '.join(ros['nodes']) or 'none known'}")
+    columns = ["topic", "from", "to", "n", "Hz"]
+    rows = [
+        [x["topic"], x["from"] or "?", x["to"] or "?", f"{x['messages']:,}",
+         significant(x["rate_hz"], 3)]
+        for x in ros["topics"]
+    ]  # fmt: skip
+    if rows:
+        show_table(ReportTable(columns, rows, "", left=frozenset(columns[:3])))
 
 
 def _show_silences(rows: Sequence[Mapping[str, Any]], console: Console) -> None:

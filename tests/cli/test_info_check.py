@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 from command_line import Roslens
 
@@ -82,3 +83,21 @@ def test_a_hung_program_is_named_by_info_and_on_the_first_page(
     page = json.loads(roslens(archive, "--json").stdout)
     assert said in page["looks_wrong"][0]["what"]
     assert json.loads(roslens("info", SAMPLE, "--json").stdout)["silences"] == []
+
+
+def test_what_of_ros_was_recorded_once_it_is_collected(roslens: Roslens, run: Path) -> None:
+    """Against the log of the program: /data, from one node to the other, 999 times."""
+    for tables in ("tables", "events"):
+        shutil.rmtree(run / tables, ignore_errors=True)
+    before = roslens("info", run)
+    assert f"Nodes, topics and rates: roslens {run}" in " ".join(before.stdout.split())
+    assert json.loads(roslens("info", run, "--json").stdout)["ros"] is None
+    rl.open(run)
+    ros = json.loads(roslens("info", run, "--json").stdout)["ros"]
+    assert (ros["distro"], ros["middleware"]) == ("Jazzy (tracetools 8.2.2)", "rmw_fastrtps_cpp")
+    assert ros["nodes"] == ["/listener", "/talker"]
+    (topic,) = ros["topics"]
+    log = pl.read_csv(run / "native" / "messages.csv")["publish_realtime_ns"]
+    assert (topic["topic"], topic["messages"]) == ("/data", log.len())
+    assert topic["rate_hz"] == pytest.approx(1e9 * (log.len() - 1) / (log[-1] - log[0]), rel=1e-3)
+    assert "/data  /talker  /listener  999  200" in roslens("info", run).stdout
