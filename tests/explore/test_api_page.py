@@ -114,9 +114,9 @@ def test_the_examples_are_typed(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_the_questions_are_those_of_the_tutorial_in_three_lines_each() -> None:
-    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
-    asked = re.findall(r"^\| ([A-Z].*\?) \|", tutorial, re.MULTILINE)
+def test_the_questions_are_those_that_commands_answer_in_three_lines_each() -> None:
+    page = (ROOT / "docs" / "questions.md").read_text()
+    asked = re.findall(r"^\| ([A-Z].*\?) \|", page, re.MULTILINE)
     assert [question for question, _ in QUESTIONS] == asked
     assert all(len(code.splitlines()) <= 3 for _, code in QUESTIONS)
 
@@ -125,7 +125,7 @@ def answers(question: str) -> object:
     """What the last line of the answer gives."""
     ((code),) = [code for asked, code in QUESTIONS if asked.startswith(question)]
     *lines, last = code.splitlines()
-    namespace: dict[str, object] = {"rl": rl}
+    namespace: dict[str, object] = {"rl": rl, "pl": pl}
     exec("\n".join(lines), namespace)
     return eval(last, namespace)
 
@@ -158,3 +158,27 @@ def test_the_answers_are_what_is_known_of_the_samples() -> None:
     messages = rl.open("data/samples/two_process").messages.collect()
     own = messages.filter(pl.col("topic") == "/data", pl.col("outcome") == "delivered")
     assert worst["latency_ns"].item() == own["latency_ns"].max()
+
+
+@pytest.mark.recording
+def test_further_answers_are_what_the_programs_logged(tmp_path: Path) -> None:
+    """Chain: by hand from samples.csv, as in tests/notebooks/test_twenty_questions.py."""
+
+    def frame(question: str) -> pl.DataFrame:
+        found = answers(question)
+        assert isinstance(found, pl.DataFrame)
+        return found
+
+    slowest = frame("Which topic is slowest").row(0, named=True)
+    assert (slowest["topic"], round(slowest["p99_ms"], 2)) == ("/a2", 7.98)
+    longest = frame("Which callback").row(0, named=True)
+    assert (longest["node"], longest["name"]) == ("/node_b", "/a")
+    assert longest["max_ns"] == pytest.approx(7_830_470, rel=1e-3)
+    late = {row[0]: row[1] for row in frame("Is the deadline from end").iter_rows()}
+    assert late["/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"] == 23
+    # 200 Hz: ten in 50 ms.
+    assert frame("What was published").filter(topic="/data").height == 10
+    assert frame("Where do messages pile up")["topic"].to_list() == ["/topic_0"]
+    assert set(frame("Who uses")["nodes"]) == {"/talker", "/listener"}
+    assert frame("What else").height
+    assert frame("Does it hang, or").height
