@@ -15,6 +15,7 @@ from roslens.collectors.fingerprint import collector_version, fingerprint
 from roslens.collectors.table_file import check_versions
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import write_atomically
+from roslens.recording.foreign import SECONDS, read_foreign
 
 if TYPE_CHECKING:
     from roslens.collectors.decoding import ClockOffsets, Written
@@ -269,7 +270,16 @@ def check_tables(recording: Recording) -> None:
     files = sorted(recording.tables.glob("*.parquet"))
     # Where digests were noted, they tell of damage, and one file tells the version of all.
     check_versions(recording, files if note is None else files[:1])
-    changed = None if note is None else store.changed_table(recording, note["files"])
+    if note is None:
+        read_foreign(
+            "roslens.collectors.table_file:decode_all",
+            recording.tables,
+            "tables",
+            "run 'roslens collect' again",
+            seconds=SECONDS + (sum(path.stat().st_size for path in files) >> 20),
+        )
+        return
+    changed = store.changed_table(recording, note["files"])
     if changed is not None:
         raise UsageError(
             f"{changed}: damaged, or changed since it was written; run 'roslens collect' again"

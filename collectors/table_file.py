@@ -13,6 +13,8 @@ from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.schema import ABOUT_KEYS, TABLES_VERSION, Table
 
+_ROWS_AT_ONCE = 1_000_000
+
 
 def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None = None) -> None:
     """Write a table, on as many threads as polars has; text that is categories is text in the file.
@@ -80,3 +82,22 @@ def check_versions(recording: Recording, files: Iterable[Path]) -> None:
                 f"{recording.path}: its tables are of version {found}, and this roslens reads "
                 f"those up to {TABLES_VERSION}: install a newer one, or run 'roslens collect' again"
             )
+
+
+def decode_all(folder: Path) -> None:
+    """Decode every table of a folder, piece by piece, for a process that may end over it.
+
+    Raises
+    ------
+    UsageError
+        One is damaged; it is named.
+    """
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            scan = pl.scan_parquet(text_path(path), glob=False)
+            rows = scan.select(pl.len()).collect().item()
+            for first in range(0, rows, _ROWS_AT_ONCE):
+                scan.slice(first, _ROWS_AT_ONCE).collect()
+        except BaseException as error:
+            # Where pages or lengths are damaged, polars' reader panics.
+            raise UsageError(f"{path}: damaged; run 'roslens collect' again") from error

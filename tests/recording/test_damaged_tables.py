@@ -45,3 +45,10 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
     paths[-1].write_bytes(paths[-1].read_bytes()[:-9])
     with pytest.raises(UsageError, match=f"{paths[-1]}: damaged"):
         open_recordings(run, collect=False)
+    # Nor is it a question of the end: each page is decoded, by a process that may end over it.
+    paths[-1].write_bytes(whole)
+    messages = recording.tables / "messages.parquet"
+    found = messages.read_bytes()
+    messages.write_bytes(found[:200] + bytes(400) + found[600:])
+    with pytest.raises(UsageError, match=f"{messages}: damaged; run 'roslens collect' again"):
+        open_recordings(run, collect=False)

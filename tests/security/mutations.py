@@ -1,19 +1,23 @@
 """Files of other programs, mutated at random, and read: each read ends with a result or one line.
 
-    python tests/security/mutations.py [--mutations 2000] [--seed 1] [NAME ...]
+    python tests/security/mutations.py [--mutations 2000 | --minutes 60] [--seed 1] [NAME ...]
 
-Every reader of `collectors/results`, and those of manifests, plans, suites, budgets, metrics.json,
-stored results of simulations, packed recordings and of what the samplers wrote. Seeds are whole
-files, made by the tests of each format or taken from the samples. A read that raises anything but
-`RoslensError`, takes more CPU time than `SECONDS` or more memory than `BYTES` beyond what was used
-before is a failure, and its mutant is kept.
+Every reader of `collectors/results`, and those of manifests, plans, suites, budgets, triggers,
+metrics.json, stored results of simulations, packed recordings, of what the samplers wrote, of bags,
+of other recorders' kernel traces and of tables. Seeds are whole files, made by the tests of each
+format or taken from the samples. A read that raises anything but `RoslensError` (a traceback, and
+exit code 70 of a verb), refuses with exit code 1, takes more CPU time than `SECONDS` or more memory
+than `BYTES` beyond what was used before, or leaves a file behind is a failure, and its mutant is
+kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import json
+import math
 import os
 import random
 import re
@@ -25,7 +29,6 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -36,6 +39,7 @@ from rich.console import Console
 from tests.ctf import test_ctf2_drafts as drafts
 from tests.micro_ros import test_results as micro_ros
 from tests.results import test_tool_report as tools
+from tests.security.foreign_targets import FOREIGN, RUN, TRIGGERS, Target
 
 from roslens.analysis.calibration.results import from_csv
 from roslens.analysis.estimate import Metric
@@ -57,6 +61,7 @@ from roslens.collectors.results.storage_recovery import read_recovery
 from roslens.collectors.results.storage_runs import read_storage_run
 from roslens.collectors.results.storage_study import read_digests
 from roslens.compare import comparison_table, load_side, summary
+from roslens.live.triggers import read_triggers
 from roslens.recording import RoslensError
 from roslens.recording.manifest import read_manifest
 from roslens.recordings import open_recordings
@@ -64,7 +69,6 @@ from roslens.tracing.plan import Plan, plan_runs, read_plan, write_plan
 from roslens.tracing.suite import SHIPPED, load_suite
 
 DATA = Path(__file__).resolve().parents[2] / "data"
-RUN = DATA / "samples" / "two_process" / "000_r0_fastrtps"
 SECONDS, BYTES = 20.0, 1 << 30
 TOKENS = (
     b"-1", b"0", b"9" * 20, b"9" * 400, b"9" * 5000, b"1e308", b"1e999", b"nan", b"inf", b"-",
@@ -75,6 +79,7 @@ TOKENS = (
 )  # fmt: skip
 
 
+KEPT = "cache"
 CAPTURES = {
     "can.log": "(10.0) can0 123#DEADBEEF\n(10.5) can0 123##1AABBCC\n(11.0) can1 1ABCDEF0#R\n",
     "ip.log": "10.000000 IP 10.0.0.1.7400 > 10.0.0.2.8888: UDP, length 42\n",
@@ -89,15 +94,6 @@ BUDGETS = """budgets:
   where: {executor: events}
 - memory_slope < 1 kB/s
 """
-
-
-@dataclass(frozen=True)
-class Target:
-    """A reader, what makes a whole file or folder of its kind, and which of its files change."""
-
-    make: Callable[[Path], Path]
-    read: Callable[[Path], object]
-    files: str = "**/*"
 
 
 def file(name: str, content: str | bytes) -> Callable[[Path], Path]:
@@ -320,6 +316,8 @@ TARGETS = {
     ),
     "archive": Target(copied(DATA / "samples" / "hung.tar.zst"), unpacked),
     "samples": Target(copied(RUN, "manifest.json", "resources.parquet"), sampled, "*.parquet"),
+    "triggers": Target(file("triggers.yaml", TRIGGERS), read_triggers),
+    **FOREIGN,
 }
 
 
@@ -352,59 +350,93 @@ def mutated(whole: bytes, chance: random.Random) -> bytes:
     return bytes(content)
 
 
-def failures(target: Target, folder: Path, mutations: int, chance: random.Random) -> Iterator[str]:
-    """What went wrong with the mutants of a target; the whole one must be read."""
+def failures(
+    target: Target, folder: Path, mutations: int, chance: random.Random, until: float = math.inf
+) -> Iterator[str | None]:
+    """What went wrong with each mutant of a target, None of a good one; the whole one is read."""
     path = target.make(folder)
     changing = (
         [path] if path.is_file() else sorted(x for x in path.glob(target.files) if x.is_file())
     )
     whole = {one: one.read_bytes() for one in changing}
     target.read(path)
-    for number in range(mutations):
+    there = everything(folder.parent)
+    for number in itertools.count():
+        if number >= mutations or time.monotonic() > until:
+            return
         one = chance.choice(changing)
         one.write_bytes(mutated(whole[one], chance))
-        before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = cost()
+        problem = ""
         try:
             target.read(path)
         except RoslensError as error:
-            problem = "more than one line: " + str(error) if "\n" in str(error) else ""
+            if "\n" in str(error) or error.exit_code not in (2, 3, 4):
+                problem = f"exit code {error.exit_code}: {error}"
         except BaseException:  # noqa: BLE001  (a panic of native code is no Exception)
             problem = "".join(traceback.format_exc()[-1500:])
-        else:
-            problem = ""
-        seconds = time.process_time() - before[0]
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before[1]
+        seconds, grown = (after - first for after, first in zip(cost(), before, strict=True))
         if seconds > SECONDS or grown * 1024 > BYTES:
-            problem = problem or f"{seconds:.1f} s of CPU, {grown:,} KiB more"
+            problem = problem or f"{seconds:.1f} s of CPU, {grown:,.0f} KiB more"
+        left = everything(folder.parent) - there
+        if left:
+            problem = problem or f"left behind: {sorted(map(str, left))[:5]}"
+            there |= left
         if problem:
             kept = folder.with_name(f"{folder.name}-{number}-{one.name}")
             shutil.copy(one, kept)
-            yield f"{kept}: {problem}"
+            there.add(kept)
+            problem = f"{kept}: {problem}"
+        yield problem or None
         one.write_bytes(whole[one])
+
+
+def everything(folder: Path) -> set[Path]:
+    """What is in it, but for what the readers keep beside a file and for damaged ones."""
+    return {x for x in folder.rglob("*") if x.parent.name != KEPT and KEPT not in x.parts}
+
+
+def cost() -> tuple[float, int]:
+    """CPU seconds of this process and its children so far, and KiB that the largest one took."""
+    both = [resource.getrusage(x) for x in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(x.ru_utime + x.ru_stime for x in both), max(x.ru_maxrss for x in both)
 
 
 def main() -> None:
     """Mutate; exit code 1 where a reader failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *TARGETS])
-    parser.add_argument("--mutations", type=int, default=2000)
+    parser.add_argument("--mutations", type=int)
+    parser.add_argument("--minutes", type=float, help="of each, instead of a number of mutants")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     place, bad = Path(tempfile.mkdtemp(prefix="mutations-")), 0
+    # What a reader writes anywhere but where it is told to is found.
+    for name in ("tmp", "home", "working"):
+        (place / name).mkdir()
+    os.environ |= {"TMPDIR": str(place / "tmp"), "HOME": str(place / "home")}
+    tempfile.tempdir = str(place / "tmp")
+    os.chdir(place / "working")
+    most = options.mutations or (sys.maxsize if options.minutes else 2000)
     for name in options.names or TARGETS:
         folder = place / name.replace(" ", "-").replace("(", "")
         folder.mkdir()
-        begun = time.process_time()
+        begun, cpu = time.monotonic(), cost()[0]
+        until = begun + options.minutes * 60 if options.minutes else math.inf
         chance = random.Random(f"{options.seed} {name}")
-        found = list(failures(TARGETS[name], folder, options.mutations, chance))
+        count, found = 0, []
+        for problem in failures(TARGETS[name], folder, most, chance, until):
+            count += 1
+            if problem:
+                found.append(problem)
+                print(f"{name}: {problem}", flush=True)
         bad += len(found)
-        seconds = time.process_time() - begun
+        used, peak = cost()
         print(
-            f"{name}: {options.mutations} mutants, {len(found)} failures, {seconds:.1f} s",
+            f"{name}: {count} mutants in {(time.monotonic() - begun) / 60:.1f} min, "
+            f"{len(found)} failures, {used - cpu:.1f} s of CPU, at most {peak >> 10} MiB",
             flush=True,
         )
-        for problem in found[:3]:
-            print(problem)
     sys.exit(bad > 0)
 
 

@@ -1,0 +1,144 @@
+"""Whole files that a gate reads in a process with limits, and tables read back, for mutations."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import yaml
+from tests.analysis.test_bag import BEGIN, IMU, SCHEMA, TEXT, cdr, write_mcap
+from tests.kernel import test_perf_data as perf
+from tests.kernel import test_perfetto_traces as perfetto
+from tests.kernel.ring_buffer import event, irq, page, switch, trace_dat
+
+from roslens.collectors.collection import collect
+from roslens.collectors.reader import open_trace
+from roslens.recording import Recording, RoslensError
+from roslens.recordings import open_recordings
+from roslens.tracing.unpacking import unpack
+
+RUN = Path(__file__).resolve().parents[2] / "data/samples/two_process/000_r0_fastrtps"
+TRIGGERS = """triggers:
+- latency of /talk -> /a -> /listen > 50 ms
+- gap of /scan > 1 s
+- rate of /scan < 9.5 Hz
+- loss of /scan > 1 %
+- callback > 5 ms
+after_s: 2
+cooldown_s: 30
+most_mb: 100
+window_s: 10
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader, what makes a whole file or folder of its kind, and which of its files change."""
+
+    make: Callable[[Path], Path]
+    read: Callable[[Path], object]
+    files: str = "**/*"
+    slow: bool = False
+    """Each is read by a process of its own, or from all tables."""
+
+
+def collected(folder: Path) -> Path:
+    """A recording with its tables."""
+    run = folder / "run"
+    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    collect(Recording.at(run))
+    return run
+
+
+def without_digests(folder: Path) -> Path:
+    """Tables of which nothing says what they were."""
+    run = collected(folder)
+    (run / "tables" / "collected.json").unlink()
+    return run
+
+
+def with_bag(folder: Path) -> Path:
+    """A recording beside which lies a bag of MCAP and SQLite, with messages of its own."""
+    run = collected(folder)
+    sent = open_recordings(run, collect=False).messages.collect()
+    sent = sent.filter(pl.col("outcome") == "delivered").head(40)
+    rows = [
+        (topic, (IMU, TEXT)[number % 2], cdr(time - 5_000_000), time, time + 100_000)
+        for number, (topic, time) in enumerate(
+            sent.select("topic", "source_timestamp_ns").iter_rows()
+        )
+    ]
+    write_mcap(run / "bag" / "bag_0.mcap", rows)
+    with closing(sqlite3.connect(run / "bag" / "bag_1.db3")) as database:
+        database.executescript(
+            SCHEMA
+            + "INSERT INTO topics VALUES (1, 't', 'p', 'cdr');"
+            + "".join(
+                f"INSERT INTO messages VALUES ({i}, 1, {BEGIN + i}, x'00');" for i in range(9)
+            )
+        )
+    about = {"rosbag2_bagfile_information": {"version": 5, "compression_mode": ""}}
+    (run / "bag" / "metadata.yaml").write_text(yaml.safe_dump(about))
+    return run
+
+
+def joined(run: Path) -> object:
+    """What the bag says of the recording's messages."""
+    bag = open_recordings(run, collect=False).bag()
+    return bag.messages, bag.topics, repr(bag)
+
+
+def read_back(run: Path) -> object:
+    """Every table."""
+    opened = open_recordings(run, collect=False)
+    return [opened.table(path.stem).collect() for path in (run / "tables").glob("*.parquet")]
+
+
+def kernel_trace(name: str, content: Callable[[], bytes]) -> Target:
+    """A file of another recorder of the kernel, which `unpack` takes apart."""
+
+    def make(folder: Path) -> Path:
+        (folder / name).write_bytes(content())
+        return folder / name
+
+    def read(path: Path) -> None:
+        out = path.with_name("out")
+        try:
+            for made in unpack(path, out):
+                for step in (lambda found: found.info(), lambda found: found.read()):
+                    with suppress(RoslensError):
+                        step(open_trace(made))
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+
+    return Target(make, read, slow=True)
+
+
+def pages() -> bytes:
+    """Pages of a ring buffer, some of which follow a loss."""
+    draw = random.Random(7)
+    return b"".join(
+        page(
+            10**6 * n,
+            *(event(draw.randrange(1 << 12), switch(k, k + 1)) for k in range(20)),
+            *(event(3, irq(k, b"timer")) for k in range(5)),
+            missed=n % 3 or None,
+        )
+        for n in range(8)
+    )
+
+
+FOREIGN = {
+    "bag": Target(with_bag, joined, "bag/*", slow=True),
+    "Perfetto": kernel_trace("own.pftrace", perfetto.GOOD.SerializeToString),
+    "trace.dat": kernel_trace("trace.dat", lambda: trace_dat([pages(), pages()])),
+    "perf.data": kernel_trace("perf.data", lambda: perf.GOOD),
+    "tables": Target(collected, read_back, "tables/*", slow=True),
+    "tables without digests": Target(without_digests, read_back, "tables/*.parquet", slow=True),
+}
