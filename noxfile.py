@@ -230,6 +230,18 @@ nox.options.sessions = ["trace"]
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 
 
+def extra(name: str) -> list[str]:
+    """What an extra requires, those that it contains included."""
+    found: list[str] = []
+    for requirement in PYPROJECT["project"]["optional-dependencies"][name]:
+        if requirement.startswith("roslens["):
+            within = requirement.removeprefix("roslens[").removesuffix("]").split(",")
+            found += itertools.chain.from_iterable(map(extra, within))
+        else:
+            found.append(requirement)
+    return found
+
+
 def install(session: nox.Session, *groups: str, extras: str = "") -> None:
     """Install roslens (editable) with dependency groups, unless nothing has changed."""
     sources = [
@@ -256,8 +268,8 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
     # First what comes from an index, then the project itself without any cache of builds: its
     # compiled module lies in this tree, and a cached build would not put it there again.
     dependencies = [*PYPROJECT["project"]["dependencies"]]
-    for extra in filter(None, extras.split(",")):
-        dependencies += PYPROJECT["project"]["optional-dependencies"][extra]
+    for name in filter(None, extras.split(",")):
+        dependencies += extra(name)
     by_uv = session.venv_backend == "uv"
     # Else what is imported is compiled again and again where PYTHONDONTWRITEBYTECODE is set.
     compiled = ("--compile-bytecode",) if by_uv else ()
@@ -295,7 +307,7 @@ def trace(session: nox.Session) -> None:
     asked = os.environ.get("RMW_IMPLEMENTATION") == "rmw_cyclonedds_cpp"
     if asked or "executors-rclcpp" in arguments:
         need(CYCLONE, optional=True)
-    install(session)
+    install(session, extras="report")
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]
     said = Path(session.virtualenv.location, "record.txt")
@@ -349,7 +361,7 @@ def tests(session: nox.Session) -> None:
     """Run all tests: Rust, Python, real recordings, live LTTng and ROS 2."""
     need(*TESTING, CHROMIUM)
     need(*MICRO_ROS, ROSBAG2, CYCLONE, HEAPTRACK, SSHD, optional=True)
-    install(session, "tests", "lint", "types", "docs", extras="lab")
+    install(session, "tests", "lint", "types", "docs", extras="all")
     if not session.posargs:
         if shutil.which("cargo"):
             session.run("cargo", "test", "--workspace", "--locked", external=True)
@@ -383,7 +395,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check types, strictly."""
-    install(session, "types", extras="lab")
+    install(session, "types", extras="all")
     session.run("mypy")
 
 
@@ -427,7 +439,7 @@ def wheels(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measure: ``-- NAME`` runs benchmarks/NAME.py (default: all)."""
     need(*TESTING)
-    install(session)
+    install(session, extras="all")
     found = {p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py")} - {"calibrate"}
     names = session.posargs[:1] or sorted(found)
     for name in names:
@@ -437,7 +449,7 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def calibrate(session: nox.Session) -> None:
     """Simulate the coverage of intervals and the errors of verdicts: docs/calibration.md."""
-    install(session)
+    install(session, extras="report")
     session.run("python", "benchmarks/calibrate.py", *session.posargs)
 
 

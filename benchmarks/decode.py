@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DECODE = """
 import sys, time
 from pathlib import Path
-import polars, pyarrow  # what `read` and `stream` import at first use is no decoding
+import polars  # what `read` and `stream` import at first use is no decoding
 from roslens.collectors.reader import open_trace
 trace = open_trace(Path(sys.argv[1]))
 {setup}
@@ -44,17 +44,17 @@ cpu = time.process_time()
 {work}
 print(time.process_time() - cpu, count)
 """
-STREAM = "count = sum(b.num_rows for _, b in trace.stream(threads=1))"
+STREAM = "count = sum(b.height for _, b in trace.stream(threads=1))"
 READ = "count = sum(f.height for f in trace.read(threads=1).values())"
 WRITE = "count = trace.write_events(Path({out!r}), threads=1).events"
 WORKER = """
 import sys, time
 from pathlib import Path
-import polars, pyarrow
+import polars
 from roslens.collectors.reader import open_trace
 trace, out = open_trace(Path(sys.argv[1])), Path(sys.argv[2])
 def stream(threads):
-    return sum(batch.num_rows for _, batch in trace.stream(threads=threads))
+    return sum(batch.height for _, batch in trace.stream(threads=threads))
 def write(threads):
     return trace.write_events(out, threads=threads).events
 work = globals()[sys.argv[3]]

@@ -11,7 +11,6 @@ from typing import Any
 
 import polars as pl
 import yaml
-from mcap.reader import make_reader
 
 from roslens.collectors.database import open_database
 from roslens.recording import UsageError
@@ -60,6 +59,9 @@ def read_bag(path: Path) -> pl.DataFrame:
         It is no bag of rosbag2, compressed in a way of rosbag2's own, cannot be read, or takes more
         than the limits of `roslens.recording.foreign`.
     """
+    if path.suffix == ".mcap" or any(path.glob("*.mcap")):
+        import mcap  # noqa: F401, PLC0415  (optional: missed here, and not in another process)
+
     remedy = "is it cut off? 'ros2 bag reindex' or 'mcap recover' may help"
     found: pl.DataFrame = read_foreign("roslens.collectors.bag:messages_of", path, "a bag", remedy)
     return found.sort("recorded_ns")
@@ -95,6 +97,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _mcap(file: Path) -> Iterator[tuple[Any, ...]]:
+    from mcap.reader import make_reader  # noqa: PLC0415
+
     with file.open("rb") as stream:
         stamped: dict[int, bool] = {}
         for schema, channel, message in make_reader(stream).iter_messages(log_time_order=False):

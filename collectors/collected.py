@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from roslens.collectors import store
 from roslens.collectors.fingerprint import collector_version, fingerprint
-from roslens.collectors.table_file import check_versions
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.foreign import SECONDS, read_foreign
@@ -269,6 +268,8 @@ def check_tables(recording: Recording) -> None:
     note = read_note(recording)
     files = sorted(recording.tables.glob("*.parquet"))
     # Where digests were noted, they tell of damage, and one file tells the version of all.
+    from roslens.collectors.table_file import check_versions  # noqa: PLC0415  (polars, for tables only)
+
     check_versions(recording, files if note is None else files[:1])
     if note is None:
         read_foreign(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -203,3 +204,15 @@ def write_frame(frame: pl.DataFrame, path: Path, about: Mapping[str, str]) -> No
 
     with store.writing(path):
         write_table(frame, path, about)
+
+
+def recorded_until(recording: Recording) -> int | None:
+    """Until when the tracer recorded, ns since the epoch; None where nothing tells."""
+    if not find_traces(recording.trace_root):
+        return None
+    until, manifest = open_recording(recording.path).span[1], recording.manifest
+    if until and manifest and manifest.tracing.tracer == "native":
+        # Its trace ends with the last event, and it recorded until the end, or records.
+        now = time.time_ns() if manifest.status == "running" else until
+        return max(until, manifest.end_ns or now)
+    return until

@@ -45,17 +45,10 @@ def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
 
 
 def _of_parquet(path: Path) -> pl.DataFrame:
-    import pyarrow as pa  # noqa: PLC0415  (half a second that others do not need)
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
     try:
-        # Not by polars, whose reader panics where pages or lengths are damaged; nor by
-        # `read_table`, which imports pandas.
-        found = pl.from_arrow(pq.ParquetFile(pa.BufferReader(path.read_bytes())).read())
-    except pa.ArrowException as error:
+        return pl.read_parquet(path.read_bytes())
+    except pl.exceptions.PanicException as error:  # of damaged pages, and no Exception
         raise ValueError(str(error)) from error
-    assert isinstance(found, pl.DataFrame)
-    return found
 
 
 def _of_csv(path: Path) -> pl.DataFrame:

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 
 from roslens.recording import UsageError
 
+LEAST_NS = 1_000_000_000
+"""A wait or silence that is shorter is none."""
 _SECOND = 1_000_000_000
 _UNITS = {"": _SECOND, "s": _SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1, "min": 60 * _SECOND}
 _DURATION = re.compile(r"(\d+)(?:\.(\d+))?(s|ms|us|ns|min|)")

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-import pyarrow as pa
-
 from roslens.recording import RunFailedError, UsageError, find_recordings
 from roslens.recording.files import replaced_whole
+from roslens.recording.zstd import ZstdFile
 from roslens.tracing.archive_names import FORMAT, HEAD, SUMS
 from roslens.tracing.plan import PLAN_NAME
 from roslens.tracing.scrub import text_scrubber
@@ -91,8 +90,7 @@ def pack(
     try:
         with (
             replaced_whole(output) as temporary,
-            temporary.open("wb") as file,
-            pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd") as stream,
+            ZstdFile(temporary, "wb") as stream,
         ):
             _write(stream, members, packed, _Anonymiser(members, keep_names), progress)
     except OSError as error:

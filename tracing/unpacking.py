@@ -21,16 +21,14 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Literal, cast
-
-import pyarrow as pa
+from typing import Literal
 
 from roslens.recording import UsageError
 from roslens.recording.errors import cannot_be_written
-from roslens.recording.files import text_path
 from roslens.recording.foreign import SECONDS, read_foreign
 from roslens.recording.layout import find_traces
 from roslens.recording.scratch import scratch_folder
+from roslens.recording.zstd import ZstdFile
 from roslens.tracing.archive_names import FORMAT, HEAD, SUMS, bare_name
 from roslens.tracing.ftrace.recorder import ABOUT_NAME, KERNEL_NAME, convert
 from roslens.tracing.kernel_files import reader_of
@@ -187,8 +185,8 @@ class _Unpacked:
         with self._archive.open("rb") as stream:
             magic = stream.read(6)
         if magic[:4] == b"\x28\xb5\x2f\xfd":
-            with pa.CompressedInputStream(text_path(self._archive), "zstd") as opened:
-                entries = self._tar(cast("IO[bytes]", opened).read)
+            with ZstdFile(self._archive) as unzipped:
+                entries = self._tar(unzipped.read)
                 first = next(entries, None)
                 if first is not None and first.name == HEAD:
                     self._ours(first, entries)

@@ -5,38 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import polars as pl
 from matplotlib.figure import Figure
 
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import colour, finish, new_figure, styled
-from roslens.analysis.flow.chain import run_keys
+from roslens.analysis.flow.chain_parts import mean_parts
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.timeline.journey import Journey
 from roslens.recording.text import shown
-
-
-def mean_parts(found: ChainInstances) -> pl.DataFrame:
-    """The parts of a chain's complete instances in order, mean over instances.
-
-    Returns
-    -------
-    polars.DataFrame
-        ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the instance's begin) and
-        ``duration_ms``. Instances that lack a part count with 0 for it, so the durations add up to
-        the mean latency.
-    """
-    count = found.complete.height
-    instance = [*run_keys(found.hops), "instance", "hop"]
-    return (
-        found.hops.with_columns(place=pl.int_range(pl.len()).over(instance))
-        .group_by("hop", "topic", "node", "part")
-        .agg(pl.col("place").mean(), duration_ms=pl.col("duration_ns").sum() / count / 1e6)
-        .sort("hop", "place", "part")
-        .with_columns(begin_ms=pl.col("duration_ms").cum_sum() - pl.col("duration_ms"))
-        .select("hop", "topic", "node", "part", "begin_ms", "duration_ms")
-    )
 
 
 @dataclass(frozen=True)

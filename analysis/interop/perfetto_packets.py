@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from roslens.recording import RunFailedError
 from roslens.recording.files import replaced_whole
@@ -148,16 +147,13 @@ class Writer:
             _constant(_number(_SEQUENCE, 1) + _number(_FLAGS, _LATER), rows),
             *_wrapped(_TRACK_EVENT, event),
         ]
-        whole = np.hstack(_wrapped(1, packet))
-        rows_of = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(whole.shape[1]), rows, [None, pa.py_buffer(whole.tobytes())]
-        )
+        whole = pl.Series(np.hstack(_wrapped(1, packet)))
         self.packets.append(
             pl.DataFrame(
                 {
                     "time_ns": frame["time_ns"],
                     "order": pl.Series([order], dtype=pl.Int8).new_from_index(0, rows),
-                    "packet": pl.Series(rows_of.cast(pa.binary())),
+                    "packet": whole.arr.to_list().cast(pl.Binary),
                 }
             )
         )

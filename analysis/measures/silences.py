@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from roslens.analysis.measures.waits_for import (
-    LEAST_NS,
     Thread,
     Wait,
     deadlocked,
@@ -23,6 +22,7 @@ from roslens.analysis.measures.waits_for import (
 )
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.collectors.ros2.blocked import executors_of
+from roslens.collectors.times import LEAST_NS
 
 TIMES = 10
 """So many times the longest pause before, or the longest execution, is more than these allow."""

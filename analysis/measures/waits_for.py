@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from roslens.collectors.ros2.blocked import executors_of
+from roslens.collectors.times import LEAST_NS
 
 Thread = tuple[str, int, int]
 """Host, process and thread."""
-LEAST_NS = 1_000_000_000
-"""A shorter wait is none."""
 NEEDED = ("service_calls", "services", "callback_instances")
 _THREAD = ["host", "vpid", "vtid"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from roslens.analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.student import noncentrality, t_quantile
 
 POWER = 0.8
 
@@ -29,10 +29,8 @@ def least_detectable(
     """
     if not freedom > 0 or not standard_error >= 0:
         raise ValueError("a detection limit needs a standard error and degrees of freedom above 0")
-    from scipy import special  # noqa: PLC0415  (a third of a second)
-
     critical = t_quantile((1 + level) / 2, freedom)
-    effect = float(special.nctdtrinc(freedom, 1 - power, critical))
+    effect = noncentrality(critical, freedom, 1 - power)
     return effect * standard_error / _c4(freedom)
 
 

@@ -9,17 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from roslens.analysis.reports.table import ReportTable
-from roslens.collectors.collection import collect
-from roslens.collectors.decoding import open_recording
-from roslens.collectors.excerpt import excerpt_of
+from roslens.collectors.decoding import open_recording, recorded_until
 from roslens.collectors.reader import Process, Trace, TraceInfo
 from roslens.collectors.resolving import find_runs, found_in_words
 from roslens.collectors.schema import TABLES
+from roslens.collectors.times import LEAST_NS
 from roslens.printed import show_table, show_text
 from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
 from roslens.recording.files import text_path
@@ -53,6 +51,12 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
     recording = Recording.at(opened(path))
     if not recording.is_excerpt:
         return _counted(open_recording(recording.path)), None
+    # A tenth of a second, for nothing where events are counted.
+    import polars as pl  # noqa: PLC0415
+
+    from roslens.collectors.collection import collect  # noqa: PLC0415
+    from roslens.collectors.excerpt import excerpt_of  # noqa: PLC0415
+
     there = collect(recording)
     processes = TABLES["processes"].empty()
     if there.rows:
@@ -119,17 +123,16 @@ def _silences(recording: Recording, info: TraceInfo) -> list[dict[str, Any]]:
 
     Of a recording that was collected, and of one that goes on after its last event.
     """
-    # As in `run_check`.
-    from roslens.analysis.measures.waits_for import LEAST_NS  # noqa: PLC0415
-    from roslens.opening import open_as  # noqa: PLC0415
-    from roslens.runs import Runs, recorded_until  # noqa: PLC0415
-
     if recording.is_excerpt or info.end_ns is None:
         return []
     until = recorded_until(recording)
     goes_on = until is not None and until - info.end_ns >= LEAST_NS
     if not goes_on and not (recording.tables / "processes.parquet").is_file():
         return []
+    # As in `run_check`.
+    from roslens.opening import open_as  # noqa: PLC0415
+    from roslens.runs import Runs  # noqa: PLC0415
+
     return open_as(Runs, recording.path).silences().to_dicts()
 
 

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from roslens.analysis.estimate import Cell, shared_levels, short_labels
 from roslens.analysis.reports.table import ReportTable
+from roslens.markdown import escaped, markdown_rows
 from roslens.recording.terminal import Console, say
-from roslens.summary_text import escaped, markdown_rows
 
 STYLES: Mapping[str, str] = {
     "regression": "bold red",

@@ -32,10 +32,10 @@ from roslens.compare import (
     save_plot,
     write_text,
 )
+from roslens.markdown import escaped, markdown_rows
 from roslens.printed import NO_BOUND, print_verdicts
 from roslens.recording import InterruptedRunError, RunFailedError, UsageError
 from roslens.recording.terminal import Console, say
-from roslens.summary_text import escaped, markdown_rows
 from roslens.tracing.campaign import RECORDINGS
 from roslens.tracing.checkouts import checkouts
 from roslens.tracing.interruption import Interruption

@@ -20,6 +20,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.results.formats import find_results
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
+from roslens.markdown import escaped
 from roslens.paths import resolve
 from roslens.printed import show_table, show_text
 from roslens.recording import UsageError
@@ -28,7 +29,7 @@ from roslens.recording.files import text_path, write_atomically
 from roslens.recording.terminal import Console
 from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import default_output, find_notebook, own_folder
-from roslens.summary_text import SUMMARY_NAME, Summary, escaped
+from roslens.summary_text import SUMMARY_NAME, Summary
 
 _OF_ROS = frozenset({"latency", "executors", "communication"})
 """Notebooks that have nothing to say without events of ROS 2."""

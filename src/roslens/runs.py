@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -13,7 +12,7 @@ from roslens.analysis.measures.silences import NEEDED, SCHEMA, Known, silences
 from roslens.analysis.overview.runs_and_topics import runs_overview
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.bag import bag_beside, read_bag
-from roslens.collectors.decoding import open_recording
+from roslens.collectors.decoding import recorded_until
 from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.results.formats import find_results, read_results
 from roslens.collectors.results.irobot import find_irobot
@@ -23,8 +22,7 @@ from roslens.collectors.results.logged_messages import read_logged_messages
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.paths import PathLike, resolve
-from roslens.recording import Recording, UsageError
-from roslens.recording.layout import find_traces
+from roslens.recording import UsageError
 from roslens.run_tables import RunTables
 
 _MOST_SHOWN = 20
@@ -211,15 +209,3 @@ class Runs(RunTables):
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def recorded_until(recording: Recording) -> int | None:
-    """Until when the tracer recorded, ns since the epoch; None where nothing tells."""
-    if not find_traces(recording.trace_root):
-        return None
-    until, manifest = open_recording(recording.path).span[1], recording.manifest
-    if until and manifest and manifest.tracing.tracer == "native":
-        # Its trace ends with the last event, and it recorded until the end, or records.
-        now = time.time_ns() if manifest.status == "running" else until
-        return max(until, manifest.end_ns or now)
-    return until

@@ -59,16 +59,14 @@ def query(
     Raises
     ------
     UsageError
-        DuckDB is not installed, a limit is none, or the query is none that can be answered.
+        A limit is none, or the query is none that can be answered.
     RunFailedError
         It took longer, or more memory.
     """
     if rows < 1 or not seconds > 0:
         raise UsageError("--rows and --timeout must be more than 0")
-    try:
-        import duckdb  # noqa: PLC0415  (optional)
-    except ImportError as error:
-        raise UsageError("DuckDB is missing: run \"pip install 'roslens[sql]'\"") from error
+    import duckdb  # noqa: PLC0415  (optional)
+
     connection = duckdb.connect(":memory:", config=_CLOSED)
     timer = threading.Timer(seconds, connection.interrupt)
     timer.daemon = True

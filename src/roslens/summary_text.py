@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,14 +11,11 @@ from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.base import Section
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import ReportTable, Sentence
-from roslens.recording.text import shown
+from roslens.markdown import escaped, markdown_rows
 from roslens.summary import summary_table
 
 SUMMARY_NAME = "summary.md"
 _MOST_ROWS = 16
-
-# What Markdown, or the HTML in it, would take for its own. A backslash is text before each.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@])")
 
 
 @dataclass(frozen=True)
@@ -92,15 +88,3 @@ def _short(table: ReportTable) -> ReportTable:
     more = "1 more row is" if hidden == 1 else f"{hidden:,} more rows are"
     note = f"{more} in {SUMMARY_NAME}."
     return replace(table, rows=table.rows[:_MOST_ROWS], notes=[note, *table.notes])
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown shows letter by letter, on one line."""
-    return _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())))
-
-
-def markdown_rows(table: ReportTable) -> list[str]:
-    """The lines of a table in Markdown, without its caption and notes."""
-    sides = [":---" if name in table.left else "---:" for name in table.columns]
-    rows = [list(map(escaped, row)) for row in (table.columns, *table.rows)]
-    return [f"| {' | '.join(cells)} |" for cells in (rows[0], sides, *rows[1:])]

@@ -181,7 +181,7 @@ def test_the_sdist_holds_real_files_and_makes_the_same_wheel(
     names = {member.name.partition("/")[2] for member in members}
     assert {"Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "pyproject.toml"} <= names
     # Its build has Rust, its user has not.
-    venv = new_venv(tmp_path / "venv", sdist)
+    venv = new_venv(tmp_path / "venv", f"roslens[report] @ file://{sdist}")
     with zipfile.ZipFile(wheel) as archive:
         wanted = {name for name in archive.namelist() if name.startswith("roslens/")}
     found = files_below(site_packages(venv) / "roslens")
@@ -326,7 +326,7 @@ def test_the_lines_of_the_readme_work_in_a_fresh_clone(tmp_path: Path) -> None:
     (papermill,) = re.findall(r"`(papermill notebooks/\S+ .*?)`", (ROOT / "README.md").read_text())
     lines = re.sub(r"~/\.ros/tracing/\S+", "data/samples/two_process", shell[0])
     assert lines != shell[0]
-    assert "pip install ." in lines
+    assert "pip install '.[report]'" in lines
     told = run("bash", "-euc", lines, env=env, cwd=clone)
     assert TWO_PROCESS_EVENTS in told
     assert (clone / told.splitlines()[-1] / "metrics.json").is_file()

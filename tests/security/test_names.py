@@ -18,9 +18,9 @@ from rich.text import Text
 
 from roslens.analysis.interop.graph_text import dot, mermaid
 from roslens.analysis.statistics.hdr import log
+from roslens.markdown import escaped
 from roslens.recording.terminal import Console, say
 from roslens.recording.text import shown
-from roslens.summary_text import escaped
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from roslens.analysis.figures.graph import MOST_TOPICS, draw_graph, layered
 from roslens.analysis.figures.timeline import draw_timeline
-from roslens.analysis.figures.waterfall import chain_waterfall, mean_parts, way_waterfall
+from roslens.analysis.figures.waterfall import chain_waterfall, way_waterfall
 from roslens.analysis.flow.chain import Chain
+from roslens.analysis.flow.chain_parts import mean_parts
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.analysis.measures.samples import rate_hz
 from roslens.analysis.overview.graph_edges import graph_edges

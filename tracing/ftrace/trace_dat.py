@@ -11,11 +11,11 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
-import pyarrow as pa
-
 from roslens.recording import UsageError
+from roslens.recording.zstd import ZstdFile
 from roslens.tracing.ftrace.ctf import Converted, write_ctf
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
 from roslens.tracing.ftrace.parts import Limit, Reader, mapped
@@ -280,7 +280,8 @@ def _unpacked(content: bytes, size: int, compression: str | None, where: str) ->
     if compression == "zlib":
         found = zlib.decompressobj().decompress(content, size)
     elif compression == "zstd":
-        found = pa.Codec("zstd").decompress(content, decompressed_size=size, asbytes=True)
+        with ZstdFile(BytesIO(content)) as stream:
+            found = stream.read(size)
     else:
         raise UsageError(f"{where}: compressed by {compression!r}, which is not read")
     if len(found) != size:

@@ -14,14 +14,15 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
-
-import polars as pl
+from typing import TYPE_CHECKING, NamedTuple
 
 from roslens.recording import UsageError
 from roslens.recording.files import replaced_whole
 from roslens.recording.schema import ALLOCATION_SITES
 from roslens.tracing.sampling.preloaded import preloadable, preloaded
+
+if TYPE_CHECKING:
+    import polars as pl
 
 STEP_MS = 500
 _AGAIN = Path(__file__).with_name("heaptrack_again.c")
@@ -136,6 +137,8 @@ class AllocationSites:
         OSError
             It cannot be written.
         """
+        import polars as pl  # noqa: PLC0415  (a tenth of a second, which recording does without)
+
         troubles: list[str] = []
         frames = [ALLOCATION_SITES.empty()]
         for raw in sorted(self.folder.iterdir()):
@@ -168,12 +171,12 @@ class AllocationSites:
             told.read(interpreter.stdout)
         if interpreter.returncode:
             raise ValueError(f"heaptrack_interpret ended with status {interpreter.returncode}")
+        about = {"host": _HOST, "vpid": int(raw.name)}
         rows = [
-            {"time_ns": end_ns + (at - told.last_ms) * 1_000_000, **row} for at, row in told.rows()
+            {"time_ns": end_ns + (at - told.last_ms) * 1_000_000, **about, **row}
+            for at, row in told.rows()
         ]
-        about = {"host": pl.lit(_HOST), "vpid": pl.lit(int(raw.name))}
-        frame = pl.DataFrame(rows, infer_schema_length=None) if rows else ALLOCATION_SITES.empty()
-        return ALLOCATION_SITES.conform(frame.with_columns(**about))
+        return ALLOCATION_SITES.of_rows(rows)
 
     def close(self) -> None:
         """Remove heaptrack's files."""

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from roslens.recording.files import replaced_whole
 from roslens.recording.schema import RESOURCES
@@ -27,6 +26,9 @@ from roslens.tracing.processes import process_ids
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.proc import STARTED, name, namespace_id, number_after, read, stat
 from roslens.tracing.sampling.rates import SamplerRates
+
+if TYPE_CHECKING:
+    import polars as pl
 
 HOST = "h0"
 _SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: nanoseconds, of the whole process
@@ -54,6 +56,7 @@ class Sample:
     threads: int | None
     voluntary_switches: int | None
     involuntary_switches: int | None
+    host: str = HOST
 
 
 class ProcessReader:
@@ -220,13 +223,7 @@ class Sampler(Periodic):
 
     def frame(self) -> pl.DataFrame:
         """The samples as the table `RESOURCES`."""
-        if not self.samples:
-            return RESOURCES.empty()
-        return RESOURCES.conform(
-            pl.DataFrame(self.samples, infer_schema_length=None).with_columns(
-                pl.lit(HOST).alias("host")
-            )
-        )
+        return RESOURCES.of_rows(self.samples)
 
     def write(self, path: Path) -> None:
         """Write the samples.

@@ -11,8 +11,6 @@ import re
 import time
 from pathlib import Path
 
-import polars as pl
-
 from roslens.recording.files import replaced_whole
 from roslens.recording.schema import SYSTEM
 from roslens.tracing.host import cpu_mhz, cpu_times, temperature_c
@@ -43,9 +41,8 @@ class SystemSampler(Periodic):
         OSError
             They cannot be written.
         """
-        frame = pl.DataFrame(self.rows, infer_schema_length=None)
         with replaced_whole(path) as part:
-            SYSTEM.conform(frame).write_parquet(part, metadata=SYSTEM.about())
+            SYSTEM.of_rows(self.rows).write_parquet(part, metadata=SYSTEM.about())
 
 
 def system_sample() -> dict[str, object]:

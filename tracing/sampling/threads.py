@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-import polars as pl
-
 from roslens.recording.files import replaced_whole
 from roslens.recording.schema import THREADS
 from roslens.tracing.sampling.periodic import Periodic
@@ -53,9 +51,8 @@ class ThreadSampler(Periodic):
         OSError
             They cannot be written.
         """
-        frame = pl.DataFrame(self.rows, schema=None if self.rows else THREADS.schema)
         with replaced_whole(path) as part:
-            THREADS.conform(frame).write_parquet(part, metadata=THREADS.about())
+            THREADS.of_rows(self.rows).write_parquet(part, metadata=THREADS.about())
 
 
 def _threads(pid: int) -> list[dict[str, object]]:

@@ -24,6 +24,7 @@ import yaml
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import shipped
+from roslens.recording.zstd import ZstdError, ZstdFile
 from roslens.tracing.ros.cache import cache_folder, locked, private_folder, trusted
 
 VARIABLE = "ROSLENS_SOURCES"
@@ -182,7 +183,7 @@ def _unpack(source: Source, archives: Path, folder: Path) -> str:
     try:
         with _opened(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
             tar.extractall(folder, filter="data")
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, EOFError, ZstdError, tarfile.TarError) as error:
         reason = str(error).partition("\n")[0]
         raise UsageError(f"{archive}: damaged or no archive: {reason}") from error
     return str(archive)
@@ -190,9 +191,7 @@ def _unpack(source: Source, archives: Path, folder: Path) -> str:
 
 def _opened(archive: Path) -> IO[bytes]:
     if archive.name.endswith(".zst"):
-        import pyarrow as pa  # noqa: PLC0415  (slow to import, and only needed here)
-
-        return cast("IO[bytes]", pa.CompressedInputStream(str(archive), "zstd"))
+        return cast("IO[bytes]", ZstdFile(archive))
     if archive.name.endswith(".gz"):
         return cast("IO[bytes]", gzip.open(archive))
     return archive.open("rb")

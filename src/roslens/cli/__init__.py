@@ -28,6 +28,15 @@ from roslens.recording.text import shown
 
 __all__ = ["app", "main"]
 
+_EXTRAS = {
+    **dict.fromkeys(("jinja2", "matplotlib", "mcap", "PIL", "scipy"), "report"),
+    **dict.fromkeys(("ipykernel", "jupyter_client", "jupyter_core", "papermill"), "report"),
+    **dict.fromkeys(("nbclient", "nbconvert", "nbformat"), "report"),
+    **dict.fromkeys(("anywidget", "ipywidgets", "jupyterlab", "pandas", "pyarrow"), "lab"),
+    "duckdb": "sql",
+}
+"""What verbs import and a plain installation lacks, with the extra that brings it."""
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit.
@@ -63,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001  (a panic of native code is no Exception)
-        _fail(_unexpected(error), EXIT_UNEXPECTED)
+        _fail_of_defect(error)
     sys.exit(0)
 
 
@@ -82,6 +91,14 @@ def _fail_of_system(error: OSError) -> NoReturn:
     # Files tell their names: this is the standard output.
     _say_no_more(sys.stdout)
     _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
+
+
+def _fail_of_defect(error: BaseException) -> NoReturn:
+    """Of roslens itself, unless only an extra is missing."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if (extra := _EXTRAS.get(name)) is not None:
+        _fail(f"{name} is missing: run \"pip install 'roslens[{extra}]'\"", EXIT_USAGE)
+    _fail(_unexpected(error), EXIT_UNEXPECTED)
 
 
 def _unexpected(error: BaseException) -> str:

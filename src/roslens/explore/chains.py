@@ -10,7 +10,8 @@ import polars as pl
 from roslens.analysis.chains.parameters import ChainsParameters
 from roslens.analysis.chains.report import ChainsReport
 from roslens.analysis.figures.picture import Picture
-from roslens.analysis.figures.waterfall import chain_waterfall, mean_parts
+from roslens.analysis.figures.waterfall import chain_waterfall
+from roslens.analysis.flow.chain_parts import mean_parts
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
 from roslens.recording import UsageError

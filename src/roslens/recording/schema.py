@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
@@ -94,6 +94,12 @@ class Table:
         import polars as pl  # noqa: PLC0415
 
         return pl.DataFrame(schema=self.schema)
+
+    def of_rows(self, rows: Sequence[Any]) -> pl.DataFrame:
+        """A frame of rows, which are mappings or instances of a dataclass; see `conform`."""
+        import polars as pl  # noqa: PLC0415
+
+        return self.conform(pl.DataFrame(rows, infer_schema_length=None))
 
     def conform(self, frame: pl.DataFrame, *, names: bool = False) -> pl.DataFrame:
         """Select, order and cast the columns; a column that `frame` lacks becomes null.

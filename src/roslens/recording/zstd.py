@@ -1,0 +1,12 @@
+"""Zstandard, of the standard library from Python 3.14 on, and before that of its backport."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError, ZstdFile, decompress
+else:
+    from backports.zstd import ZstdError, ZstdFile, decompress
+
+__all__ = ["ZstdError", "ZstdFile", "decompress"]
