@@ -46,7 +46,7 @@ def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
 
 def _of_parquet(path: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(path.read_bytes())
+        return pl.read_parquet(path.read_bytes(), glob=False)
     except pl.exceptions.PanicException as error:  # of damaged pages, and no Exception
         raise ValueError(str(error)) from error
 

@@ -20,7 +20,7 @@ from roslens.analysis.figures.style import (
     plain_numbers,
     styled,
 )
-from roslens.analysis.flow.chain_parts import mean_parts
+from roslens.analysis.flow.chains import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
 from roslens.analysis.statistics.quantiles import told_over_runs
 from roslens.recording.text import shown

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import colour, finish, new_figure, styled
-from roslens.analysis.flow.chain_parts import mean_parts
-from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.timeline.journey import Journey
 from roslens.recording.text import shown

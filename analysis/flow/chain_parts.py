@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-from roslens.analysis.flow.chain import Chain, run_keys
+from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.links import LinkKind
-
-if TYPE_CHECKING:
-    from roslens.analysis.flow.chains import ChainInstances
 
 PARTS: Mapping[str, str] = {
     "source": "start of the callback that published first, to its publish event",
@@ -115,26 +111,4 @@ def _part(
         pl.lit(order).alias("order"),
         pl.col(f"message_id_{number}").alias("message_id"),
         pl.col(f"subscription_id_{number}").alias("subscription_id"),
-    )
-
-
-def mean_parts(found: ChainInstances) -> pl.DataFrame:
-    """The parts of a chain's complete instances in order, mean over instances.
-
-    Returns
-    -------
-    polars.DataFrame
-        ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the instance's begin) and
-        ``duration_ms``. Instances that lack a part count with 0 for it, so the durations add up to
-        the mean latency.
-    """
-    count = found.complete.height
-    instance = [*run_keys(found.hops), "instance", "hop"]
-    return (
-        found.hops.with_columns(place=pl.int_range(pl.len()).over(instance))
-        .group_by("hop", "topic", "node", "part")
-        .agg(pl.col("place").mean(), duration_ms=pl.col("duration_ns").sum() / count / 1e6)
-        .sort("hop", "place", "part")
-        .with_columns(begin_ms=pl.col("duration_ms").cum_sum() - pl.col("duration_ms"))
-        .select("hop", "topic", "node", "part", "begin_ms", "duration_ms")
     )

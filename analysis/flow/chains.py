@@ -372,3 +372,25 @@ def _with_worst(flow: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     return flow.join(
         begins, on=[*keys, "begin_ns"], how="left", maintain_order="left"
     ).with_columns((pl.col("end_ns") - pl.col("before_ns")).alias("worst_ns"))
+
+
+def mean_parts(found: ChainInstances) -> pl.DataFrame:
+    """The parts of a chain's complete instances in order, mean over instances.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the instance's begin) and
+        ``duration_ms``. Instances that lack a part count with 0 for it, so the durations add up to
+        the mean latency.
+    """
+    count = found.complete.height
+    instance = [*run_keys(found.hops), "instance", "hop"]
+    return (
+        found.hops.with_columns(place=pl.int_range(pl.len()).over(instance))
+        .group_by("hop", "topic", "node", "part")
+        .agg(pl.col("place").mean(), duration_ms=pl.col("duration_ns").sum() / count / 1e6)
+        .sort("hop", "place", "part")
+        .with_columns(begin_ms=pl.col("duration_ms").cum_sum() - pl.col("duration_ms"))
+        .select("hop", "topic", "node", "part", "begin_ms", "duration_ms")
+    )

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from mcap.writer import Writer
 
 from roslens.recording import RunFailedError
 from roslens.recording.files import replaced_whole
@@ -47,6 +46,8 @@ def write_mcap(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     RunFailedError
         It cannot be written.
     """
+    from mcap.writer import Writer  # noqa: PLC0415  (optional)
+
     rows = [*_messages(tables["messages"]), *_callbacks(tables["callback_instances"])]
     if "resources" in tables:
         rows += _resources(tables["resources"])

@@ -5,7 +5,6 @@ Here what the extras bring is blocked; tests/project/test_wheels.py installs the
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -66,13 +65,13 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("RUN", 0),
         ("info RUN", 0),
         ("info --check RUN", 0),
-        ("events RUN --head 3", 0),
+        ("events RUN --name ros2:rcl_init", 0),
         ("collect RUN", 0),
         ("why RUN", 0),
         ("compare RUN RUN", 3),
         ("compare METRICS METRICS", 3),
         ("check BUDGETS METRICS", 0),
-        ("trend RUN", 0),
+        ("trend RUN", 3),
         ("chains RUN", 0),
         ("export --format perfetto RUN OUT/trace.pftrace", 0),
         ("pack RUN -o OUT/run.roslens", 0),
@@ -88,7 +87,7 @@ def test_a_verb_needs_no_extra(
     arguments: str, code: int, run: Path, reports: Path, tmp_path: Path
 ) -> None:
     budgets = tmp_path / "budgets.yaml"
-    budgets.write_text("budgets:\n  - {metric: latency_p50, most: 1s}\n")
+    budgets.write_text("budgets:\n- latency_p50 < 1 s\n")
     places = {"RUN": run, "METRICS": reports, "BUDGETS": budgets, "OUT": tmp_path}
     words = arguments.split()
     for name, place in places.items():
@@ -129,8 +128,12 @@ def test_a_verb_that_lacks_its_extra_says_the_line_to_type(
 @pytest.mark.parametrize(
     "arguments", [["info", RUN], ["record", "--suite", "demo", "--dry-run"]], ids=lambda x: x[0]
 )
-def test_recording_and_counting_need_no_polars(arguments: list[str | Path], run: Path) -> None:
-    words = [run if word is RUN else word for word in arguments]
+def test_recording_and_counting_need_no_polars(
+    arguments: list[str | Path], run: Path, tmp_path: Path
+) -> None:
+    # Nothing made tables of it, by which 'info' would tell what fell silent.
+    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("tables"))
+    words = [tmp_path / "run" if word is RUN else word for word in arguments]
     done = without((*EXTRAS, "polars"), *words)
     assert done.returncode == 0, done.stderr
 
@@ -142,7 +145,6 @@ def test_polars_comes_after_what_is_recorded_has_ended(tmp_path: Path) -> None:
         *("record", "--tracer", "native", "-o", tmp_path / "out", "--", "touch", tmp_path / "ran"),
     )
     assert (tmp_path / "ran").is_file()
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["exit_code"] == 0
     assert "polars" in done.stderr
 
 

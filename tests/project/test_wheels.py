@@ -128,6 +128,12 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheel and what it depends on."""
+    return new_venv(tmp_path_factory.mktemp("light") / "venv", wheel)
+
+
+@pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
@@ -210,6 +216,40 @@ def test_an_installation_adds_one_name_and_leaves_nothing(
     run(python, "-m", "pip", "uninstall", "-y", "roslens", env=bare(venv, home), cwd=tmp_path)
     assert not (site / "roslens").exists()
     assert files_below(venv) == everything
+
+
+def test_a_plain_installation_is_light(light: Path) -> None:
+    """Of what pip lists as files, without the bytecode that it compiles."""
+    site, size = site_packages(light), 0
+    names = {path.name.lower() for path in site.iterdir()}
+    assert not names & {"ipykernel", "jinja2", "matplotlib", "mcap", "pandas", "pyarrow", "scipy"}
+    for record in site.glob("*.dist-info/RECORD"):
+        if not record.parent.name.startswith("pip-"):
+            lines = record.read_text().splitlines()
+            size += sum(int(line.rpartition(",")[2] or 0) for line in lines)
+    # polars 182, numpy 57, roslens 20
+    assert size < 290_000_000
+
+
+def test_a_plain_installation_reads_collects_and_compares(
+    light: Path, tmp_path: Path, home: Path
+) -> None:
+    folder = hostile_folder(tmp_path / "folder", *OURS, UNRELATED)
+    shutil.copytree(folder / "run", folder / "another")
+    command, env = light / "bin" / "roslens", bare(light, home)
+    assert TWO_PROCESS_EVENTS in run(command, "info", "run", env=env, cwd=folder)
+    told = run(command, "collect", "run", env=env, cwd=folder)
+    assert f"{TWO_PROCESS_EVENTS} events" in told
+    for arguments, code, said in (
+        (("compare", "run", "another", "--json", "found.json"), 3, "not_enough_evidence"),
+        (("report", "latency", "run"), 2, "pip install 'roslens[report]'"),
+    ):
+        done = subprocess.run(
+            [command, *arguments], env=env, cwd=folder, text=True, capture_output=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        assert said in done.stdout + done.stderr
+    assert (folder / "found.json").is_file()
 
 
 @pytest.mark.parametrize("name", [*OURS, UNRELATED])

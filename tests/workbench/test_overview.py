@@ -15,8 +15,7 @@ from roslens.analysis.figures.graph import MOST_TOPICS, draw_graph, layered
 from roslens.analysis.figures.timeline import draw_timeline
 from roslens.analysis.figures.waterfall import chain_waterfall, way_waterfall
 from roslens.analysis.flow.chain import Chain
-from roslens.analysis.flow.chain_parts import mean_parts
-from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.measures.samples import rate_hz
 from roslens.analysis.overview.graph_edges import graph_edges
 from roslens.analysis.overview.in_range import chains_overview, worst_messages

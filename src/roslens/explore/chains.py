@@ -11,8 +11,7 @@ from roslens.analysis.chains.parameters import ChainsParameters
 from roslens.analysis.chains.report import ChainsReport
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.waterfall import chain_waterfall
-from roslens.analysis.flow.chain_parts import mean_parts
-from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
 from roslens.recording import UsageError
 

@@ -1,0 +1,66 @@
+"""Student's t and its kin beside scipy, a second implementation, and in closed forms."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from roslens.analysis.statistics.student import (
+    binomial_at_most,
+    noncentrality,
+    t_above,
+    t_quantile,
+    t_two_sided,
+)
+
+FREEDOM = st.floats(0.5, 1e5)
+
+
+def test_closed_forms() -> None:
+    """Of one degree of freedom it is Cauchy's distribution, of two algebraic, of all normal."""
+    assert t_quantile(0.975, 1) == pytest.approx(math.tan(0.475 * math.pi), rel=1e-13)
+    assert t_quantile(0.9, 2) == pytest.approx(0.8 / math.sqrt(2 * 0.9 * 0.1), rel=1e-13)
+    assert t_quantile(0.975, math.inf) == pytest.approx(1.959963984540054, rel=1e-14)
+    assert t_above(1, 1) == pytest.approx(0.25, rel=1e-13)
+    assert t_two_sided(-1, 1) == pytest.approx(0.5, rel=1e-13)
+    assert t_quantile(0.5, 7) == 0
+    assert binomial_at_most(1, 3, 0.5) == pytest.approx(0.5, rel=1e-13)
+    assert [binomial_at_most(k, 2, 0.3) for k in (-1, 2, 3)] == [0, 1, 1]
+    assert [binomial_at_most(1, 2, p) for p in (0, 1)] == [1, 0]
+
+
+def test_what_has_no_answer_is_not_a_number() -> None:
+    for p, freedom in ((0.975, 0), (0.975, math.nan), (1.5, 3), (math.nan, 3)):
+        assert math.isnan(t_quantile(p, freedom))
+    assert math.isnan(t_above(1, 0))
+    assert math.isnan(t_above(math.nan, 3))
+    assert t_quantile(1, 3) == -t_quantile(0, 3) == math.inf
+    assert (t_above(math.inf, 3), t_above(-math.inf, 3)) == (0, 1)
+
+
+@given(st.floats(0.0001, 0.9999), FREEDOM)
+def test_quantiles(p: float, freedom: float) -> None:
+    expected = special.stdtrit(freedom, p)
+    assert t_quantile(p, freedom) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@given(st.floats(-1000, 1000), FREEDOM)
+def test_tails(t: float, freedom: float) -> None:
+    assert t_above(t, freedom) == pytest.approx(special.stdtr(freedom, -t), rel=1e-9)
+
+
+@given(st.integers(1, 20_000), st.floats(0.001, 0.999), st.floats(-5, 5))
+def test_binomials(n: int, p: float, away: float) -> None:
+    k = min(n - 1, max(0, round(n * p + away * math.sqrt(n * p * (1 - p)))))
+    assert binomial_at_most(k, n, p) == pytest.approx(special.bdtr(k, n, p), rel=1e-8)
+
+
+@pytest.mark.parametrize("freedom", [1, 1.02, 1.5, 2, 2.5, 3, 4, 7.3, 10, 40, 400, 1e5])
+@pytest.mark.parametrize("level", [0.95, 0.999])
+@pytest.mark.parametrize("power", [0.6, 0.8, 0.9])
+def test_noncentral(freedom: float, level: float, power: float) -> None:
+    critical = t_quantile((1 + level) / 2, freedom)
+    effect = noncentrality(critical, freedom, 1 - power)
+    assert stats.nct.cdf(critical, freedom, effect) == pytest.approx(1 - power, abs=1e-8)
