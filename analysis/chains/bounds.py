@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import polars as pl
@@ -140,4 +141,4 @@ def _widest(
     found = bound_estimates(chains, callbacks, runs, 0.95)
     count = len(cells_of(runs))
     each = [found[i : i + count] for i in range(0, len(found), count)]
-    return [max(x, key=lambda e: (e.value is None, e.value or 0)) for x in each]
+    return [max(x, key=lambda e: math.inf if e.value is None else e.value) for x in each]

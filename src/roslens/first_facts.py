@@ -16,6 +16,7 @@ from roslens.analysis.reports.front import utc
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.quantiles import least_samples
 from roslens.collectors.topics import of_application
+from roslens.explore.processes import processes_of
 from roslens.recordings import Recordings
 
 _MOST_FOLLOWED = 1_000_000
@@ -131,7 +132,7 @@ class Facts:
     @cached_property
     def processes(self) -> pl.DataFrame:
         """Processes with nodes, those first that used most of the CPU; as of `memory.processes`."""
-        return self._all.memory.processes().filter(pl.col("nodes") != "")
+        return processes_of(self._all).filter(pl.col("nodes") != "")
 
     @cached_property
     def chains(self) -> pl.DataFrame | None:

@@ -11,9 +11,8 @@ from roslens.analysis.figures.picture import Picture
 from roslens.analysis.leaks.parameters import LeaksParameters
 from roslens.analysis.leaks.report import LeaksReport
 from roslens.analysis.measures.resources import usage_over_time
-from roslens.analysis.overview.processes import processes_overview
-from roslens.analysis.overview.runs_and_topics import cells_in_words
 from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
+from roslens.explore.processes import processes_of
 
 if TYPE_CHECKING:
     from roslens.runs import Runs
@@ -57,14 +56,7 @@ class Memory(Noun[LeaksReport]):
         ``runs``, ``cpu`` (cores), ``callbacks`` (part of the time, 0..1), ``pss_bytes``. The nodes
         of one process share its CPU time; ``callbacks.summary`` has ``busy`` of each.
         """
-        run = self._run
-        return processes_overview(
-            run.table("processes"),
-            run.table("nodes"),
-            run.resources,
-            run.table("callback_instances"),
-            cells_in_words(run.runs),
-        )
+        return processes_of(self._run)
 
     def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
         """Slopes and levels of memory, with intervals over runs.
