@@ -1,9 +1,11 @@
 """Goals of actions, from the services and topics that an action consists of.
 
-The goal's id is not traced. A goal is a call of ``send_goal``; its result is asked for with a call
-of ``get_result`` that belongs to the goal accepted last before it, or, where that claims a goal
-twice, to the goals in order. Status and feedback are told apart only where a server has one goal
-at a time. Where events may be missing meanwhile, absence and order tell nothing of a goal.
+A goal is a call of ``send_goal``. ROS 2 does not trace its id; where a library of ours did, that
+tells which result and which request to cancel are of it, and how it ended. Elsewhere its result is
+asked for with a call of ``get_result`` that belongs to the goal accepted last before it, or, where
+that claims a goal twice, to the goals in order. Status and feedback are told apart only where a
+server has one goal at a time. Where events may be missing meanwhile, absence and order tell
+nothing of a goal.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from itertools import combinations
 
 import polars as pl
 
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.goal_ids import goal_ends, with_goal_ids
 from roslens.collectors.ros2.joins import beside
 from roslens.collectors.ros2.losses import gaps_of
 from roslens.collectors.ros2.objects import Objects
@@ -35,18 +39,18 @@ _ANYWHERE = ""
 
 
 def find_action_goals(
+    events: Events,
     objects: Objects,
     service_calls: pl.DataFrame,
     publications: pl.DataFrame,
     gaps: pl.DataFrame,
-    places: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row per goal sent; columns of the table, and proc.
+    """One row per goal sent, and per goal that was accepted without its request being traced.
 
-    `gaps` are host (null: not known), begin_ns and end_ns of what may be missing; `places` tell the
-    host of each process.
+    Columns of the table, and proc. `gaps` are host (null: not known), begin_ns and end_ns of what
+    may be missing.
     """
-    calls = _calls(objects, service_calls, places)
+    calls = with_goal_ids(_calls(objects, service_calls, events.places), events, objects)
     status, feedback = (_told(publications, topic) for topic in ("status", "feedback"))
     goals = _part(calls, "send_goal", 0).with_columns(
         pl.coalesce("goal_response_taken_ns", "goal_response_sent_ns").alias("answered_ns")
@@ -63,6 +67,7 @@ def find_action_goals(
     goals = _with_status(goals, status)
     goals = _with_feedback(goals, feedback, objects)
     goals = _with_cancel(goals, _part(calls, "cancel_goal", 0))
+    goals = _with_ends(goals, goal_ends(events, objects), gaps)
     goal_begin = begin_of("goal_called_ns", "goal_sent_ns", "goal_taken_ns")
     result_begin = begin_of("result_called_ns", "result_requested_ns", "result_request_taken_ns")
     return goals.with_columns(
@@ -180,7 +185,7 @@ def _part(calls: pl.DataFrame, part: str, which: int) -> pl.DataFrame:
     renamed = {name: names[which] for name, names in _TIMES.items()}
     columns = [
         *_WAY, "proc", "client_node", "server_node", "client_host", "server_host",
-        "sequence_number", "client_callback_instance_id",
+        "sequence_number", "client_callback_instance_id", "goal_id",
     ]  # fmt: skip
     return calls.filter(part=part).select(*columns, *_TIMES).rename(renamed)
 
@@ -284,19 +289,31 @@ def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame, gaps: pl.DataFrame
 
 def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
     """Add the times of each goal's result and ``match``."""
+    asked = pl.coalesce("result_requested_ns", "result_request_taken_ns")
+    results = results.with_columns(asked.alias("asked_ns")).filter(pl.col("asked_ns").is_not_null())
+    times = [names[1] for names in _TIMES.values()]
+    named = results.filter(pl.col("goal_id").is_in(goals["goal_id"].drop_nulls().implode()))
+    named = named.sort("asked_ns").unique("goal_id", keep="first", maintain_order=True)
+    by_id = goals.select("action_goal_id", "goal_id").join(named, on="goal_id").select(
+        "action_goal_id", *times, pl.lit("exact").alias("match")
+    )  # fmt: skip
+    by_order = _results_by_order(
+        goals.join(by_id, on="action_goal_id", how="anti"),
+        results.filter(pl.col("goal_id").is_null()),
+    ).select(by_id.columns)
+    found = pl.concat([by_id, by_order])
+    return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
+
+
+def _results_by_order(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
+    """Results that do not name their goal, each with the goal that it is of, and ``match``."""
     place = pl.int_range(pl.len()).over(_WAY)
     waiting = (
         goals.filter(pl.col("answered_ns").is_not_null() & ~pl.col("rejected"))
         .sort("answered_ns")
         .select(*_WAY, "action_goal_id", "answered_ns", place.alias("goal_place"))
     )
-    asked = pl.coalesce("result_requested_ns", "result_request_taken_ns")
-    results = (
-        results.with_columns(asked.alias("asked_ns"))
-        .filter(pl.col("asked_ns").is_not_null())
-        .sort("asked_ns")
-        .with_columns(place.alias("place"))
-    )
+    results = results.sort("asked_ns").with_columns(place.alias("place"))
     results = beside(results, waiting.drop("action_goal_id"), "asked_ns", "answered_ns", _WAY)
     twice = pl.struct(*_WAY, "goal_place").is_duplicated() & pl.col("goal_place").is_not_null()
     results = results.with_columns(
@@ -309,14 +326,12 @@ def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
         pl.when("in_order").then("place").otherwise("goal_place").alias("goal_place"),
         pl.when("in_order").then(pl.lit("approximate")).otherwise("match").alias("match"),
     )
-    found = (
+    return (
         results.drop("answered_ns")
         .join(waiting, on=[*_WAY, "goal_place"])
         # In order, too, none is of a goal that comes later.
         .filter(pl.col("answered_ns") <= pl.col("asked_ns"))
-        .select("action_goal_id", *(names[1] for names in _TIMES.values()), "match")
     )
-    return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
 
 
 def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
@@ -390,14 +405,42 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame, objects: Objects
 
 
 def _with_cancel(goals: pl.DataFrame, cancels: pl.DataFrame) -> pl.DataFrame:
-    """Add cancel_sent_ns: the first request that the server took while the goal ran."""
+    """Add cancel_sent_ns: the first request that names the goal, or came while it ran alone."""
     asked = cancels.select(
-        *_SERVER, pl.col("goal_sent_ns").alias("cancel_sent_ns"), pl.col("goal_taken_ns").alias("c")
-    )
+        *_SERVER, "goal_id", pl.col("goal_sent_ns").alias("cancel_sent_ns"),
+        pl.col("goal_taken_ns").alias("c"),
+    ).drop_nulls("c").sort("c")  # fmt: skip
+    named = asked.drop_nulls("goal_id").unique("goal_id", keep="first", maintain_order=True)
+    by_id = goals.select("action_goal_id", "goal_id").join(named, on="goal_id")
     known = goals.filter(pl.col("goal_taken_ns").is_not_null() & pl.col("alone"))
-    found = (
-        beside(known, asked.drop_nulls("c"), "goal_taken_ns", "c", _SERVER, strategy="forward")
+    known = known.join(by_id, on="action_goal_id", how="anti").drop("goal_id")
+    others = asked.filter(pl.col("goal_id").is_null())
+    by_order = (
+        beside(known, others, "goal_taken_ns", "c", _SERVER, strategy="forward")
         .filter(pl.col("c") <= pl.col("until_ns"))
-        .select("action_goal_id", "cancel_sent_ns")
-    )
+    )  # fmt: skip
+    found = pl.concat([x.select("action_goal_id", "cancel_sent_ns") for x in (by_id, by_order)])
     return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
+
+
+def _with_ends(goals: pl.DataFrame, ends: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+    """Add accepted_ns and outcome, when it had that, and the goals of which only that is known."""
+    own = ends.select("goal_id", "accepted_ns", "ended_ns", "outcome")
+    goals = goals.join(own, on="goal_id", how="left", maintain_order="left")
+    # A request that names its goal comes from a server of whose goals the status would be told.
+    untold = pl.all_horizontal(pl.col("accepted_ns", "ended_ns").is_null())
+    refused = pl.col("goal_id").is_not_null() & pl.col("goal_response_sent_ns").is_not_null()
+    answered = _in_gap(goals, gaps, pl.col("goal_taken_ns"), pl.col("goal_response_sent_ns"))
+    goals = goals.with_columns(
+        pl.when(refused & untold & ~answered)
+        .then(pl.lit("rejected"))
+        .otherwise("outcome")
+        .alias("outcome"),
+        pl.coalesce("ended_ns", "finished_ns").alias("finished_ns"),
+    ).drop("ended_ns")
+    others = ends.join(goals.drop_nulls("goal_id"), on="goal_id", how="anti")
+    numbers = pl.int_range(pl.len(), dtype=I64) + goals.height
+    others = others.with_columns(numbers.alias("action_goal_id")).rename(
+        {"ended_ns": "finished_ns"}
+    )
+    return pl.concat([goals, others], how="diagonal_relaxed")

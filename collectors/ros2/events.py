@@ -82,6 +82,8 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rmw_send_request": {"rmw_client_handle": U64, "request": U64, "sequence_number": I64},
     "rcl_send_response": {"rmw_service_handle": U64},
     "client_callback_start": {"rmw_client_handle": U64, "sequence_number": I64},
+    "action_request": {"goal_id": BYTES},
+    "goal_status": {"goal_id": BYTES, "status": I64},
     "rmw_take_response": {
         "rmw_client_handle": U64,
         "response": U64,
@@ -110,7 +112,7 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "message_link_partial_sync": {"subs": POINTERS, "pubs": POINTERS},
 }
 """The events that the model reads: payload fields by event, after ``tracetools/tp_call.h`` and, for
-three of roslens' own, ``tracing/ros/calls.py``."""
+those of roslens' own, ``tracing/ros/calls.py``."""
 
 HEAP = "lttng_ust_libc:"
 HEAP_FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -238,6 +240,16 @@ class Events:
     def within(self, name: str, begin_ns: int | None, end_ns: int | None) -> pl.DataFrame:
         """The same of a stretch of time, its end excluded; for what is no init event."""
         return self._load(name, (begin_ns, end_ns))
+
+    def of_objects(self, name: str, field: str, handles: pl.Series) -> pl.DataFrame:
+        """The events of one name of few objects: as all of them, without those of others."""
+        if name not in self._raw:
+            return nothing(name)
+        own = self._scanned(name, EVER).filter(pl.col(field).is_in(handles.implode())).collect()
+        kept = [column for column in own.columns if column not in ("trace", "nowhere")]
+        if "trace" in own.columns:
+            own = recorded_once(own, [column for column in kept if column != "time_ns"])
+        return own.select(kept).sort("time_ns", maintain_order=True)
 
     def happened(self, name: str) -> bool:
         """Whether the event was recorded at least once."""

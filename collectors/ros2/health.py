@@ -269,11 +269,11 @@ def _unmatched(model: Facts) -> Iterator[Finding]:
 
 def _unmatched_goals(model: Facts) -> Iterator[Finding]:
     goals = model.action_goals
-    together = goals.filter(~pl.col("alone"))
+    together = goals.filter(~pl.col("alone") & pl.col("goal_id").is_null())
     yield from info(
         "overlapping_goals",
         together.height,
-        "action goals that a server had at the same time as others: goal ids are not traced, "
+        "action goals that a server had at the same time as others: their ids were not traced, "
         "so their feedback, end and cancelling are not known",
         _some(together["action"], "action_goals"),
     )
@@ -286,7 +286,9 @@ def _unmatched_goals(model: Facts) -> Iterator[Finding]:
     )
     if service_events_recorded(model.events) or not model.objects.has_actions:
         return
-    for row in untold_goals(model.objects, model.told).iter_rows(named=True):
+    untold = untold_goals(model.objects, model.told)
+    untold = untold.filter(~pl.col("action").is_in(goals["action"].cast(TEXT).implode()))
+    for row in untold.iter_rows(named=True):
         yield from info(
             "goals_not_recorded",
             1,

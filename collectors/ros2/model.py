@@ -125,7 +125,7 @@ def make_tables(
         calls = rows["service_calls"].frame(*TABLES["service_calls"].schema, "proc")
         calls = calls.with_columns(pl.col("proc").cast(I32))
         gaps = _gaps(losses, rows["broken_orders"])
-        goals = find_action_goals(objects, calls, told, gaps, events.places)
+        goals = find_action_goals(events, objects, calls, told, gaps)
     machines = find_state_machines(events, objects)
     states, lifecycle_gaps = find_lifecycle_states(events, machines)
     scheduling = _scheduling(events, rows["callback_instances"], losses)

@@ -53,6 +53,7 @@ _OPERATIONS = {
     "goal_called_ns": _CALLED,
     "goal_sent_ns": _WRITTEN,
     "goal_taken_ns": _TAKEN,
+    "accepted_ns": "after: the server has accepted it",
     "goal_response_sent_ns": _WRITTEN,
     "goal_response_taken_ns": _TAKEN,
     "result_called_ns": _CALLED,
@@ -61,7 +62,7 @@ _OPERATIONS = {
     "result_sent_ns": _WRITTEN,
     "result_taken_ns": _TAKEN,
     "cancel_sent_ns": _WRITTEN,
-    "finished_ns": _SENDS,
+    "finished_ns": f"after: it has ended; by its status {_SENDS}",
     "first_feedback_ns": _SENDS,
     "last_feedback_ns": _SENDS,
     "release_ns": "at: as far as it can be estimated",
@@ -548,7 +549,7 @@ SERVICE_CALLS = Table(
 ACTION_GOALS = Table(
     "action_goals",
     "one goal that a client sent to an action server, accepted or not, from the services and "
-    "topics of the action",
+    "topics of the action; up to Jazzy, one that a server traced by roslens accepted",
     (
         _id("action goal", "action_goal_id"),
         _HOST,
@@ -556,9 +557,23 @@ ACTION_GOALS = Table(
         Column("client_node", "string", "full name of the node that sent the goal"),
         Column("server_node", "string", "full name of the serving node"),
         Column("sequence_number", "int64", "number of the goal request at its client"),
+        Column(
+            "goal_id",
+            "string",
+            "the goal's id, 32 hexadecimal digits, by action_request; null where no library of "
+            "roslens saw the server",
+        ),
+        Column(
+            "outcome",
+            "string",
+            "how the goal ended, by goal_status; rejected: its request was answered, and it was "
+            "not accepted; null: not seen to have ended",
+            values=("succeeded", "canceled", "aborted", "rejected"),
+        ),
         _time("goal_called_ns", "rcl_send_request of send_goal, as in service_calls"),
         _time("goal_sent_ns", "rmw_send_request of send_goal: after the write"),
         _time("goal_taken_ns", "rmw_take_request of send_goal"),
+        _time("accepted_ns", "goal_status: the server has accepted it"),
         _time("goal_response_sent_ns", "rmw_send_response of send_goal: accepted or rejected"),
         _time("goal_response_taken_ns", "rmw_take_response of send_goal"),
         _time("result_called_ns", "rcl_send_request of get_result"),
@@ -569,7 +584,10 @@ ACTION_GOALS = Table(
         _time("result_sent_ns", "rmw_send_response of get_result"),
         _time("result_taken_ns", "rmw_take_response of get_result"),
         _time("cancel_sent_ns", "rmw_send_request of the first cancel_goal while it ran"),
-        _time("finished_ns", "the last status published up to result_sent: that it had ended"),
+        _time(
+            "finished_ns",
+            "goal_status: it has ended; else the last status published up to result_sent",
+        ),
         _time("first_feedback_ns", "its first feedback published"),
         _time("last_feedback_ns", "its last feedback published"),
         Column(
@@ -593,17 +611,17 @@ ACTION_GOALS = Table(
         Column(
             "match",
             "string",
-            "whether the result belongs to this goal; goal ids are not traced, so it is that of "
-            "the goal accepted last before it was asked for. exact: no other goal of the client "
-            "waited for one; approximate: others did",
+            "whether the result belongs to this goal. exact: the request for it names the goal, or "
+            "no other goal of the client waited for one; approximate: it is that of the goal "
+            "accepted last before it was asked for, and others waited",
             values=("exact", "approximate"),
         ),
         Column(
             "alone",
             "bool",
-            "whether the server had no other goal meanwhile; if not, status, feedback and cancel "
-            "cannot be told apart and are null; null where events may be missing, or no end of one "
-            "is known that began before",
+            "whether the server had no other goal meanwhile; if not, feedback, and without goal_id "
+            "end and cancel, cannot be told apart and are null; null where events may be missing, "
+            "or no end of one is known that began before",
         ),
         _CLIENT_EXECUTION,
     ),

@@ -33,6 +33,7 @@ _MOST = 10
 _TAIL, _TAIL_MS = 10.0, 1.0
 """A tail is reported if P99 / median reaches the first of these, and P99 the second [ms]."""
 _BUSY = 0.8
+_GOALS = '"SELECT run, action, outcome, count(*) AS goals FROM action_goals GROUP BY ALL"'
 _LOSSES = ("discarded_events", "lost_packets", "truncated")
 
 Rows = list[dict[str, Any]]
@@ -70,7 +71,7 @@ class FirstPage(Facts):
         """What looks wrong, the gravest first."""
         return [*self._silences(), *self._lost_events(), *self._lost_messages(),
                 *self._late_timers(), *self._tails(), *self._busy(), *self._unanswered(),
-                *self._findings()]  # fmt: skip
+                *self._failed_goals(), *self._findings()]  # fmt: skip
 
     def _silences(self) -> Iterator[Suspicion]:
         for row in self._all.silences().head(_MOST).iter_rows(named=True):
@@ -148,6 +149,19 @@ class FirstPage(Facts):
                     f"{row['not_answered']:,} of {row['requests']:,} requests to {row['service']} "
                     f"have no answer in {row['run']}.",
                     f"roslens report executors {self._paths}",
+                )
+
+    def _failed_goals(self) -> Iterator[Suspicion]:
+        goals = self._all.table("action_goals").group_by("run", "action").agg(
+            pl.len(), *((pl.col("outcome") == x).sum().alias(x) for x in ("aborted", "rejected"))
+        )  # fmt: skip
+        for row in goals.sort("run", "action").collect().iter_rows(named=True):
+            ends = [f"{row[x]:,} {x}" for x in ("aborted", "rejected") if row[x]]
+            if ends:
+                yield Suspicion(
+                    f"Of {row['len']:,} goals of {row['action']} in {row['run']}, "
+                    f"{' and '.join(ends)}.",
+                    f"roslens sql {_GOALS} {self._paths}",
                 )
 
     def _findings(self) -> Iterator[Suspicion]:

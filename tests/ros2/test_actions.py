@@ -294,3 +294,89 @@ def test_a_goal_without_an_end_may_have_ended_before_the_next(
     call(trace, GOAL, 2, 200, 210, 220, 230)
     call(trace, RESULT, 2, 235, 238, 265, 275)
     assert trace.tables()["action_goals"]["alone"].to_list() == alone
+
+
+def named(trace: Trace, us: float, goal: int, tid: int = 9) -> None:
+    """A request that was just taken names a goal."""
+    trace.emit(us, "action_request", goal_id=[goal] * 16, pid=9, tid=tid)
+
+
+def becomes(trace: Trace, goal: int, *changes: tuple[float, int]) -> None:
+    for us, status in changes:
+        trace.emit(us, "goal_status", goal_id=[goal] * 16, status=status, pid=9)
+
+
+def hexadecimal(goal: int) -> str:
+    return bytes([goal] * 16).hex()
+
+
+def test_ids_tell_goals_apart_that_overlap() -> None:
+    """Both results are asked for late, the second one's first; the second is also cancelled."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    named(trace, 111, 1)
+    becomes(trace, 1, (121, 1), (122, 2))
+    call(trace, GOAL, 2, 140, 150, 160, 170)
+    named(trace, 151, 2)
+    becomes(trace, 2, (155, 1), (156, 2))
+    call(trace, CANCEL, 1, 180, 185, 190, 195)
+    named(trace, 186, 2)
+    becomes(trace, 2, (188, 3))
+    call(trace, RESULT, 1, 200, 210, 260, 270)
+    named(trace, 211, 2)
+    call(trace, RESULT, 2, 220, 230, 250, 255)
+    named(trace, 231, 1)
+    becomes(trace, 1, (245, 6))
+    becomes(trace, 2, (248, 5))
+    tables = trace.tables()
+    goals = tables["action_goals"]
+    moments = (
+        "goal_sent_ns", "accepted_ns", "cancel_sent_ns", "finished_ns", "result_requested_ns",
+    )  # fmt: skip
+    assert rows(goals, "goal_id", "outcome", "match", "alone", *moments) == [
+        (hexadecimal(1), "aborted", "exact", False, 100, 121, None, 245, 220),
+        (hexadecimal(2), "canceled", "exact", False, 140, 155, 180, 248, 200),
+    ]
+    assert findings(tables) == {}
+
+
+def test_a_goal_that_was_answered_and_not_accepted_was_rejected() -> None:
+    """Of the second the answer is missing, and of the third what happened around it."""
+    trace = action()
+    for begin, number in ((100, 1), (200, 2), (300, 3)):
+        call(trace, GOAL, number, *(begin + x for x in (0, 10, 20, 30)))
+        named(trace, begin + 11, number)
+    trace.rows = [x for x in trace.rows if x[1]["time_ns"] not in (at(220), at(230))]
+    trace.lose(312, 315, 1)
+    goals = trace.tables()["action_goals"]
+    assert goals.select("goal_id", "outcome").rows() == [
+        (hexadecimal(1), "rejected"), (hexadecimal(2), None), (hexadecimal(3), None),
+    ]  # fmt: skip
+
+
+def test_before_kilted_a_goal_has_its_end_and_its_action() -> None:
+    trace = action()
+    becomes(trace, 1, (110, 1), (111, 2))
+    tell(trace, STATUS, 112)
+    becomes(trace, 1, (150, 4))
+    tell(trace, STATUS, 151)
+    trace.declared = set()
+    tables = trace.tables()
+    assert rows(
+        tables["action_goals"],
+        *("action", "server_node", "goal_id", "outcome", "accepted_ns", "finished_ns"),
+        *("goal_sent_ns", "match"),
+    ) == [("/move", "/server", hexadecimal(1), "succeeded", 110, 150, None, None)]
+    assert tables["health"].filter(kind="goals_not_recorded").is_empty()
+
+
+def test_a_request_to_cancel_all_is_of_the_goal_that_ran_alone() -> None:
+    """It names none: its id is zero."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    named(trace, 111, 1)
+    call(trace, CANCEL, 1, 145, 150, 154, 156)
+    named(trace, 151, 0)
+    becomes(trace, 1, (121, 1), (152, 3), (160, 5))
+    goals = trace.tables()["action_goals"]
+    assert rows(goals, "outcome", "cancel_sent_ns", "finished_ns") == [("canceled", 145, 160)]

@@ -49,7 +49,7 @@ def test_pandas_has_them_as_attrs(tables: Path) -> None:
     assert attrs["columns"]["latency_ns"]["unit"] == "ns"
     assert attrs["columns"]["publish_ns"]["operation"]
     assert attrs["loss"] == NOTHING_LOST
-    assert attrs["tables"] == "1.0"
+    assert attrs["tables"] == "1.1"
 
 
 def test_duckdb_reads_them(tables: Path) -> None:

@@ -1,8 +1,9 @@
-"""Calls into rcl that no tracepoint of ROS shows, as events of ours.
+"""Calls into rcl and rcl_action that no tracepoint of ROS shows, as events of ours.
 
 ``rmw_send_request`` and ``rmw_send_response`` come after the write: by then the other side may
-have taken what was written. The libraries that roslens preloads stand before rcl's own functions
-and say when they are called.
+have taken what was written. What becomes of an action's goal no event tells. The libraries that
+roslens preloads stand before the functions of rcl and rcl_action, and say when these are called
+and what they did.
 """
 
 from __future__ import annotations
@@ -14,11 +15,18 @@ from roslens.tracing.ros.header import Field, Instrumentation, Parameter, Tracep
 _CLIENT = Parameter("const void *", "rmw_client_handle")
 _SERVICE = Parameter("const void *", "rmw_service_handle")
 _NUMBER = Parameter("int64_t", "sequence_number")
+_GOAL = Parameter("const uint8_t *", "goal_id")
+_GOAL_BYTES = 16
+_STATUS = Parameter("int64_t", "status")
 _EVENTS = {
     "rcl_send_request": (_CLIENT,),
     "rcl_send_response": (_SERVICE,),
     # Of rclpy alone, which says so itself.
     "client_callback_start": (_CLIENT, _NUMBER),
+    # Next to rmw_take_request: the goal that a request to an action's server is about.
+    "action_request": (_GOAL,),
+    # A goal has it from now on: numbers of action_msgs/msg/GoalStatus.
+    "goal_status": (_GOAL, _STATUS),
 }
 
 FUNCTIONS = """
@@ -94,6 +102,83 @@ void roslens_client_callback_start(const void * client, int64_t sequence_number)
     ros_trace_client_callback_start(rmw_client_of(client), sequence_number);
   }
 }
+
+/* rcl_action_goal_info_t: action_msgs/msg/GoalInfo, in C. */
+struct roslens_goal {
+  uint8_t id[16];
+  int32_t seconds;
+  uint32_t nanoseconds;
+};
+typedef int (* roslens_get_goal)(const void *, struct roslens_goal *);
+typedef int (* roslens_get_status)(const void *, int8_t *);
+
+static void tell_status(const void * handle, void * caller)
+{
+  static roslens_get_goal get_goal;
+  static roslens_get_status get_status;
+  struct roslens_goal goal;
+  int8_t status;
+  if (!ros_trace_enabled_goal_status()) {
+    return;
+  }
+  if (!get_goal || !get_status) {
+    get_goal = (roslens_get_goal) next_function("rcl_action_goal_handle_get_info", caller);
+    get_status = (roslens_get_status) next_function("rcl_action_goal_handle_get_status", caller);
+  }
+  if (get_goal && get_status && !get_goal(handle, &goal) && !get_status(handle, &status)) {
+    ros_trace_do_goal_status(goal.id, status);
+  }
+}
+
+__attribute__((visibility("default")))
+void * rcl_action_accept_new_goal(void * server, const void * goal)
+{
+  static void * (* next)(void *, const void *);
+  void * caller = __builtin_return_address(0);
+  if (!next) {
+    next = (void * (*)(void *, const void *)) next_function("rcl_action_accept_new_goal", caller);
+  }
+  void * handle = next ? next(server, goal) : NULL;
+  if (handle) {
+    tell_status(handle, caller);
+  }
+  return handle;
+}
+
+__attribute__((visibility("default")))
+int rcl_action_update_goal_state(void * handle, int event)
+{
+  static int (* next)(void *, int);
+  void * caller = __builtin_return_address(0);
+  if (!next) {
+    next = (int (*)(void *, int)) next_function("rcl_action_update_goal_state", caller);
+  }
+  int failed = next ? next(handle, event) : 1;
+  if (!failed) {
+    tell_status(handle, caller);
+  }
+  return failed;
+}
+
+/* The goal's id comes first in the requests of all three services of an action, in C and C++. */
+#define TAKES_REQUEST(function) \\
+  __attribute__((visibility("default"))) \\
+  int function(const void * server, void * header, void * request) \\
+  { \\
+    static int (* next)(const void *, void *, void *); \\
+    if (!next) { \\
+      next = (int (*)(const void *, void *, void *)) next_function( \\
+        #function, __builtin_return_address(0)); \\
+    } \\
+    int failed = next ? next(server, header, request) : 1; \\
+    if (!failed) { \\
+      ros_trace_action_request(request); \\
+    } \\
+    return failed; \\
+  }
+TAKES_REQUEST(rcl_action_take_goal_request)
+TAKES_REQUEST(rcl_action_take_result_request)
+TAKES_REQUEST(rcl_action_take_cancel_request)
 """
 """C source of them; needs ``<dlfcn.h>`` with ``_GNU_SOURCE``."""
 
@@ -112,5 +197,8 @@ def with_calls(instrumentation: Instrumentation) -> Instrumentation:
 
 
 def _field(parameter: Parameter) -> Field:
-    kind = "ctf_integer" if parameter is _NUMBER else "ctf_integer_hex"
-    return Field(kind, parameter.name, (parameter.type, parameter.name, parameter.name))
+    name = parameter.name
+    if parameter is _GOAL:
+        return Field("ctf_array", name, ("uint8_t", name, name, str(_GOAL_BYTES)))
+    kind = "ctf_integer" if parameter in (_NUMBER, _STATUS) else "ctf_integer_hex"
+    return Field(kind, name, (parameter.type, name, name))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-TABLES_VERSION = "1.0"
+TABLES_VERSION = "1.1"
 """Of the definitions of all tables: the second number grows with each column or table that is
 added, the first one where anything is renamed, retyped or removed (docs/tables.md)."""
 

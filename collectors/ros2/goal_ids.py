@@ -1,0 +1,78 @@
+"""What our own library tells of goals: which requests name which goal, and what became of it.
+
+rcl_action takes a request (``action_request`` comes next to ``rmw_take_request``), accepts a goal
+and changes its status (``goal_status``, the numbers of ``action_msgs/msg/GoalStatus``).
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import as_of, beside
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.types import I64, TEXT
+
+_ACCEPTED = 1
+_ENDS = {4: "succeeded", 5: "canceled", 6: "aborted"}
+_OF_ALL = "0" * 32
+"""In a request to cancel: no goal, but all, or those accepted before some time."""
+_STATUS = "/_action/status"
+
+
+def with_goal_ids(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
+    """Calls of action services with the ``goal_id`` that the request named; null: not told."""
+    asked = _with_id(events["action_request"])
+    handles = objects.services.filter(pl.col("service").cast(TEXT).str.contains("/_action/"))
+    taken = events.of_objects(
+        "rmw_take_request", "rmw_service_handle", handles["rmw_service_handle"]
+    ).select("thread", "proc", pl.col("time_ns").alias("request_taken_ns"))
+    ids = beside(asked, taken.drop("proc"), "time_ns", "request_taken_ns", "thread")
+    ids = ids.select("proc", "request_taken_ns", "goal_id").drop_nulls()
+    key = ["proc", "request_taken_ns"]
+    # Of two that follow one take, the first is its own.
+    return calls.join(
+        ids.unique(key, keep="first", maintain_order=True), on=key, how="left",
+        maintain_order="left",
+    )  # fmt: skip
+
+
+def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
+    """Goals whose status was told.
+
+    Returns
+    -------
+    One row each: ``proc``, ``goal_id``, ``accepted_ns``, ``ended_ns`` and ``outcome`` (null where
+    that was not seen), ``action`` and ``server_node`` (of the status that the thread publishes
+    next; null where it publishes none).
+    """
+    told = _with_id(events["goal_status"])
+    ended = pl.col("status").is_in(list(_ENDS))
+    ends = told.group_by("proc", "goal_id", maintain_order=True).agg(
+        pl.col("time_ns", "thread").first(),
+        pl.col("time_ns").filter(pl.col("status") == _ACCEPTED).first().alias("accepted_ns"),
+        pl.col("time_ns").filter(ended).first().alias("ended_ns"),
+        pl.col("status").filter(ended).first().replace_strict(_ENDS, return_dtype=TEXT)
+        .alias("outcome"),
+    )  # fmt: skip
+    publishers = objects.publishers.filter(pl.col("topic").cast(TEXT).str.ends_with(_STATUS))
+    published = as_of(
+        events.of_objects("rcl_publish", "publisher_handle", publishers["publisher_handle"]),
+        publishers.select("proc", "publisher_handle", "created_ns", "topic", "node"),
+        [("proc", "proc"), ("publisher_handle", "publisher_handle")],
+        ["topic", "node"],
+    ).select(
+        "thread",
+        pl.col("time_ns").alias("published_ns"),
+        pl.col("topic").cast(TEXT).str.strip_suffix(_STATUS).alias("action"),
+        pl.col("node").cast(TEXT).alias("server_node"),
+    )
+    return beside(ends, published, "time_ns", "published_ns", "thread", strategy="forward").select(
+        "proc", "goal_id", "accepted_ns", "ended_ns", "outcome", "action", "server_node"
+    )
+
+
+def _with_id(events: pl.DataFrame) -> pl.DataFrame:
+    ids = [None if x is None else bytes(x).hex() for x in events["goal_id"].to_list()]
+    found = events.with_columns(pl.Series("goal_id", ids, dtype=TEXT))
+    return found.filter(pl.col("goal_id") != _OF_ALL).cast({"time_ns": I64})

@@ -1,0 +1,75 @@
+"""Goals, several at a time, that end in every way: COUNT LOG; the log has what the client was told.
+
+The order of a goal says how it ends: 0 succeeds, 1 is cancelled, 2 is aborted, 3 is rejected.
+"""
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import rclpy
+from rclpy.action import ActionClient, ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.executors import MultiThreadedExecutor
+from test_msgs.action import Fibonacci
+
+NAMES = {4: "succeeded", 5: "canceled", 6: "aborted"}
+
+
+def execute(goal) -> Fibonacci.Result:
+    if goal.request.order == 1:
+        while not goal.is_cancel_requested:
+            time.sleep(0.001)
+        goal.canceled()
+    else:
+        time.sleep(0.01)
+        goal.succeed() if goal.request.order == 0 else goal.abort()
+    return Fibonacci.Result()
+
+
+def answered(goal) -> GoalResponse:
+    return GoalResponse.REJECT if goal.order == 3 else GoalResponse.ACCEPT
+
+
+def main(count: int, log: Path) -> None:
+    rclpy.init()
+    serving, asking = (rclpy.create_node(x) for x in ("server", "client"))
+    ActionServer(
+        serving, Fibonacci, "/ends", execute, callback_group=ReentrantCallbackGroup(),
+        goal_callback=answered, cancel_callback=lambda _: CancelResponse.ACCEPT,
+    )  # fmt: skip
+    client = ActionClient(asking, Fibonacci, "/ends")
+    executor = MultiThreadedExecutor(4)
+    executor.add_node(serving)
+    executor.add_node(asking)
+    threading.Thread(target=executor.spin, daemon=True).start()
+    client.wait_for_server()
+    rows = []
+
+    def ended(goal_id: str, status: int) -> None:
+        rows.append(f"{goal_id},{NAMES[status]}")
+
+    def accepted(future, order: int) -> None:
+        goal = future.result()
+        goal_id = bytes(goal.goal_id.uuid).hex()
+        if not goal.accepted:
+            rows.append(f"{goal_id},rejected")
+            return
+        goal.get_result_async().add_done_callback(lambda x: ended(goal_id, x.result().status))
+        if order == 1:
+            goal.cancel_goal_async()
+
+    for number in range(count):
+        order = number % 4
+        sent = client.send_goal_async(Fibonacci.Goal(order=order))
+        sent.add_done_callback(lambda x, order=order: accepted(x, order))
+        time.sleep(0.005)
+    until = time.monotonic() + 30
+    while len(rows) < count and time.monotonic() < until:
+        time.sleep(0.05)
+    log.write_text("\n".join(["goal_id,outcome", *rows]) + "\n")
+    executor.shutdown()
+
+
+main(int(sys.argv[1]), Path(sys.argv[2]))
