@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from html import escape
 from typing import Any, TypeVar
 
@@ -20,18 +20,32 @@ _CHARACTER, _MOST_CHARACTERS = 6.6, 34
 _BOX, _ROW, _EDGE = 26, 62, 150
 _LOSS, _TEXT, _LINE = "#d55e00", "#1c1c1c", "#7a7a7a"
 
+_CAPTION = (
+    "Nodes (boxes) and topics (rounded). On the way to a topic: its rate; from a topic: the "
+    "median latency from publish to callback_start of what was delivered, and the part that "
+    "was lost, where any was; lines are the thicker the higher the rate, orange where "
+    "messages were lost."
+)
+
 Vertex = tuple[bool, str]
 """Whether it is a topic, and its name."""
 
 
-def draw_graph(edges: pl.DataFrame) -> Drawing | None:
+def draw_graph(
+    edges: pl.DataFrame, *, below: Mapping[str, str] | None = None, caption: str = _CAPTION
+) -> Drawing | None:
     """Nodes as boxes, topics rounded; None where there is nothing to draw.
 
     Parameters
     ----------
     edges
         As `roslens.analysis.overview.graph_edges.graph_edges` gives them.
+    below
+        What is written below boxes, by their names.
+    caption
+        What is shown.
     """
+    below = below or {}
     own = edges.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
     busiest = own.group_by("topic").agg(pl.col("messages").sum()).sort("messages", "topic")
     shown = own.filter(pl.col("topic").is_in(busiest["topic"].tail(MOST_TOPICS).to_list()))
@@ -51,6 +65,7 @@ def draw_graph(edges: pl.DataFrame) -> Drawing | None:
     ends = [(boxes[a], boxes[b]) for a, b in pairs]
     drawn = [_edge(row, *end) for row, end in zip(rows, ends, strict=True)]
     drawn += [_vertex(vertex, *boxes[vertex]) for vertex in boxes]
+    drawn += [_below(below[v[1]], *boxes[v]) for v in boxes if not v[0] and v[1] in below]
     # Text last: no line crosses it.
     drawn += [_label(row, *end) for row, end in zip(rows, ends, strict=True)]
     svg = (
@@ -63,10 +78,7 @@ def draw_graph(edges: pl.DataFrame) -> Drawing | None:
     more = f" {left_out:,} less busy topics are not shown." if left_out else ""
     return Drawing(
         svg,
-        "Nodes (boxes) and topics (rounded). On the way to a topic: its rate; from a topic: the "
-        "median latency from publish to callback_start of what was delivered, and the part that "
-        "was lost, where any was; lines are the thicker the higher the rate, orange where "
-        f"messages were lost.{more} {' and '.join(INFRASTRUCTURE)} are left out.",
+        f"{caption}{more} {' and '.join(INFRASTRUCTURE)} are left out.",
     )
 
 
@@ -101,6 +113,13 @@ def _vertex(vertex: Vertex, x: float, y: float, width: float) -> str:
         f'rx="{_BOX / 2 if topic else 3}" fill="{fill}" stroke="{stroke}"/>'
         f'<text x="{x + width / 2:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="{_TEXT}">'
         f"{escape(_short(name))}</text></g>"
+    )
+
+
+def _below(text: str, x: float, y: float, width: float) -> str:
+    return (
+        f'<text x="{x + width / 2:.1f}" y="{y + _BOX / 2 + 12:.1f}" text-anchor="middle" '
+        f'fill="{_TEXT}">{escape(text)}</text>'
     )
 
 

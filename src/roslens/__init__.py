@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from roslens import studies
+    from roslens.explore.timing import read_timing_model
     from roslens.fleet.catalog import Catalog, catalog
     from roslens.recordings import Recordings, open  # noqa: A004  (reads well as rl.open)
     from roslens.tool_files import read_result
@@ -19,12 +20,22 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["Catalog", "Recordings", "catalog", "open", "read_result", "studies", "timeline"]
+__all__ = [
+    "Catalog",
+    "Recordings",
+    "catalog",
+    "open",
+    "read_result",
+    "read_timing_model",
+    "studies",
+    "timeline",
+]
 
 _HOMES = {
     "Catalog": "fleet.catalog",
     "catalog": "fleet.catalog",
     "read_result": "tool_files",
+    "read_timing_model": "explore.timing",
     "timeline": "widgets.timeline",
 }
 

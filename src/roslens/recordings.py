@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from roslens.explore.latency import Latency
     from roslens.explore.loss import Loss
     from roslens.explore.memory import Memory
+    from roslens.explore.timing import Timing
     from roslens.explore.why import Why
 
 # What nouns compute and draw with is imported when one is asked for.
@@ -160,6 +161,26 @@ class Recordings(Runs):
         from roslens.explore.why import Why
 
         return Why(self)
+
+    def timing_model(self, warm_up: float | None = None) -> Timing:
+        """When the callbacks of the one run ran, how long, and what triggered them.
+
+        It can be written as JSON, edited, read (``rl.read_timing_model``) and simulated
+        (``roslens predict``).
+
+        Parameters
+        ----------
+        warm_up
+            Left out at the start, s; none: a tenth of the time, 5 s at most.
+
+        Raises
+        ------
+        UsageError
+            These are several runs, `warm_up` is negative, or no callback ran after it.
+        """
+        from roslens.explore.timing import Timing
+
+        return Timing.recorded(self, warm_up)
 
     def path(self) -> pl.DataFrame:
         """Where the time of each delivered message went; as ``why.path``."""

@@ -1,0 +1,1 @@
+"""The timing model: what a recording says of when callbacks run and how long."""

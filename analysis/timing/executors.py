@@ -1,0 +1,125 @@
+"""Which threads are an executor, of what kind it is, and which callbacks exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import polars as pl
+
+from roslens.analysis.runs import Run
+from roslens.analysis.timing.schema import ExecutorKind, TimedExecutor
+
+_NAMES: Mapping[str, ExecutorKind] = {
+    "single": "SingleThreaded", "singlethreaded": "SingleThreaded",
+    "multi": "MultiThreaded", "multithreaded": "MultiThreaded",
+    "events": "Events", "events_cbg": "EventsCBG", "eventscbg": "EventsCBG",
+    "eventscbgmultithreaded": "EventsCBG",
+}  # fmt: skip
+"""As suites name them in the factor ``executor``."""
+OF_ONE_THREAD = ("SingleThreaded", "Events")
+_THREAD = ("host", "vpid", "vtid")
+_CALLBACK = ("host", "vpid", "callback_id")
+
+
+def recorded_executors(
+    rows: pl.DataFrame, intervals: pl.DataFrame, run: Run
+) -> list[TimedExecutor]:
+    """Threads that executed the same callbacks, in the order of their first execution.
+
+    Parameters
+    ----------
+    rows
+        Executions: ``host``, ``vpid``, ``vtid``, ``callback_id``, in order.
+    intervals
+        The table ``executor_intervals`` of the run: only executors with a wait set have some.
+    """
+    pairs = rows.select(*_THREAD, "callback_id").unique(maintain_order=True)
+    members: list[tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]] = []
+    for host, vpid, vtid, callback in pairs.iter_rows():
+        thread, own = (host, vpid, vtid), (host, vpid, callback)
+        same = [x for x in members if thread in x[0] or own in x[1]]
+        joined = ({thread}.union(*(x[0] for x in same)), {own}.union(*(x[1] for x in same)))
+        place = members.index(same[0]) if same else len(members)
+        members = [x for x in members if x not in same]
+        members.insert(place, joined)
+    waiting = set(intervals.select(_THREAD).unique().iter_rows())
+    return [_executor(threads, bool(threads & waiting), run) for threads, _ in members]
+
+
+def _executor(threads: set[tuple[str, int, int]], waits: bool, run: Run) -> TimedExecutor:
+    host, vpid, _ = next(iter(threads))
+    count = len(threads)
+    kind: ExecutorKind
+    told: Literal["manifest", "events"] = "manifest"
+    named = _NAMES.get(str(run.cell.get("executor")).lower())
+    if named is not None and (count == 1 or named not in OF_ONE_THREAD):
+        kind = named
+        said = run.cell.get("threads")
+        if named not in OF_ONE_THREAD and isinstance(said, int):
+            count = max(count, said)
+    else:
+        told = "events"
+        several = count > 1
+        kind = ("MultiThreaded" if several else "SingleThreaded") if waits else (
+            "EventsCBG" if several else "Events"
+        )  # fmt: skip
+    return TimedExecutor(
+        kind=kind,
+        kind_from=told,
+        threads=count,
+        host=host,
+        vpid=vpid,
+        vtids=sorted(vtid for _, _, vtid in threads),
+    )
+
+
+def with_executor(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
+    """The executions with ``executor``, its number."""
+    numbers = pl.DataFrame(
+        [
+            (x.host, x.vpid, vtid, number)
+            for number, x in enumerate(executors)
+            for vtid in x.vtids
+        ],
+        schema={
+            "host": pl.String, "vpid": pl.Int32, "vtid": pl.Int32, "executor": pl.Int64,
+        },
+        orient="row",
+    )  # fmt: skip
+    return rows.join(numbers, on=_THREAD, how="left", maintain_order="left")
+
+
+def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
+    """The executions with ``group`` and ``reentrant`` as far as they show, and ``excluding``.
+
+    No event tells a callback group. A callback that ran beside itself is reentrant, and one that
+    ran beside an earlier one of its node is in another group. ``excluding`` is the group that the
+    callback is taken to be in: where nothing shows, that of its node, as by default.
+    """
+    beside = _beside(rows, max(x.threads for x in executors))
+    reentrant = sorted({a for a, b in beside if a == b})
+    apart = sorted({max(a, b) for a, b in beside if a != b} - set(reentrant))
+    own = pl.format("{}#{}", pl.col("node").fill_null("?"), "callback_id")
+    of_node = pl.format("{}|{}", "executor", pl.col("node").fill_null("?"))
+    shown = pl.col("callback_id").is_in([*reentrant, *apart])
+    return rows.with_columns(
+        group=pl.when(shown).then(own),
+        reentrant=pl.when(pl.col("callback_id").is_in(reentrant)).then(pl.lit(value=True)),
+        excluding=pl.when(shown).then(own).otherwise(of_node),
+    )
+
+
+def _beside(rows: pl.DataFrame, threads: int) -> set[tuple[int, int]]:
+    """Pairs of callbacks of one node that ran at the same time."""
+    found: set[tuple[int, int]] = set()
+    of = ["host", "vpid", "node"]
+    ordered = rows.sort("start_ns")
+    for step in range(1, threads):
+        both = ordered.select(
+            "callback_id",
+            other=pl.col("callback_id").shift(step).over(of),
+            overlap=pl.col("start_ns") < pl.col("end_ns").shift(step).over(of),
+        ).filter("overlap")
+        found |= set(both.select("callback_id", "other").unique().iter_rows())
+    return found

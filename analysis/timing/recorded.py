@@ -1,0 +1,278 @@
+"""The timing model of a recorded run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from roslens.analysis.flow.chain import Tables
+from roslens.analysis.measures.measured_part import start_up_s
+from roslens.analysis.runs import Run
+from roslens.analysis.timing.executors import grouped, recorded_executors, with_executor
+from roslens.analysis.timing.schema import (
+    LeftOut,
+    Publication,
+    Samples,
+    Source,
+    TimedCallback,
+    TimedExecutor,
+    TimingModel,
+)
+from roslens.collectors.schema import TABLES
+from roslens.recording import UsageError
+
+_NEEDED = (
+    "callback_instances", "callback_scheduling", "executor_intervals", "messages",
+    "publications", "subscriptions", "timer_activations",
+)  # fmt: skip
+_KNOWN_OWN = 0.9
+"""Part of the executions of which the kernel must tell the own time, so that it is taken."""
+_ON = "callback_instance_id"
+_THREAD = ("host", "vpid", "vtid")
+
+Frames = Mapping[str, pl.DataFrame]
+
+
+def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) -> TimingModel:
+    """The timing model of one run.
+
+    Parameters
+    ----------
+    tables
+        Of that run alone.
+    warm_up_s
+        Left out at the start, s; none: a tenth of the time, 5 s at most.
+
+    Raises
+    ------
+    UsageError
+        No callback was recorded that ended after the start-up.
+    """
+    # Factors are no part of it, and may be named as what is told here.
+    own = {name: [column.name for column in TABLES[name].columns] for name in _NEEDED}
+    found = pl.collect_all([tables.table(name).select(own[name]) for name in _NEEDED])
+    frames = dict(zip(_NEEDED, found, strict=True))
+    whole = frames["callback_instances"].drop_nulls(["callback_id", "vtid", "end_ns"])
+    first, last = whole["start_ns"].min(), whole["end_ns"].max()
+    if not isinstance(first, int) or not isinstance(last, int):
+        raise UsageError(f"{run.name}: no callback was recorded that ended, so nothing is timed")
+    start_up = round((start_up_s((last - first) / 1e9) if warm_up_s is None else warm_up_s) * 1e9)
+    begin = first + start_up
+    rows = _executions(whole.filter(pl.col("start_ns") >= begin), frames)
+    known = rows.drop_nulls("kind")
+    if not known.height:
+        raise UsageError(f"{run.name}: no callback ran after the start-up of {start_up / 1e9:g} s")
+    executors = recorded_executors(known, frames["executor_intervals"], run)
+    by_kernel, known = _with_own_time(
+        _waited(grouped(with_executor(known, executors), executors), executors),
+        frames["callback_scheduling"],
+    )
+    known = known.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
+    heard = set(known.filter(pl.col("kind") == "subscription")["name"].drop_nulls())
+    published = _published(known, frames["publications"], begin).filter(
+        pl.col("topic").is_in(sorted(heard))
+    )
+    of = _Of(frames, published, begin)
+    callbacks = [
+        of.callback(rows)
+        for rows in known.sort("callback_id", "start_ns").partition_by("callback_id")
+    ]
+    return TimingModel(
+        run=run.name,
+        start_up_ns=start_up,
+        length_ns=last - begin,
+        execution_time="own" if by_kernel else "duration",
+        cpus=_cpus(run),
+        executors=executors,
+        callbacks=callbacks,
+        sources=_sources(known, published, begin),
+        left_out=[
+            LeftOut(what=f"callback {x}", why="what it serves is not known")
+            for x in rows.filter(pl.col("kind").is_null())["callback_id"].unique().sort()
+        ],
+    )
+
+
+def _cpus(run: Run) -> int | None:
+    count = (run.environment or {}).get("machine", {}).get("CPUs")
+    return int(count) if count is not None and str(count).isdigit() else None
+
+
+def _executions(rows: pl.DataFrame, frames: Frames) -> pl.DataFrame:
+    """Executions in order, with when the message was published or the timer was due.
+
+    That is ``ready``, null where nothing tells; ``other``: another process published it.
+    """
+    same_host = pl.col("publisher_host").eq_missing(pl.col("subscription_host"))
+    published = (
+        frames["messages"]
+        .filter((pl.col("outcome") == "delivered") & same_host)
+        .drop_nulls([_ON, "publish_ns"])
+        .with_columns(other=pl.col("publisher_vpid").ne_missing(pl.col("subscription_vpid")))
+        .group_by(_ON)
+        .agg(pl.col("publish_ns").min(), pl.col("other", "subscription_id").first())
+    )
+    due = frames["timer_activations"].drop_nulls(_ON)
+    due = due.select(_ON, "release_ns", "period_ns", "jitter_ns")
+    ready = pl.coalesce("publish_ns", "release_ns")
+    return (
+        rows.join(published, on=_ON, how="left")
+        .join(due, on=_ON, how="left")
+        .with_columns(ready=pl.when(ready.is_not_null()).then(pl.min_horizontal(ready, "start_ns")))
+        .sort("start_ns", "end_ns")
+    )
+
+
+def _waited(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
+    """The executions with ``handover`` or ``gap`` (ns), whichever it was, and ``lag`` (ns).
+
+    A message of the same process can be taken as it is published; of another process, no later
+    than the soonest that one was handed over.
+    """
+    wait = pl.col("start_ns") - pl.col("ready")
+    soonest = wait.filter(pl.col("other")).min().over("callback_id")
+    held = pl.col("end_ns").cum_max().shift(1).over("excluding")
+    rows = rows.with_columns(
+        lag=soonest.fill_null(0), held=pl.when(pl.col("reentrant").is_null()).then(held)
+    )
+    rows = rows.with_columns(
+        free=pl.max_horizontal(pl.col("end_ns").shift(1).over(_THREAD), "held")
+    )
+    arrived = pl.col("ready") + pl.col("lag")
+    rows = rows.with_columns(begun=pl.max_horizontal("free", pl.coalesce(arrived, "start_ns")))
+    rows = pl.concat(
+        [
+            _with_busy(of, executors[number].threads)
+            for (number,), of in rows.partition_by("executor", as_dict=True).items()
+        ]
+    ).sort("start_ns", "end_ns")
+    known = pl.col("ready").is_not_null()
+    gap = (pl.col("start_ns") - pl.max_horizontal("free", "ready")).clip(0)
+    return rows.with_columns(
+        handover=pl.when(known & ~pl.col("busy")).then(wait),
+        gap=pl.when(known & pl.col("busy")).then(gap),
+    )
+
+
+def _with_busy(rows: pl.DataFrame, threads: int) -> pl.DataFrame:
+    """The executions of an executor with whether they found all threads, or their group, ``busy``.
+
+    A thread is busy from when it could have begun with an execution.
+    """
+    at = (rows["ready"] + rows["lag"]).fill_null(rows["start_ns"]).to_numpy()
+    begun, ended = rows["begun"].sort().to_numpy(), rows["end_ns"].sort().to_numpy()
+    working = np.searchsorted(begun, at, "left") - np.searchsorted(ended, at, "right")
+    held = (rows["held"] > at).fill_null(value=False).to_numpy()
+    return rows.with_columns(busy=pl.Series((working >= threads) | held))
+
+
+def _with_own_time(rows: pl.DataFrame, scheduling: pl.DataFrame) -> tuple[bool, pl.DataFrame]:
+    """Whether the kernel told what executions took by themselves, and they with ``took`` (ns).
+
+    That is time on a CPU and asleep, not what others took from it; of few executions the kernel
+    may have told nothing, and these keep their duration.
+    """
+    duration = pl.col("end_ns") - pl.col("start_ns")
+    own = scheduling.select(_ON, own=pl.col("cpu_ns") + pl.col("blocked_ns"))
+    rows = rows.join(own, on=_ON, how="left", maintain_order="left")
+    known = rows["own"].count() >= _KNOWN_OWN * rows.height
+    took = pl.min_horizontal(pl.coalesce("own", duration), duration) if known else duration
+    return known, rows.with_columns(took=took)
+
+
+def _published(rows: pl.DataFrame, publications: pl.DataFrame, begin: int) -> pl.DataFrame:
+    """What was published after the begin, with the execution that did it and ``offset`` (ns).
+
+    Of an execution that took less by itself than from start to end, offsets shrink with it.
+    """
+    of = rows.select(_ON, "callback_id", "number", "start_ns", "end_ns", "took")
+    length = (pl.col("end_ns") - pl.col("start_ns")).clip(1)
+    offset = (pl.col("publish_ns") - pl.col("start_ns")) * pl.col("took") / length
+    return (
+        publications.drop_nulls(["publish_ns", "topic"])
+        .filter(pl.col("publish_ns") >= begin)
+        .join(of, on=_ON, how="left")
+        .with_columns(offset=offset.clip(0).round().cast(pl.Int64))
+        .sort("publish_ns")
+    )
+
+
+class _Of:
+    """What callbacks are made of."""
+
+    def __init__(self, frames: Frames, published: pl.DataFrame, begin: int) -> None:
+        known = frames["subscriptions"].drop_nulls("queue_depth").filter(pl.col("queue_depth") > 0)
+        self._depths = dict(known.select("subscription_id", "queue_depth").iter_rows())
+        gone = frames["messages"].filter(
+            pl.col("outcome").is_in(["replaced", "overwritten"]) & (pl.col("publish_ns") >= begin)
+        )
+        self._lost = dict(gone.group_by("subscription_id").len().iter_rows())
+        self._published = published
+        self._begin = begin
+
+    def callback(self, rows: pl.DataFrame) -> TimedCallback:
+        first = rows.row(0, named=True)
+        told = rows.select(
+            pl.col("subscription_id", "period_ns", "release_ns").drop_nulls().first(),
+            jitter=pl.col("jitter_ns").abs().quantile(0.99).round().cast(pl.Int64),
+        ).row(0, named=True)
+        subscription, period, due = (
+            told[x] for x in ("subscription_id", "period_ns", "release_ns")
+        )
+        timed = first["kind"] == "timer" and period is not None and due is not None
+        published = self._published.filter(pl.col("callback_id") == first["callback_id"])
+        return TimedCallback(
+            id=first["callback_id"],
+            kind=first["kind"],
+            name=first["name"],
+            node=first["node"],
+            executor=first["executor"],
+            group=first["group"],
+            reentrant=first["reentrant"],
+            intra_process=bool(first["intra_process"]),
+            queue_depth=self._depths.get(subscription),
+            period_ns=period if timed else None,
+            phase_ns=(due - self._begin) % period if timed else None,
+            jitter_ns=told["jitter"],
+            lag_ns=first["lag"],
+            executions=self._samples(rows, "took"),
+            publications=[
+                Publication(execution=number, offset_ns=offset, topic=topic)
+                for number, offset, topic in published.select("number", "offset", "topic")
+                .sort("number", "offset", maintain_order=True)
+                .iter_rows()
+            ],
+            handovers=self._samples(rows, "handover"),
+            gaps=self._samples(rows, "gap"),
+            waits_ns=(rows["start_ns"] - rows["ready"]).drop_nulls().to_list(),
+            lost=self._lost.get(subscription, 0),
+        )
+
+    def _samples(self, rows: pl.DataFrame, column: str) -> Samples:
+        known = rows.drop_nulls(column)
+        times = (known["start_ns"] - self._begin).to_list()
+        return Samples(at_ns=times, value_ns=known[column].to_list())
+
+
+def _sources(rows: pl.DataFrame, published: pl.DataFrame, begin: int) -> list[Source]:
+    """What no execution of the model published, and starts of which nothing tells the cause."""
+    outside = published.filter(pl.col("number").is_null())
+    found = [
+        Source(topic=topic, node=node, at_ns=(of["publish_ns"] - begin).to_list())
+        for (topic, node), of in outside.partition_by(
+            "topic", "node", as_dict=True, maintain_order=True
+        ).items()
+    ]
+    unknown = rows.filter(pl.col("ready").is_null())
+    driven = rows.group_by("callback_id").agg(
+        timer=(pl.col("period_ns").is_not_null() & pl.col("release_ns").is_not_null()).any()
+    )
+    unknown = unknown.join(driven.filter("timer"), on="callback_id", how="anti")
+    return found + [
+        Source(topic=f"#{key[0]}", node=of["node"][0], at_ns=(of["start_ns"] - begin).to_list())
+        for key, of in unknown.sort("callback_id", "start_ns")
+        .partition_by("callback_id", as_dict=True, maintain_order=True)
+        .items()
+    ]

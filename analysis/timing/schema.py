@@ -1,0 +1,154 @@
+"""The timing model as it is written down: what one can look at, edit, and simulate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from roslens.recording import UsageError
+from roslens.recording.files import write_atomically
+from roslens.recording.json_file import read_json
+
+ExecutorKind = Literal["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"]
+Times = list[Annotated[int, Field(ge=0)]]
+"""In ns since the model's begin, or durations in ns."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Samples(_Part):
+    """Samples in the order in which they were recorded."""
+
+    at_ns: Times = Field(default_factory=list, description="when, since the model's begin")
+    value_ns: Times = Field(default_factory=list, description="the sample")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if len(self.at_ns) != len(self.value_ns):
+            raise ValueError("at_ns and value_ns are not equally long")
+        if any(a > b for a, b in zip(self.at_ns, self.at_ns[1:], strict=False)):
+            raise ValueError("at_ns does not ascend")
+        return self
+
+
+class Publication(_Part):
+    """What an execution published."""
+
+    execution: int = Field(ge=0, description="number of the execution, from 0")
+    offset_ns: int = Field(ge=0, description="from the execution's start")
+    topic: str
+
+
+class TimedExecutor(_Part):
+    """Threads that execute the same callbacks."""
+
+    kind: ExecutorKind
+    kind_from: Literal["manifest", "events", "given"] = Field(
+        description="events: which events of executors there are, and on how many threads"
+    )
+    threads: int = Field(ge=1, description="as many as executed something, or as was said")
+    host: str | None = None
+    vpid: int | None = None
+    vtids: list[int] = Field(default_factory=list)
+    priority: int | None = Field(default=None, description="the higher, the earlier; null: unknown")
+
+
+class TimedCallback(_Part):
+    """When a callback runs, and how long."""
+
+    id: int = Field(description="callback_id in the tables")
+    kind: Literal["timer", "subscription", "service"]
+    name: str | None = Field(description="topic, service, or the timer's period")
+    node: str | None
+    executor: int = Field(ge=0, description="number of its executor, from 0")
+    group: str | None = Field(description="callback group; null: not known")
+    reentrant: bool | None = Field(description="true: it ran beside itself; null: not known")
+    intra_process: bool = Field(description="its messages come within the process")
+    queue_depth: int | None = Field(ge=1, description="messages that wait at most; null: not known")
+    period_ns: int | None = Field(ge=1, description="of a timer")
+    phase_ns: int | None = Field(ge=0, description="of a timer: its first release")
+    jitter_ns: int | None = Field(description="of a timer: P99 of |interval - period|")
+    lag_ns: int = Field(ge=0, description="from a publication until the message can be taken")
+    executions: Samples = Field(description="how long each execution took")
+    publications: list[Publication]
+    handovers: Samples = Field(description="ready to start, on an idle thread")
+    gaps: Samples = Field(description="thread or group free to start, where it waited for these")
+    waits_ns: Times = Field(description="recorded: ready to start, whatever it waited for")
+    lost: int = Field(ge=0, description="recorded: messages whose place a later one took")
+
+
+class Source(_Part):
+    """Publications that no callback of the model made, or starts of unknown cause."""
+
+    topic: str = Field(description="'#ID': what started callback ID is not known")
+    node: str | None
+    at_ns: Times
+
+
+class LeftOut(_Part):
+    """What the model does not hold."""
+
+    what: str
+    why: str
+
+
+class TimingModel(_Part):
+    """The timing model of one run. All times are ns since its begin, after the start-up."""
+
+    version: Literal[1] = 1
+    run: str | None = None
+    start_up_ns: int = Field(ge=0, description="cut off before the begin")
+    length_ns: int = Field(ge=1)
+    execution_time: Literal["own", "duration"] = Field(
+        description="own: on a CPU or asleep by itself, by the kernel's events; duration: start "
+        "to end, which holds what others took from it"
+    )
+    cpus: int | None = Field(default=None, ge=1, description="of the machine; null: not known")
+    executors: list[TimedExecutor]
+    callbacks: list[TimedCallback]
+    sources: list[Source]
+    left_out: list[LeftOut]
+
+    @model_validator(mode="after")
+    def _refers(self) -> Self:
+        for callback in self.callbacks:
+            where = f"callback {callback.id}"
+            if callback.executor >= len(self.executors):
+                raise ValueError(f"{where}: there is no executor {callback.executor}")
+            if not callback.executions.value_ns:
+                raise ValueError(f"{where}: it has no executions")
+            if (callback.period_ns is None) != (callback.phase_ns is None):
+                raise ValueError(f"{where}: period_ns and phase_ns go together")
+            count = len(callback.executions.value_ns)
+            if any(x.execution >= count for x in callback.publications):
+                raise ValueError(f"{where}: a publication is of an execution that is not there")
+        return self
+
+    def to_json(self) -> str:
+        """As text, which `read_timing_model` reads."""
+        return self.model_dump_json(indent=1)
+
+    def write(self, path: Path) -> None:
+        """To a file, which `read_timing_model` reads."""
+        write_atomically(path, self.to_json() + "\n")
+
+
+def read_timing_model(path: Path) -> TimingModel:
+    """From a file.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read or is no timing model, with the first thing that is wrong.
+    """
+    try:
+        return TimingModel.model_validate(read_json(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        said = f"{place}: {first['msg']}" if place else first["msg"]
+        raise UsageError(f"{path}: not a timing model: {said}") from error

@@ -1,0 +1,228 @@
+"""The timing model: against a program's own log, by hand, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import roslens as rl
+from roslens.analysis.runs import Run
+from roslens.analysis.timing.recorded import recorded_timing
+from roslens.analysis.timing.schema import TimingModel
+from roslens.collectors.schema import TABLES
+from roslens.recording import UsageError
+
+CHAIN = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+MS = 1_000_000
+
+
+class Tables:
+    """Tables that hold these rows, null in all other columns."""
+
+    def __init__(self, **rows: Sequence[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def table(self, name: str) -> pl.LazyFrame:
+        empty = TABLES[name].empty()
+        own = [{c: row.get(c) for c in empty.columns} for row in self.rows.get(name, ())]
+        return pl.DataFrame(own, schema=empty.schema, orient="row").lazy()
+
+
+def execution(number: int, callback: int, start: float, end: float, **more: Any) -> dict[str, Any]:
+    """One execution on thread 10 of process 1 [ms]."""
+    kind, name = ("timer", "10 ms") if callback == 1 else ("subscription", f"/t{callback}")
+    return {
+        "callback_instance_id": number, "callback_id": callback, "host": "h0", "vpid": 1,
+        "vtid": 10, "kind": kind, "name": name, "node": f"/n{callback}",
+        "start_ns": round(start * MS), "end_ns": round(end * MS), **more,
+    }  # fmt: skip
+
+
+def two_in_one_thread(scheduling: Sequence[dict[str, Any]] = ()) -> Tables:
+    """A timer of 10 ms, 0.1 ms late, takes 2 ms and publishes after 1; its receiver 3 ms."""
+    timers = [execution(2 * n, 1, 10 * n + 0.1, 10 * n + 2.1) for n in range(20)]
+    receivers = [
+        execution(2 * n + 1, 2, 10 * n + 2.6, 10 * n + 5.6, intra_process=False) for n in range(20)
+    ]
+    return Tables(
+        callback_instances=[*timers, *receivers],
+        timer_activations=[
+            {
+                "callback_instance_id": 2 * n, "release_ns": 10 * n * MS, "period_ns": 10 * MS,
+                "jitter_ns": 0 if n else None, "timer_id": 1,
+            }
+            for n in range(20)
+        ],
+        messages=[
+            {
+                "callback_instance_id": 2 * n + 1, "publish_ns": round((10 * n + 1.1) * MS),
+                "outcome": "delivered", "subscription_id": 7, "topic": "/t2",
+                "publisher_host": "h0", "subscription_host": "h0", "publisher_vpid": 1,
+                "subscription_vpid": 1,
+            }
+            for n in range(20)
+        ],
+        publications=[
+            {
+                "callback_instance_id": 2 * n, "publish_ns": round((10 * n + 1.1) * MS),
+                "topic": "/t2", "node": "/n1",
+            }
+            for n in range(20)
+        ],
+        subscriptions=[{"subscription_id": 7, "queue_depth": 5}],
+        executor_intervals=[{"host": "h0", "vpid": 1, "vtid": 10, "state": "wait"}],
+        callback_scheduling=scheduling,
+    )  # fmt: skip
+
+
+def test_by_hand() -> None:
+    model = recorded_timing(two_in_one_thread(), Run("r"), warm_up_s=0.05)
+    timer, receiver = model.callbacks
+    assert (model.start_up_ns, model.execution_time) == (50 * MS, "duration")
+    # The first execution is at 0.1 ms, so 50.1 ms are cut off, and the one at 50.1 ms counts.
+    assert model.length_ns == round((195.6 - 50.1) * MS)
+    assert [x.kind for x in model.executors] == ["SingleThreaded"]
+    assert timer.executions.value_ns == [2 * MS] * 15
+    assert timer.handovers.value_ns == [100_000] * 15
+    assert (timer.period_ns, timer.phase_ns) == (10 * MS, 9_900_000)
+    assert {(x.offset_ns, x.topic) for x in timer.publications} == {(1 * MS, "/t2")}
+    # Published 1 ms before the timer's callback ended; taken up 0.5 ms after that.
+    assert receiver.handovers.value_ns == []
+    assert receiver.gaps.value_ns == [500_000] * 15
+    assert receiver.waits_ns == [1_500_000] * 15
+    assert (receiver.queue_depth, receiver.group, receiver.reentrant) == (5, None, None)
+    assert (model.sources, model.left_out) == ([], [])
+
+
+def test_the_kernel_tells_the_own_time_and_publications_keep_their_place_in_it() -> None:
+    """Of the timer's 2 ms others took 1, so that it publishes after half of its own time."""
+    told = [
+        {"callback_instance_id": 2 * n, "cpu_ns": 800_000, "blocked_ns": 200_000} for n in range(20)
+    ] + [{"callback_instance_id": 2 * n + 1, "cpu_ns": 3 * MS, "blocked_ns": 0} for n in range(20)]
+    timer, receiver = (model := recorded_timing(two_in_one_thread(told), Run("r"))).callbacks
+    assert model.execution_time == "own"
+    assert set(timer.executions.value_ns) == {1 * MS}
+    assert {x.offset_ns for x in timer.publications} == {500_000}
+    assert set(receiver.executions.value_ns) == {3 * MS}
+
+
+def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_another_group() -> (
+    None
+):
+    def beside(number: int, callback: int, thread: int, start: float, end: float) -> dict[str, Any]:
+        return execution(number, callback, start, end) | {"vtid": thread, "node": "/n"}
+
+    calls = [beside(0, 2, 10, 0, 2), beside(1, 2, 11, 1, 3), beside(2, 3, 10, 4, 6)]
+    calls += [beside(3, 4, 11, 5, 7), beside(4, 5, 10, 8, 9), beside(5, 2, 10, 10, 11)]
+    calls += [beside(6, 3, 11, 12, 13)]
+    model = recorded_timing(Tables(callback_instances=calls), Run("r"), warm_up_s=0)
+    assert [(c.id, c.group, c.reentrant) for c in model.callbacks] == [
+        (2, "/n#2", True),
+        (3, None, None),
+        (4, "/n#4", None),
+        (5, None, None),
+    ]
+    assert [(x.kind, x.kind_from, x.threads) for x in model.executors] == [
+        ("EventsCBG", "events", 2)
+    ]
+    # Nothing tells what started them: their starts come from outside.
+    assert {x.topic: len(x.at_ns) for x in model.sources} == {"#2": 3, "#3": 2, "#4": 1, "#5": 1}
+
+
+def test_nothing_to_time_is_told() -> None:
+    with pytest.raises(UsageError, match="r: no callback was recorded that ended"):
+        recorded_timing(Tables(), Run("r"))
+    with pytest.raises(UsageError, match="no callback ran after the start-up of 9 s"):
+        recorded_timing(two_in_one_thread(), Run("r"), warm_up_s=9)
+
+
+@pytest.mark.recording
+def test_a_recording_is_timed_as_its_program_logged() -> None:
+    run = rl.open(CHAIN)
+    timing = run.timing_model()
+    log = pl.read_csv(run.recordings[0].path / "samples.csv").slice(60)
+    took, offset = (
+        (log[f"b_{end}_realtime_ns"] - log["b_start_realtime_ns"]).median()
+        for end in ("end", "publish")
+    )
+    frame = timing.frame()
+    of = frame.filter(node="/node_b").row(0, named=True)
+    assert of["execution_p50_ns"] == pytest.approx(took, rel=0.01)
+    assert of["reentrant"]
+    assert frame.filter(kind="timer")["period_ns"].to_list() == [20 * MS] * 2
+    names = dict(frame.select("callback_id", "node").iter_rows())
+    links = timing.links().with_columns(
+        pl.col("callback_id", "receiver_id").replace_strict(names, return_dtype=pl.String)
+    )
+    assert links.select("callback_id", "topic", "receiver_id").unique().sort("topic").rows() == [
+        ("/source", "/a", "/node_b"),
+        ("/source2", "/a2", "/node_c"),
+        ("/node_b", "/b", "/node_c"),
+        ("/node_c", "/c", "/sink"),
+    ]
+    # A burst of two samples per activation.
+    assert links.filter(topic="/a")["per_execution"].item() == 2
+    (b,) = links.filter(topic="/b")["offset_p50_ns"]
+    assert b == pytest.approx(offset, rel=0.01)
+
+
+@pytest.mark.recording
+def test_the_picture_shows_what_the_frame_says() -> None:
+    timing = rl.open(CHAIN).timing_model()
+    drawing = timing.graph()
+    assert drawing is not None
+    for row in timing.frame().iter_rows(named=True):
+        assert re.search(rf">{row['node']} {row['name']}</text>", drawing.svg)
+        p99 = row["execution_p99_ns"] / 1e6
+        shown = re.findall(r"> ?[\d.e-]+ / ([\d.e-]+) ms<", drawing.svg)
+        assert any(float(x) == pytest.approx(p99, rel=0.01) for x in shown), row["node"]
+
+
+@pytest.mark.recording
+def test_json_gives_the_same_model(tmp_path: Path) -> None:
+    timing = rl.open(CHAIN).timing_model()
+    timing.write(tmp_path / "model.json")
+    assert rl.read_timing_model(tmp_path / "model.json") == timing
+
+
+def spoilt(change: Callable[[dict[str, Any]], object]) -> str:
+    model = recorded_timing(two_in_one_thread(), Run("r")).model_dump()
+    change(model)
+    return json.dumps(model)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda m: m.pop("length_ns"), "length_ns: Field required"),
+        (lambda m: m.update(length="1"), "length: Extra inputs are not permitted"),
+        (lambda m: m.update(version=2), "version: Input should be 1"),
+        (lambda m: m["callbacks"][0].update(executor=3), "callback 1: there is no executor 3"),
+        (lambda m: m["callbacks"][0]["executions"]["value_ns"].pop(), "not equally long"),
+        (lambda m: m["callbacks"][0]["executions"].update(at_ns=[], value_ns=[]), "no executions"),
+        (lambda m: m["callbacks"][0]["publications"][0].update(execution=99), "not there"),
+        (lambda m: m["callbacks"][0].update(phase_ns=None), "go together"),
+        (lambda m: m["callbacks"][1]["gaps"]["at_ns"].reverse(), "does not ascend"),
+        (lambda m: m["callbacks"][1]["gaps"]["value_ns"].__setitem__(0, -1), "greater than"),
+    ],
+)  # fmt: skip
+def test_another_json_is_refused_in_one_line(
+    change: Callable[[dict[str, Any]], object], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "model.json").write_text(spoilt(change))
+    with pytest.raises(UsageError, match="not a timing model: ") as error:
+        rl.read_timing_model(tmp_path / "model.json")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_model_of_no_run_is_refused() -> None:
+    assert TimingModel.model_json_schema()["required"]
+    with pytest.raises(UsageError, match=r"no\.json: cannot be read"):
+        rl.read_timing_model("no.json")
