@@ -8,11 +8,13 @@ import polars as pl
 
 from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import INIT_EVENTS, Events
+from roslens.collectors.ros2.goal_ids import goal_ends
 from roslens.collectors.ros2.objects import find_objects
 from roslens.collectors.ros2.one_pass import Pass, Rows, batches_of, columns_of
 from roslens.collectors.schema.tables import LOSSES
 
 _PROCESS = ("host", "ctx_pid_ns", "vpid")
+_OF_GOALS = ("ros2:goal_status", "ros2:rcl_publish")
 _INIT = frozenset(f"ros2:{name}" for name in INIT_EVENTS)
 
 
@@ -95,6 +97,12 @@ class Model:
             self._begin_again()
         assert self._pass is not None
         return self._pass.tables(last=False)[0]
+
+    def goal_ends(self) -> pl.DataFrame:
+        """Goals of actions whose status was told so far; see `goal_ids.goal_ends`."""
+        named = {name: x for name, x in self._joined_kept().items() if name in _OF_GOALS}
+        events = Events({**self._declared, **named, **self._names})
+        return goal_ends(events, find_objects(events))
 
     @property
     def processes(self) -> pl.DataFrame:

@@ -45,7 +45,7 @@ def settings(tmp_path: Path, text: str) -> Settings:
         ("triggers: [gap > 5 ms]", "say which topic"),
         ("triggers: [latency of /a -> /b > 5 ms]", "ending with a node"),
         ("triggers: [gap of /a -> /b -> /c > 5 ms]", "only the latency"),
-        ("triggers: [goal of /a aborted]", "no event of ROS 2 tells how a goal ended"),
+        ("triggers: [goal of /a lost]", "is no trigger"),
         ("triggers: [1]", "is no trigger"),
         ("triggers: [gap of /a > 1 s]\nafter: 5", "unknown key 'after'"),
         ("triggers: [gap of /a > 1 s]\nafter_s: -5", "after_s is a number of at least 0"),
@@ -92,7 +92,7 @@ def found(tmp_path: Path, text: str, *moments: int) -> list[list[tuple[float, fl
     triggers = Triggers(settings(tmp_path, f"triggers: [{text}]\nwindow_s: 1"))
     model = Model()
     model.feed(frames())
-    tables = Tables(model.tables())
+    tables = Tables(model.tables(), model.goal_ends)
     first = T0 - 2000 * MS
     return [
         [
@@ -115,6 +115,33 @@ def test_a_chain(tmp_path: Path) -> None:
     # To the end of the callback: 90 + 20 + 2.
     assert found(tmp_path, "latency of /n -> /a -> /m > 21 ms", 250) == [[(112, 22)]]
     assert found(tmp_path, "latency of /x -> /a -> /m > 21 ms", 250) == [[]]
+
+
+def test_a_goal_that_was_aborted(tmp_path: Path) -> None:
+    """Of /a one aborts at 40 and one at 60 ms; of /b one is cancelled at 50."""
+    trace = Trace()
+    for place, name in enumerate("ab"):
+        trace.publisher(-80e3, 0x20 + place, f"/{name}/_action/status", node=0x10)
+    for ms, goal, status, place in (
+        (10, 1, 1, 0), (20, 2, 1, 0), (30, 3, 1, 1), (40, 1, 6, 0), (50, 3, 5, 1), (60, 2, 6, 0),
+    ):  # fmt: skip
+        trace.emit(ms * 1e3, "goal_status", goal_id=[goal] * 16, status=status)
+        trace.emit(ms * 1e3 + 1, "rcl_publish", message=9, publisher_handle=0x20 + place)
+    model = Model()
+    model.feed(trace.frames())
+    tables = Tables(model.tables(), model.goal_ends)
+
+    def hits(text: str) -> list[list[float]]:
+        triggers = Triggers(settings(tmp_path, f"triggers: [{text}]"))
+        return [
+            [(hit.at_ns - T0) / MS for hit in triggers.hits(tables, T0 - 100 * MS, T0 + ms * MS)]
+            for ms in (35, 55, 60, 90)
+        ]
+
+    assert hits("goal of /a aborted") == [[], [40], [60], []]
+    assert hits("goal aborted") == [[], [40], [60], []]
+    assert hits("goal of /b aborted") == [[], [], [], []]
+    assert hits("goal canceled") == [[], [50], [], []]
 
 
 def test_a_gap_hits_as_soon_as_it_is_too_long(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ _TEXT = re.compile(
     r"(?P<kind>latency|gap|rate|loss|callback)(?: of (?P<of>\S.*?))? (?P<sign>[<>]) ?"
     r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[%/\w]*)"
 )
+_OUTCOMES = ("aborted", "canceled")
+_GOAL = re.compile(rf"goal(?: of (?P<of>\S+))? (?P<outcome>{'|'.join(_OUTCOMES)})")
 _EXAMPLE = "write it as 'latency of /scan > 50 ms'"
 _UNITS = {"latency": "ns", "gap": "ns", "callback": "ns", "rate": "Hz", "loss": "1"}
 _NAMED = ("gap", "rate")
@@ -32,7 +34,7 @@ _KEYS = {"triggers", "after_s", "cooldown_s", "most_mb", "window_s"}
 
 @dataclass(frozen=True)
 class Trigger:
-    """A condition: as `_TEXT`, its limit in the unit of its kind."""
+    """A condition: as `_TEXT`, its limit in the unit of its kind; or as `_GOAL`, by its outcome."""
 
     text: str
     kind: str
@@ -72,7 +74,7 @@ class Settings:
     @property
     def longest_ns(self) -> int:
         """How far back all of them look."""
-        back = [x.limit for x in self.triggers if _UNITS[x.kind] == "ns"]
+        back = [x.limit for x in self.triggers if _UNITS.get(x.kind) == "ns"]
         return round(max([*back, self.window_s * 1e9]))
 
 
@@ -111,8 +113,9 @@ def read_triggers(path: Path) -> Settings:
 
 def _trigger(given: object) -> Trigger:
     text = " ".join(given.split()) if isinstance(given, str) else ""
-    if text.startswith("goal"):
-        raise UsageError(f"'{text}': no event of ROS 2 tells how a goal ended")
+    goal = _GOAL.fullmatch(text)
+    if goal is not None:
+        return Trigger(text, goal["outcome"], goal["of"], upper=True, limit=math.inf)
     match = _TEXT.fullmatch(text)
     if match is None:
         raise UsageError(f"{given!r} is no trigger; {_EXAMPLE}")
@@ -130,10 +133,19 @@ def _trigger(given: object) -> Trigger:
 
 
 class Tables:
-    """The tables so far, each made once. What a chain asks for and nobody watches is empty."""
+    """The tables so far, each made once. What a chain asks for and nobody watches is empty.
 
-    def __init__(self, made: Mapping[str, Any]) -> None:
+    Parameters
+    ----------
+    made
+        Tables by name, as the model gives them.
+    goals
+        Gives the goals of actions, as of `roslens.collectors.ros2.live.Model.goal_ends`.
+    """
+
+    def __init__(self, made: Mapping[str, Any], goals: Callable[[], pl.DataFrame]) -> None:
         self._made = made
+        self.goals = goals
         self._frames: dict[str, pl.DataFrame] = {}
 
     def frame(self, name: str) -> pl.DataFrame:
@@ -179,6 +191,12 @@ class Triggers:
         for one in self._settings.triggers:
             if one.kind in ("rate", "loss"):
                 found += self._of_window(one, tables, first_ns, until_ns)
+                continue
+            if one.kind in _OUTCOMES:
+                ended = _ended(one, tables)
+                found += [Hit(trigger=one.text, at_ns=x) for x in ended if since < x <= until_ns][
+                    :1
+                ]
                 continue
             seen = _LOOKS[one.kind](one, tables).with_columns(
                 at_least=pl.col("value").is_null(),
@@ -226,6 +244,14 @@ def _hit(one: Trigger, at_ns: int, value: float, *, at_least: bool = False) -> H
 
 def _of_topic(frame: pl.DataFrame, topic: str | None) -> pl.DataFrame:
     return frame if topic is None else frame.filter(pl.col("topic").cast(pl.String) == topic)
+
+
+def _ended(one: Trigger, tables: Tables) -> list[int]:
+    """When goals ended so."""
+    goals = tables.goals().filter(pl.col("outcome") == one.kind)
+    if one.of is not None:
+        goals = goals.filter(pl.col("action") == one.of)
+    return goals["ended_ns"].sort().to_list()
 
 
 # Each look tells `since` when something lasts, `value`, how long (null: it goes on), and `at`,

@@ -162,7 +162,7 @@ class Watch:
         figures = self._figures(tables, end) if self._shows else None
         exceeded = self._limits.exceeded(figures.topics.to_dicts()) if figures else []
         before = list(self._said)
-        hits = self._react(Tables(tables), end)
+        hits = self._react(Tables(tables, self.model.goal_ends), end)
         new = [f"{clock(hit.at_ns)} triggered: {hit.trigger}{seen(hit)}" for hit in hits]
         new += self.make_due()
         self._said.extend(new)
