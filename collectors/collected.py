@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from roslens.collectors import store
 from roslens.collectors.fingerprint import collector_version, fingerprint
 from roslens.recording import Recording, UsageError
-from roslens.recording.files import write_atomically
+from roslens.recording.files import ONLY_READ, write_atomically
 from roslens.recording.foreign import SECONDS, read_foreign
 
 if TYPE_CHECKING:
@@ -241,6 +242,8 @@ def _asked(note: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _stamp_again(recording: Recording, note: dict[str, Any]) -> None:
     """Save reading all files of a copied recording each time, where it can be written to."""
+    if ONLY_READ in os.environ:
+        return
     with suppress(OSError, UsageError), store.locked(recording):
         if read_note(recording) == note:
             files = store.stamped(recording, note["files"])

@@ -130,7 +130,7 @@ def _side_of(
     by: str | None,
 ) -> Side:
     pooled = _with_cells(opened, {run.name: _left(run.cell, ignore, by) for run in opened.runs})
-    report, estimates = _measured(pooled, metrics, topics)
+    report, estimates = measured(pooled, metrics, topics)
     counting = [run for members in cells_of(report.counting).values() for run in members]
     return Side(
         Path(path).name,
@@ -171,9 +171,23 @@ def _by_cause(report: LatencyReport, cell: Cell) -> RunsByCause | None:
     return RunsByCause(parts, kernel)
 
 
-def _measured(
+def measured(
     opened: Runs, metrics: Sequence[str], topics: Sequence[str] = ()
 ) -> tuple[LatencyReport, list[Estimate]]:
+    """A report of latency, and its estimates and those of `metrics` that it lacks.
+
+    Parameters
+    ----------
+    metrics
+        Those that will be asked for (`roslens.asked_metrics`).
+    topics
+        As in a latency report.
+
+    Raises
+    ------
+    UsageError
+        There is no such topic.
+    """
     # Loads what draws, which a metrics.json does not need.
     from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
     from roslens.analysis.latency.report import LatencyReport  # noqa: PLC0415
@@ -194,7 +208,7 @@ def estimates_of_run(
     """
     opened = open_as(Runs, [path])
     of_run = opened.runs[0].cell
-    found = _measured(opened, metrics, topics)[1]
+    found = measured(opened, metrics, topics)[1]
     own = {e.metric for e in found if e.cell == of_run}
     return [
         replace(e, cell=_left(e.cell, [*of_run]))
@@ -227,7 +241,7 @@ def values_of_runs(
     alone = _with_cells(opened, {run.name: {BARE: run.name} for run in opened.runs})
     runs = {run.name: run for run in opened.runs}
     found: dict[str, list[Observation]] = {}
-    for e in _measured(alone, metrics)[1]:
+    for e in measured(alone, metrics)[1]:
         if e.value is not None and math.isfinite(e.value):
             more = {name: level for name, level in e.cell.items() if name != BARE}
             run = runs[str(e.cell[BARE])]

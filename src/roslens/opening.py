@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from roslens.analysis.runs import runs_of
-from roslens.collectors.collected import check_tables
+from roslens.collectors.collected import Wanted, check_tables
 from roslens.collectors.resolving import find_runs
 from roslens.factors import Factors, told_by_names, told_by_systems
 from roslens.paths import PathLike, resolve
 from roslens.recording import Recording, UsageError
+from roslens.recording.files import ONLY_READ
 from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.runs import Runs
 from roslens.tracing.opening import opened
@@ -65,10 +66,16 @@ def _writable(recording: Recording) -> Recording:
     if recording.is_excerpt:
         return recording
     parent = recording.output if recording.output.exists() else recording.path
-    if os.access(parent, os.W_OK):
+    if os.access(parent, os.W_OK) and not (ONLY_READ in os.environ and _lacks_tables(recording)):
         return recording
     where = hashlib.sha256(os.fsencode(recording.path.resolve())).hexdigest()[:16]
     return Recording.at(recording.path, cache_folder() / where)
+
+
+def _lacks_tables(recording: Recording) -> bool:
+    """Whether collecting would write: there are no tables, or those of another version."""
+    wanted = Wanted(recording, events_only=False, offsets={}, excerpt=None)
+    return wanted.found(force=False, verify=False) is None
 
 
 def _collect(recordings: Sequence[Recording], progress: Progress | None) -> None:

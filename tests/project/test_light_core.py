@@ -20,7 +20,7 @@ EXTRAS = (
     *("IPython", "PIL", "anywidget", "distributed", "duckdb", "fsspec", "hdrh", "ipykernel"),
     *("ipywidgets", "jinja2", "jupyter_client", "jupyterlab", "lz4", "matplotlib", "mcap"),
     *("nbclient", "nbconvert", "nbformat", "pandas", "papermill", "pyarrow", "scipy", "seaborn"),
-    *("traitlets", "zstandard"),
+    *("anyio", "mcp", "traitlets", "zstandard"),
 )
 BLOCKED = """
 import importlib.abc, sys
@@ -73,6 +73,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("check BUDGETS METRICS", 0),
         ("trend RUN", 3),
         ("chains RUN", 0),
+        ("estimates RUN", 0),
         ("export --format perfetto RUN OUT/trace.pftrace", 0),
         ("pack RUN -o OUT/run.roslens", 0),
         ("record --suite demo --dry-run", 0),
@@ -112,6 +113,7 @@ def test_comparing_says_the_same_with_and_without(reports: Path) -> None:
         (["export", "--format", "mcap", RUN, "OUT.mcap"], "mcap", "report"),
         (["lab"], "jupyterlab", "lab"),
         (["sql", "SELECT 1", RUN], "duckdb", "sql"),
+        (["mcp", RUN], "anyio", "mcp"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

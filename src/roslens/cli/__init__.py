@@ -33,6 +33,7 @@ _EXTRAS = {
     **dict.fromkeys(("ipykernel", "jupyter_client", "jupyter_core", "papermill"), "report"),
     **dict.fromkeys(("nbclient", "nbconvert", "nbformat"), "report"),
     **dict.fromkeys(("anywidget", "ipywidgets", "jupyterlab", "pandas", "pyarrow"), "lab"),
+    **dict.fromkeys(("anyio", "mcp"), "mcp"),
     "duckdb": "sql",
 }
 """What verbs import and a plain installation lacks, with the extra that brings it."""

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from roslens.cli.app import (
     LOOK,
+    FactorsFile,
     JsonSwitch,
     OutputOption,
     Paths,
@@ -113,6 +114,33 @@ def why(
         warm_up=warm_up,
         as_json=as_json,
     )
+
+
+@verb(LOOK, "estimates PATH... [OPTIONS]", example="estimates PATH --metric latency_p99 --json")
+def estimates(
+    *paths: Paths,
+    metric: tuple[str, ...] = (),
+    topic: tuple[str, ...] = (),
+    factors: FactorsFile = None,
+    as_json: JsonSwitch = False,
+) -> None:
+    """Show metrics with their 95 % intervals over runs, each without one with the reason.
+
+    Parameters
+    ----------
+    metric
+        Only this metric, by a name that 'compare' knows. May be repeated. Default: latency, loss,
+        callbacks, services, CPU and memory.
+    topic
+        Only messages on this topic. May be repeated. Default: the work topic of the runs, else all.
+    as_json
+        Print JSON instead of text, with samples, method and definition of each.
+    """
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    from roslens.estimates import run_estimates  # noqa: PLC0415  (starts quickly without it)
+
+    run_estimates(paths, metric, topic, factors=factors, as_json=as_json)
 
 
 @verb(LOOK, "dump PID|NODE", example="dump /planner")

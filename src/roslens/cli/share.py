@@ -129,3 +129,32 @@ def unpack(archive: Path, folder: Path | None = None, /, *, max_size: str | None
     from roslens.pack import unpack_recordings  # noqa: PLC0415
 
     unpack_recordings(archive, folder, max_size)
+
+
+@verb(SHARE, "mcp FOLDER... [OPTIONS]", example="mcp ~/.ros/tracing")
+def mcp(
+    *folders: Annotated[Path, Parameter(name="FOLDER", help="Folders that may be read.")],
+    rows: int = 100,
+    max_bytes: int = 200_000,
+    timeout: float = 120.0,
+) -> None:
+    """Answer the questions of a program, such as an agent, over the Model Context Protocol.
+
+    It needs an extra: pip install 'roslens[mcp]'. The client starts this command and speaks over
+    its standard input and output; no port is opened. Its tools are verbs of roslens that only read,
+    and their answers are the JSON of these verbs. Nothing is written beside a recording.
+
+    Parameters
+    ----------
+    rows
+        Show at most this many entries of a list.
+    max_bytes
+        Cut lists until an answer is no longer than this.
+    timeout
+        Give up on a question after this many seconds.
+    """
+    if not folders:
+        raise UsageError("no folder given; give one or more that may be read")
+    from roslens.agents.server import run_server  # noqa: PLC0415
+
+    run_server(folders, rows=rows, size=max_bytes, seconds=timeout)

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from roslens.recording.text import shown
 
+ONLY_READ = "ROSLENS_ONLY_READ"
+"""Variable of the environment: where it is set, nothing is written beside a recording."""
+
 
 @contextmanager
 def replaced_whole(path: Path) -> Iterator[Path]:

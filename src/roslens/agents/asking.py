@@ -1,0 +1,273 @@
+"""A question is a verb of the command line, in a process of its own, and bounded.
+
+What is answered is the JSON that the verb prints, so that nothing is computed a second time here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+import anyio.abc
+from typing_extensions import TypedDict
+
+from roslens.recording import (
+    EXIT_NOT_ENOUGH_EVIDENCE,
+    EXIT_OK,
+    EXIT_VERDICT,
+    RunFailedError,
+    UsageError,
+    find_recordings,
+)
+from roslens.recording.files import ONLY_READ
+from roslens.recording.text import shown
+from roslens.tracing.archive_names import SUFFIXES
+
+MEANINGS = {
+    EXIT_OK: "done",
+    EXIT_VERDICT: "a verdict failed",
+    EXIT_NOT_ENOUGH_EVIDENCE: "not enough evidence",
+}
+"""By exit code, of what is an answer."""
+_FILE = "FILE"
+"""Stands in the words of a verb for the file that its JSON goes to."""
+_MOST_RAW = 64 << 20
+_AT_ONCE = 2
+
+
+class Answer(TypedDict):
+    """What a verb answers.
+
+    command: the same question as a command line. exit_code, meaning: as of the command line.
+    answer: the verb's JSON, null where it has none. refused: why not, null where it has. numbers:
+    what the numbers are, and where their intervals stand. cut: by the place of each list that was
+    cut, how many entries it has in all.
+    """
+
+    command: str
+    exit_code: int
+    meaning: str
+    answer: Any
+    refused: str | None
+    numbers: str
+    cut: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Asks verbs about recordings in some folders.
+
+    Attributes
+    ----------
+    folders
+        No path leads out of them.
+    rows
+        The most entries of a list in an answer.
+    size
+        The most bytes of an answer as JSON.
+    seconds
+        A question is given up after so long.
+    """
+
+    folders: Sequence[Path]
+    rows: int
+    size: int
+    seconds: float
+    _turns: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_AT_ONCE))
+
+    def place(self, path: str) -> Path:
+        """The file or folder that a path stands for, links followed.
+
+        Parameters
+        ----------
+        path
+            In full, or relative to one of the folders.
+
+        Raises
+        ------
+        UsageError
+            It is nowhere in the folders.
+        """
+        for folder in self.folders:
+            with suppress(OSError, ValueError):
+                found = (folder / path).resolve(strict=True)
+                if any(found.is_relative_to(root) for root in self.folders):
+                    return found
+        # A name that is told with marks in place of what a terminal obeys.
+        for found in self.recordings():
+            if shown(str(found)) == path:
+                return found
+        roots = ", ".join(map(str, self.folders))
+        raise UsageError(shown(f"{path}: nothing of that name in what may be read: {roots}"))
+
+    def recordings(self) -> list[Path]:
+        """The recordings at or below the folders, and archives of some in them."""
+        found: list[Path] = []
+        for folder in self.folders:
+            with suppress(UsageError):
+                found += (recording.path for recording in find_recordings(folder))
+            found += sorted(path for path in folder.glob("*") if path.name.endswith(SUFFIXES))
+        return found
+
+    async def ask(
+        self,
+        *words: str,
+        paths: Sequence[str],
+        numbers: str,
+        first: str | None = None,
+        files: Mapping[str, str] = MappingProxyType({}),
+        lines: bool = False,
+    ) -> Answer:
+        """Run a verb about recordings.
+
+        Parameters
+        ----------
+        words
+            The verb and its options; ``--json=FILE`` where it writes JSON to a file.
+        paths
+            Of recordings, as of `place`.
+        numbers
+            What the numbers of the answer are.
+        first
+            What is said before the paths, such as a query.
+        files
+            Texts that the verb finds in its working folder, by their names.
+        lines
+            Whether the verb prints one value a line.
+
+        Raises
+        ------
+        UsageError
+            A path leads elsewhere, or the verb refuses what it is asked.
+        RunFailedError
+            It took too long, said too much, or failed.
+        """
+        places = [str(self.place(path)) for path in paths]
+        about = [*([] if first is None else [first]), *places]
+        async with self._turns:
+            with tempfile.TemporaryDirectory(prefix="roslens-mcp-") as own:
+                for name, text in files.items():
+                    Path(own, name).write_text(text, encoding="utf-8")
+                # No word of a question is an option that was not meant.
+                code, out, err = await self._run([*words, "--", *about], Path(own))
+                told = _json(out, Path(own) / _FILE, lines=lines)
+        if code not in MEANINGS:
+            kind = UsageError if code == UsageError.exit_code else RunFailedError
+            raise kind(shown(_said(err)) or f"roslens ended with exit code {code}")
+        answer, cut = self._bounded(_quoted(told))
+        return Answer(
+            command=shown(shlex.join(["roslens", *words, "--", *about])),
+            exit_code=code,
+            meaning=MEANINGS[code],
+            answer=answer,
+            refused=shown(_said(err)) or None if code == EXIT_NOT_ENOUGH_EVIDENCE else None,
+            numbers=numbers,
+            cut=cut,
+        )
+
+    async def _run(self, words: Sequence[str], own: Path) -> tuple[int, bytes, bytes]:
+        """Exit code, standard output and error of roslens, whose group ends with us."""
+        command = [sys.executable, "-P", "-m", "roslens", *words]
+        async with await anyio.open_process(
+            command,
+            stdin=subprocess.DEVNULL,
+            cwd=own,
+            env={**os.environ, ONLY_READ: "1", "COLUMNS": "200"},
+            start_new_session=True,
+        ) as process:
+            try:
+                with anyio.fail_after(self.seconds):
+                    async with anyio.create_task_group() as group:
+                        parts: dict[str, bytes] = {}
+                        for name in ("stdout", "stderr"):
+                            group.start_soon(_drain, parts, name, getattr(process, name))
+                    code = await process.wait()
+            except BaseException as error:
+                # Its own processes, too: it leads their group.
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                if isinstance(error, TimeoutError):
+                    raise RunFailedError(
+                        f"no answer in {self.seconds:g} s; of large recordings answers are faster "
+                        "after 'roslens collect'"
+                    ) from error
+                raise
+        if len(parts["stdout"]) > _MOST_RAW:
+            raise RunFailedError("the answer is too long; ask of fewer recordings, or one topic")
+        return code, parts["stdout"], parts["stderr"]
+
+    def _bounded(self, told: Any) -> tuple[Any, dict[str, int]]:
+        """An answer with its longest lists cut until it is small enough.
+
+        Raises
+        ------
+        RunFailedError
+            What is no list is too much.
+        """
+        rows = self.rows
+        while rows:
+            cut: dict[str, int] = {}
+            answer = _cut(told, rows, "", cut)
+            if len(json.dumps(answer)) <= self.size:
+                return answer, cut
+            rows //= 2
+        raise RunFailedError("the answer is too long; ask of fewer recordings, or one topic")
+
+
+async def _drain(parts: dict[str, bytes], name: str, stream: anyio.abc.ByteReceiveStream) -> None:
+    """Read all, and keep a byte more than may be at most."""
+    kept = bytearray()
+    async for block in stream:
+        kept += block[: max(0, _MOST_RAW + 1 - len(kept))]
+    parts[name] = bytes(kept)
+
+
+def _json(out: bytes, file: Path, *, lines: bool) -> Any:
+    """The JSON of a verb, of its file or of its output; None where there is none."""
+    if lines:
+        return [json.loads(line) for line in out.splitlines()]
+    text = file.read_bytes() if file.is_file() else out
+    return json.loads(text) if text.strip() else None
+
+
+def _said(err: bytes) -> str:
+    """The error of a verb, without the name of the program."""
+    lines = err.decode(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("roslens: error: ") if lines else ""
+
+
+def _quoted(value: Any) -> Any:
+    """Plain data with no text in it that a terminal would obey, or that hides."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, list):
+        return [_quoted(item) for item in value]
+    if isinstance(value, dict):
+        return {shown(name): _quoted(item) for name, item in value.items()}
+    return value
+
+
+def _cut(value: Any, rows: int, place: str, cut: dict[str, int]) -> Any:
+    """Plain data whose lists have at most so many entries; the whole lengths go into `cut`."""
+    if isinstance(value, dict):
+        return {
+            name: _cut(item, rows, f"{place}.{name}".lstrip("."), cut)
+            for name, item in value.items()
+        }
+    if not isinstance(value, list):
+        return value
+    if len(value) > rows:
+        cut[place] = len(value)
+    return [_cut(item, rows, f"{place}[{i}]", cut) for i, item in enumerate(value[:rows])]

@@ -1,0 +1,51 @@
+"""``roslens estimates``: metrics of recordings, each with its interval or why there is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from roslens.analysis.reports.tables import estimates_table
+from roslens.collectors.views import matching
+from roslens.compare import measured
+from roslens.opening import open_as
+from roslens.printed import show_table
+from roslens.recording import NotEnoughEvidenceError, UsageError
+from roslens.runs import Runs
+
+
+def run_estimates(
+    paths: Sequence[Path],
+    metrics: Sequence[str],
+    topics: Sequence[str],
+    *,
+    factors: Path | None,
+    as_json: bool,
+) -> None:
+    """Print estimates of recordings: those of the metrics that are named, or all of a report.
+
+    Raises
+    ------
+    UsageError
+        There is no recording, no such topic, or none of a metric.
+    NotEnoughEvidenceError
+        Nothing can be estimated.
+    """
+    opened = open_as(Runs, paths, factors=factors)
+    there = opened.names("topic", "publishers", "subscriptions", "messages") if topics else ()
+    wanted = [name for topic in topics for name in sorted(matching(topic, there, "topic"))]
+    _, found = measured(opened, metrics, wanted)
+    if not found:
+        raise NotEnoughEvidenceError(opened.without_ros_events() or "nothing can be estimated")
+    known = {estimate.metric for estimate in found}
+    if absent := [name for name in metrics if name not in known]:
+        raise UsageError(
+            f"there is no metric {absent[0]!r} in these recordings; there are "
+            f"{', '.join(sorted(there))}, and those that 'roslens compare --help' names"
+        )
+    chosen = [estimate for estimate in found if not metrics or estimate.metric in metrics]
+    if as_json:
+        print(json.dumps({"estimates": [estimate.to_json() for estimate in chosen]}, indent=1))
+    else:
+        show_table(estimates_table(chosen, "Estimates", most=len(chosen)))
