@@ -20,7 +20,7 @@ EXTRAS = (
     *("IPython", "PIL", "anywidget", "distributed", "duckdb", "fsspec", "hdrh", "ipykernel"),
     *("ipywidgets", "jinja2", "jupyter_client", "jupyterlab", "lz4", "matplotlib", "mcap"),
     *("nbclient", "nbconvert", "nbformat", "pandas", "papermill", "pyarrow", "scipy", "seaborn"),
-    *("anyio", "mcp", "traitlets", "zstandard"),
+    *("anyio", "mcp", "opentelemetry", "prometheus_client", "traitlets", "zstandard"),
 )
 BLOCKED = """
 import importlib.abc, sys

@@ -34,6 +34,7 @@ _EXTRAS = {
     **dict.fromkeys(("nbclient", "nbconvert", "nbformat"), "report"),
     **dict.fromkeys(("anywidget", "ipywidgets", "jupyterlab", "pandas", "pyarrow"), "lab"),
     **dict.fromkeys(("anyio", "mcp"), "mcp"),
+    **dict.fromkeys(("opentelemetry", "prometheus_client"), "live"),
     "duckdb": "sql",
 }
 """What verbs import and a plain installation lacks, with the extra that brings it."""

@@ -433,7 +433,7 @@ def snapshot(folder: Path, /, *, output: OutputOption = None, as_json: JsonSwitc
     say(output)
 
 
-@verb(RECORD, "watch PATH [--once] [--json]", example="watch PATH --once")
+@verb(RECORD, "watch PATH [OPTIONS]", example="watch PATH --once")
 def watch(
     path: Path,
     /,
@@ -446,6 +446,9 @@ def watch(
     budgets: Path | None = None,
     triggers: Path | None = None,
     output: OutputOption = None,
+    prometheus: str | None = None,
+    token_file: Path | None = None,
+    otlp: str | None = None,
 ) -> int:
     """Show what programs do while they run: topics, callbacks, busy threads.
 
@@ -476,6 +479,15 @@ def watch(
         on SIGUSR2, the flight recorder's buffer is saved as a recording.
     output
         Folder of these recordings. Default: PATH with -snapshots.
+    prometheus
+        Also write the figures to this file at each refresh, for the textfile collector of
+        Prometheus (its name ends with .prom); or a port of this machine, which Prometheus asks at
+        /metrics. Needs an extra, as --otlp does: pip install 'roslens[live]'.
+    token_file
+        A file with the token that Prometheus must give to that port. Only its owner may read it.
+    otlp
+        Also send the figures to this address of an OpenTelemetry collector, such as
+        http://localhost:4318.
     """
     # Tables of seconds are small: threads would take longer to talk than to work.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -483,7 +495,10 @@ def watch(
 
     if window < 0 or every <= 0 or (seconds is not None and seconds < 0):
         raise UsageError("--window and --seconds are 0 or more, --every is more than 0")
-    options = live.Options(window, every, once, as_json, seconds, budgets, triggers, output)
+    options = live.Options(
+        window, every, once, as_json, seconds, budgets, triggers, output,
+        prometheus=prometheus, token_file=token_file, otlp=otlp,
+    )  # fmt: skip
     return live.run_watch(path, options, Console())
 
 

@@ -72,6 +72,8 @@ class Options:
     beside
         The descriptor of who records: when it ends, one look more is the last one, and only what
         triggers do is said. None for nobody.
+    prometheus, token_file, otlp
+        Where moments go, as of `roslens.live.exports.exporting`.
     """
 
     window_s: float = 10
@@ -83,6 +85,9 @@ class Options:
     triggers: Path | None = None
     snapshots: Path | None = None
     beside: int | None = None
+    prometheus: str | None = None
+    token_file: Path | None = None
+    otlp: str | None = None
 
     @property
     def window_ns(self) -> int | None:
@@ -229,9 +234,15 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
             snapshots = Snapshots(source.flight, output, settings or Settings(()), noted)
         shows = options.beside is None
         watch = Watch(source, options.window_ns, limits, settings, snapshots, shows=shows)
-        with suppress(KeyboardInterrupt), _shown(options, console) as show, _asked() as asked:
+        with (
+            _exported(options, path.resolve().name) as export,
+            suppress(KeyboardInterrupt),
+            _shown(options, console) as show,
+            _asked() as asked,
+        ):
             for moment in _moments(watch, source, options, asked):
                 show(moment)
+                export(moment)
         # Nobody is there later for what is not due yet.
         for made in watch.make_due(at_once=True):
             print(shown(f"roslens: {made}"), file=sys.stderr)
@@ -276,6 +287,18 @@ def _asked() -> Iterator[int]:
     finally:
         signal.signal(signal.SIGUSR2, before)
         os.close(asked)
+
+
+@contextmanager
+def _exported(options: Options, run: str) -> Iterator[Callable[[Moment], object]]:
+    """Who takes moments elsewhere; nobody, for whom nothing is imported, where none is asked."""
+    if options.prometheus is None and options.otlp is None and options.token_file is None:
+        yield lambda _: None
+        return
+    from roslens.live.exports import exporting  # noqa: PLC0415  (an extra)
+
+    with exporting(options.prometheus, options.token_file, options.otlp, run) as take:
+        yield take
 
 
 def _say_new(moment: Moment) -> None:

@@ -1,0 +1,305 @@
+"""What ``roslens watch`` shows, for Prometheus and OpenTelemetry.
+
+A figure that is not known has no sample: nobody takes it for zero.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics import export as otel
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from roslens.analysis.overview.live import LastSeconds
+from roslens.live.screen import Moment
+from roslens.recording import UsageError
+from roslens.recording.errors import cannot_be_written
+from roslens.recording.files import write_atomically
+from roslens.recording.text import shown
+
+_MOST = 500
+"""Rows of a table that are exported: each is a series that somebody keeps."""
+_LEAST_TOKEN = 16
+_SECONDS = 2.0
+"""For so long a collector that does not answer may hold up a refresh."""
+
+_TOPIC = ("topic", "from", "to")
+_CALLBACK = ("kind", "name", "node")
+_THREAD = ("host", "vpid", "vtid", "nodes")
+# Table, labels, column, name, unit (UCUM), factor, meaning.
+_FIGURES = (
+    ("topics", _TOPIC, "messages", "topic_messages", "{message}", 1.0, "Messages published"),
+    ("topics", _TOPIC, "rate_hz", "topic_rate_hertz", "Hz", 1.0, "Messages per second"),
+    ("topics", _TOPIC, "p50_ms", "topic_latency_p50_seconds", "s", 1e-3,
+     "Median from publish to the start of the callback"),
+    ("topics", _TOPIC, "p99_ms", "topic_latency_p99_seconds", "s", 1e-3, "The same, P99"),
+    ("topics", _TOPIC, "worst_ms", "topic_latency_max_seconds", "s", 1e-3, "The same, longest"),
+    ("topics", _TOPIC, "lost", "topic_lost_ratio", "1", 1.0,
+     "Part of the messages that did not arrive"),
+    ("callbacks", _CALLBACK, "count", "callback_runs", "{run}", 1.0, "Executions that began"),
+    ("callbacks", _CALLBACK, "p50_ms", "callback_duration_p50_seconds", "s", 1e-3,
+     "Median duration"),
+    ("callbacks", _CALLBACK, "p99_ms", "callback_duration_p99_seconds", "s", 1e-3, "The same, P99"),
+    ("callbacks", _CALLBACK, "worst_ms", "callback_duration_max_seconds", "s", 1e-3,
+     "The same, longest"),
+    ("threads", _THREAD, "busy", "thread_busy_ratio", "1", 1.0, "Part of the time in callbacks"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric of a window: name, meaning and unit (UCUM); the labels of its points, and these.
+
+    A figure that only grows since the watching began is `total`.
+    """
+
+    name: str
+    told: str
+    unit: str
+    labels: Sequence[str]
+    points: Sequence[tuple[Sequence[str], float]]
+    total: bool = False
+
+
+def figures_of(moment: Moment) -> Iterator[Figure]:
+    """What is exported of a moment; times are s since the epoch.
+
+    Of each table the first rows, as the screen has them; ``series_left_out`` counts the others.
+    """
+    found = moment.figures
+    left_out = 0
+    for table, labels, column, name, unit, factor, told in _FIGURES if found else ():
+        points: dict[tuple[str, ...], float] = {}
+        rows = getattr(found, table).select(*labels, column).rows()
+        for *names, value in rows:
+            key = tuple("" if x is None else shown(str(x)) for x in names)
+            if value is None or not math.isfinite(value):
+                continue
+            if key in points or len(points) == _MOST:
+                left_out += 1
+                continue
+            points[key] = factor * value
+        yield Figure(name, f"{told} in the window.", unit, labels, [*points.items()])
+    alone: list[tuple[str, str, str, float | None]] = [
+        ("event_rate_hertz", "Events per second since the refresh before.", "Hz", moment.events),
+        ("budgets_exceeded", "Budgets that are exceeded now.", "{budget}", len(moment.exceeded)),
+        ("series_left_out", "Rows of tables that are not exported.", "{series}", left_out),
+    ]
+    if found:
+        begin, end = found.begin_ns / 1e9, found.end_ns / 1e9
+        alone += [
+            ("window_begin_timestamp_seconds", "Begin of the window, since 1970.", "s", begin),
+            ("window_end_timestamp_seconds", "End of the window, since 1970.", "s", end),
+        ]
+    for name, told, unit, value in alone:
+        yield Figure(name, told, unit, (), [] if value is None else [((), value)])
+    dropped = [((), float(moment.dropped))]
+    told = "Events that the tracer dropped since the watching began."
+    yield Figure("tracer_dropped_events", told, "{event}", (), dropped, total=True)
+
+
+class _Collected:
+    """A moment as the library of Prometheus wants it."""
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
+
+    def collect(self) -> Iterable[Metric]:
+        for x in figures_of(self._moment):
+            kind = CounterMetricFamily if x.total else GaugeMetricFamily
+            family = kind(f"roslens_{x.name}", x.told, labels=x.labels)
+            for names, value in x.points:
+                family.add_metric(names, value)
+            yield family
+
+
+def prometheus_text(moment: Moment) -> bytes:
+    """A moment in the text format of Prometheus."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collected(moment))
+    return generate_latest(registry)
+
+
+def otlp_metrics(moment: Moment, window: LastSeconds, since_ns: int, run: str) -> otel.MetricsData:
+    """A moment as metrics of OpenTelemetry, each of its window.
+
+    Parameters
+    ----------
+    window
+        The figures of the moment.
+    since_ns
+        When the watching began, which totals are counted from.
+    run
+        Name of what is watched.
+    """
+    metrics = []
+    for x in figures_of(moment):
+        begin, end = since_ns if x.total else window.begin_ns, window.end_ns
+        if not x.points:
+            continue
+        points = [
+            otel.NumberDataPoint(dict(zip(x.labels, names, strict=True)), begin, end, value)
+            for names, value in x.points
+        ]
+        total = otel.Sum(points, otel.AggregationTemporality.CUMULATIVE, is_monotonic=True)
+        data = total if x.total else otel.Gauge(points)
+        metrics.append(otel.Metric(f"roslens.{x.name}", x.told, x.unit, data))
+    scope = InstrumentationScope("roslens", version("roslens"))
+    about = Resource({"service.name": "roslens", "roslens.run": shown(run)})
+    return otel.MetricsData(
+        [otel.ResourceMetrics(about, [otel.ScopeMetrics(scope, metrics, "")], "")]
+    )
+
+
+@contextmanager
+def exporting(
+    prometheus: str | None, token_file: Path | None, otlp: str | None, run: str
+) -> Iterator[Callable[[Moment], None]]:
+    """What takes each moment to where it is wanted.
+
+    Parameters
+    ----------
+    prometheus
+        A file for the textfile collector, or a port of this machine; None for neither.
+    token_file
+        Holds the token without which the port says nothing.
+    otlp
+        Address of a collector; None for none.
+    run
+        Name of what is watched.
+
+    Raises
+    ------
+    UsageError
+        A port without a token, a token that others can read or guess, or no such port or address.
+    """
+    takers: list[Callable[[Moment], None]] = []
+    is_port = prometheus is not None and prometheus.isascii() and prometheus.isdigit()
+    if token_file is not None and not is_port:
+        raise UsageError("--token-file goes with --prometheus PORT")
+    with ExitStack() as stack:
+        if prometheus is not None and is_port:
+            takers.append(stack.enter_context(_scraped(int(prometheus), token_file)))
+        elif prometheus is not None:
+            takers.append(_to_file(Path(prometheus)))
+        if otlp is not None:
+            takers.append(_Pushed(otlp, run))
+
+        def take(moment: Moment) -> None:
+            for taker in takers:
+                taker(moment)
+
+        yield take
+
+
+def _to_file(path: Path) -> Callable[[Moment], None]:
+    def take(moment: Moment) -> None:
+        try:
+            write_atomically(path, prometheus_text(moment))
+        except OSError as error:
+            raise cannot_be_written(path, error) from error
+
+    return take
+
+
+class _Scrape(BaseHTTPRequestHandler):
+    """Gives the last moment to who has the token."""
+
+    timeout = 5
+    token = b""
+    text = b""
+
+    def do_GET(self) -> None:
+        given = self.headers.get("Authorization", "").encode(errors="replace")
+        allowed = hmac.compare_digest(given, b"Bearer " + type(self).token)
+        there = self.path.partition("?")[0] == "/metrics"
+        code = 401 if not allowed else 200 if there else 404
+        body = type(self).text if code == 200 else b""
+        self.send_response(code)
+        self.send_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing on the screen."""
+
+
+@contextmanager
+def _scraped(port: int, token_file: Path | None) -> Iterator[Callable[[Moment], None]]:
+    if token_file is None:
+        raise UsageError("--prometheus PORT needs --token-file FILE: without it any user can ask")
+    handler = type("Scrape", (_Scrape,), {"token": _token(token_file)})
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"--prometheus {port}: cannot be listened on: {reason}") from error
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield lambda moment: setattr(handler, "text", prometheus_text(moment))
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _token(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            token = stream.read(4096).strip()
+            mode = path.stat().st_mode
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    if mode & 0o077:
+        raise UsageError(f"{path}: others can read it: run 'chmod 600 {path}'")
+    if len(token) < _LEAST_TOKEN:
+        raise UsageError(f"{path}: the token has less than {_LEAST_TOKEN} characters")
+    return token
+
+
+class _Pushed:
+    """Sends moments to a collector; says once, on standard error, that it does not take them."""
+
+    def __init__(self, url: str, run: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise UsageError(f"--otlp {url}: give an address such as http://localhost:4318")
+        # The library would tell of each failure at length.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        whole = url if parts.path.strip("/") else f"{url.rstrip('/')}/v1/metrics"
+        self._exporter = OTLPMetricExporter(endpoint=whole, timeout=_SECONDS)
+        self._url, self._run, self._fails = url, run, False
+        self._since_ns: int | None = None
+
+    def __call__(self, moment: Moment) -> None:
+        window = moment.figures
+        if window is None:
+            return
+        if self._since_ns is None:
+            self._since_ns = window.begin_ns
+        done = self._exporter.export(otlp_metrics(moment, window, self._since_ns, self._run))
+        fails = done is not otel.MetricExportResult.SUCCESS
+        if fails and not self._fails:
+            text = f"roslens: {self._url}: does not take metrics; goes on trying"
+            print(shown(text), file=sys.stderr)
+        self._fails = fails

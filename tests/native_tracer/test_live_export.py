@@ -1,0 +1,330 @@
+"""What ``roslens watch`` gives to Prometheus and OpenTelemetry, read by their own parsers.
+
+It must be what collecting the same files afterwards gives for the same seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from prometheus_client.parser import text_string_to_metric_families
+from tests.native_tracer.test_native_tracer import compile_program, environment
+from tests.native_tracer.test_watch import is_written, roslens, wait_for
+
+import roslens as rl
+from roslens.analysis.overview.live import LastSeconds, last_seconds
+from roslens.live.exports import figures_of, prometheus_text
+from roslens.live.screen import Moment
+
+TOKEN = "0123456789abcdef0123"
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory, library) -> Path:
+    made = tmp_path_factory.mktemp("programs") / "talking"
+    compile_program(Path(__file__).with_name("talking.c"), library, made)
+    return made
+
+
+@pytest.fixture
+def start(talking, library, folder):
+    def started(count: int, rate: int) -> subprocess.Popen:
+        """Message 20 takes 60 ms, message 40 is lost."""
+        command = [str(talking), str(count), str(rate), "20", "40"]
+        return subprocess.Popen(command, env=environment(library, folder))
+
+    return started
+
+
+def samples_of(text: str) -> Samples:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def samples_of_otlp(body: bytes) -> Samples:
+    """By the names that Prometheus has for the same."""
+    request = ExportMetricsServiceRequest.FromString(body)
+    (resource,) = request.resource_metrics
+    (scope,) = resource.scope_metrics
+    found: Samples = {}
+    for metric in scope.metrics:
+        kind = metric.WhichOneof("data")
+        name = metric.name.replace(".", "_") + ("_total" if kind == "sum" else "")
+        for point in getattr(metric, kind).data_points:
+            labels = sorted((x.key, x.value.string_value) for x in point.attributes)
+            found[name, tuple(labels)] = point.as_double
+    return found
+
+
+def expected_of(found: LastSeconds) -> Samples:
+    """By hand, from the columns that their docstrings define."""
+    expected: Samples = {}
+    for row in found.topics.to_dicts():
+        labels = tuple(sorted((x, row[x] or "") for x in ("topic", "from", "to")))
+        for name, value in {
+            "messages": row["messages"],
+            "rate_hertz": row["rate_hz"],
+            "latency_p50_seconds": row["p50_ms"] and row["p50_ms"] / 1e3,
+            "latency_p99_seconds": row["p99_ms"] and row["p99_ms"] / 1e3,
+            "latency_max_seconds": row["worst_ms"] and row["worst_ms"] / 1e3,
+            "lost_ratio": row["lost"],
+        }.items():
+            if value is not None:
+                expected[f"roslens_topic_{name}", labels] = value
+    for row in found.callbacks.to_dicts():
+        labels = tuple(sorted((x, row[x] or "") for x in ("kind", "name", "node")))
+        expected["roslens_callback_runs", labels] = row["count"]
+        for part in ("p50", "p99"):
+            expected[f"roslens_callback_duration_{part}_seconds", labels] = row[f"{part}_ms"] / 1e3
+        expected["roslens_callback_duration_max_seconds", labels] = row["worst_ms"] / 1e3
+    for row in found.threads.to_dicts():
+        labels = tuple(sorted((x, str(row[x])) for x in ("host", "vpid", "vtid", "nodes")))
+        expected["roslens_thread_busy_ratio", labels] = row["busy"]
+    return expected
+
+
+def offline(folder: Path, begin_ns: int, end_ns: int) -> LastSeconds:
+    """The same seconds of the tables that are collected afterwards."""
+    run = rl.open(folder)
+    return last_seconds(
+        run.messages.collect(), run.table("callback_instances").collect(), begin_ns, end_ns
+    )
+
+
+@pytest.mark.parametrize("window", ["0", "0.15"])
+def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_path, window):
+    # 0.3 s in all: half of it, and everything.
+    start(300, 1000).wait()
+    watching = roslens(
+        folder, "--once", "--json", "--window", window, "--prometheus", tmp_path / "x.prom"
+    )
+    out, error = watching.communicate()
+    assert (watching.returncode, error) == (0, "")
+    said = json.loads(out)
+    samples = samples_of((tmp_path / "x.prom").read_text())
+    begin, end = said["begin_ns"], said["end_ns"]
+    expected = expected_of(offline(folder, begin, end))
+    figures = {key: x for key, x in samples.items() if key[0].split("_")[1] in
+               ("topic", "callback", "thread")}  # fmt: skip
+    assert figures.keys() == expected.keys()
+    for key, value in expected.items():
+        assert figures[key] == pytest.approx(value, rel=1e-12), key
+    assert samples["roslens_window_end_timestamp_seconds", ()] == pytest.approx(end / 1e9)
+    assert samples["roslens_tracer_dropped_events_total", ()] == 0
+    # A second computation, by numpy from the file of the table.
+    table = pl.read_parquet(next(folder.rglob("messages.parquet")), glob=False)
+    sent = table.filter(pl.col("publish_ns").is_between(begin, end))
+    labels = (("from", "/talker"), ("to", "/listener"), ("topic", "/chatter"))
+    assert samples["roslens_topic_messages", labels] == sent.height
+    arrived = sent["latency_ns"].drop_nulls().to_numpy()
+    assert samples["roslens_topic_latency_max_seconds", labels] == pytest.approx(
+        arrived.max() / 1e9
+    )
+    assert samples["roslens_topic_latency_p50_seconds", labels] == pytest.approx(
+        np.quantile(arrived, 0.5, method="median_unbiased") / 1e9
+    )
+    if window == "0":
+        assert sent.height == 300
+        assert samples["roslens_topic_lost_ratio", labels] == pytest.approx(1 / 300)
+        # The first page of the same recording.
+        page = subprocess.run(
+            [sys.executable, "-m", "roslens", folder, "--json"], capture_output=True, check=False
+        )
+        (topic,) = json.loads(page.stdout)["topics"]
+        assert samples["roslens_topic_rate_hertz", labels] == pytest.approx(topic["rate_hz"])
+        for part in ("p50", "p99"):
+            if topic[f"{part}_ms"] is not None:
+                assert samples[f"roslens_topic_latency_{part}_seconds", labels] == pytest.approx(
+                    topic[f"{part}_ms"] / 1e3
+                )
+
+
+class _Collector(BaseHTTPRequestHandler):
+    """Of OpenTelemetry: keeps what it is sent."""
+
+    taken: list[tuple[str, bytes]]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.taken.append((self.path, body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector():
+    handler = type("Collector", (_Collector,), {"taken": []})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", handler.taken
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_opentelemetry_is_sent_the_same_as_prometheus(start, folder, tmp_path, collector):
+    address, taken = collector
+    start(300, 1000).wait()
+    file = tmp_path / "x.prom"
+    exports = ("--prometheus", file, "--otlp", address)
+    watching = roslens(folder, "--once", "--json", "--window", "0", *exports)
+    out, error = watching.communicate()
+    assert (watching.returncode, error) == (0, "")
+    ((path, body),) = taken
+    assert path == "/v1/metrics"
+    assert samples_of_otlp(body) == samples_of(file.read_text())
+    (resource,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
+    said = json.loads(out)
+    *_, total = resource.scope_metrics[0].metrics
+    (point,) = total.sum.data_points
+    window = (point.start_time_unix_nano, point.time_unix_nano)
+    # The library leaves the begin of what is no sum out: it is a metric of its own.
+    assert window == (said["begin_ns"], said["end_ns"])
+
+
+def test_a_collector_that_is_not_there_is_told_of_once(start, folder):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = start(100_000, 1000)
+    try:
+        wait_for(lambda: is_written(folder))
+        watching = roslens(
+            folder, "--seconds", "5", "--every", "1", "--otlp", f"http://127.0.0.1:{port}"
+        )
+        _, error = watching.communicate()
+    finally:
+        program.kill()
+        program.wait()
+    assert watching.returncode == 0
+    assert error == f"roslens: http://127.0.0.1:{port}: does not take metrics; goes on trying\n"
+
+
+def ask(port: int, path: str, token: str | None) -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_a_port_answers_whoever_has_the_token(start, folder, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(TOKEN + "\n")
+    token.chmod(0o600)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = start(100_000, 1000)
+    watching = None
+    try:
+        wait_for(lambda: is_written(folder))
+        watching = roslens(folder, "--every", "0.2", "--prometheus", port, "--token-file", token)
+        assert watching.stdout.readline()
+        wait_for(lambda: "roslens_topic_messages" in ask(port, "/metrics", TOKEN)[1])
+        code, text = ask(port, "/metrics", TOKEN)
+        assert code == 200
+        assert any(name == "roslens_topic_messages" for name, _ in samples_of(text))
+        assert ask(port, "/metrics", None) == (401, "")
+        assert ask(port, "/metrics", TOKEN[:-1]) == (401, "")
+        assert ask(port, "/else", TOKEN) == (404, "")
+        # Other machines reach no port of this one: it listens on the loopback alone.
+        listening = Path(f"/proc/{watching.pid}/net/tcp").read_text()
+        assert f"0100007F:{port:04X}" in listening
+        assert f"00000000:{port:04X}" not in listening
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait() == 0
+    finally:
+        for one in (program, watching):
+            if one is not None:
+                one.kill()
+                one.communicate()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--prometheus", "9464"), "needs --token-file"),
+        (("--prometheus", "9464", "--token-file", "short"), "less than 16 characters"),
+        (("--prometheus", "9464", "--token-file", "open"), "others can read it"),
+        (("--prometheus", "99999", "--token-file", "good"), "cannot be listened on"),
+        (("--prometheus", "x.prom", "--token-file", "good"), "goes with --prometheus PORT"),
+        (("--token-file", "good"), "goes with --prometheus PORT"),
+        (("--prometheus", "nowhere/x.prom"), "cannot be written"),
+        (("--otlp", "localhost:4318"), "give an address"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(start, folder, tmp_path, options, told):
+    start(50, 1000).wait()
+    for name, text, mode in (("good", TOKEN, 0o600), ("open", TOKEN, 0o644), ("short", "a", 0o600)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(mode)
+    watching = roslens(folder, "--once", *options, cwd=tmp_path)
+    _, error = watching.communicate()
+    assert watching.returncode == 2
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_what_is_not_known_has_no_sample_and_names_are_quoted():
+    hostile = '/a"b\\\n\x1b[2J{x="1"} 5'
+    topics = pl.DataFrame(
+        {"topic": [hostile, "/b"], "from": [None, "/n"], "to": ["/m", "/m"], "messages": [3, 4],
+         "rate_hz": [1.0, None], "p50_ms": [None, 2.0], "p99_ms": [None, float("nan")],
+         "worst_ms": [None, 5.0], "lost": [None, 0.0]},
+        schema_overrides={"p50_ms": pl.Float64, "lost": pl.Float64},
+    )  # fmt: skip
+    callbacks = pl.DataFrame(
+        {"kind": ["timer"] * 700, "name": [str(i) for i in range(700)], "node": ["/n"] * 700,
+         "count": [1] * 700, "p50_ms": [1.0] * 700, "p99_ms": [1.0] * 700, "worst_ms": [1.0] * 700}
+    )  # fmt: skip
+    threads = pl.DataFrame(schema=dict.fromkeys(("host", "vpid", "vtid", "nodes", "busy"), pl.Int8))
+    moment = Moment(LastSeconds(0, 10**9, topics, callbacks, threads), None, 7)
+    samples = samples_of(prometheus_text(moment).decode())
+    of_b = (("from", "/n"), ("to", "/m"), ("topic", "/b"))
+    assert samples["roslens_topic_latency_p50_seconds", of_b] == 0.002
+    assert samples["roslens_topic_lost_ratio", of_b] == 0.0
+    assert [name for name, x in samples if x == of_b] == [
+        *("roslens_topic_messages", "roslens_topic_latency_p50_seconds"),
+        *("roslens_topic_latency_max_seconds", "roslens_topic_lost_ratio"),
+    ]
+    others = {dict(x)["topic"]: name for name, x in samples if "topic" in dict(x) and x != of_b}
+    assert set(others) == {r'/a"b\\x0a\x1b[2J{x="1"} 5'}
+    assert ("roslens_event_rate_hertz", ()) not in samples
+    assert samples["roslens_tracer_dropped_events_total", ()] == 7
+    assert sum(name == "roslens_callback_runs" for name, _ in samples) == 500
+    assert samples["roslens_series_left_out", ()] == 4 * 200
+    assert {x.unit for x in figures_of(moment)} >= {"s", "Hz", "1"}
+    # The dashboard asks for nothing else.
+    dashboard = (Path(__file__).parents[2] / "docs" / "grafana.json").read_text()
+    json.loads(dashboard)
+    shown = set(re.findall(r"roslens_\w+", dashboard))
+    assert len(shown) > 6
+    assert shown <= {f"roslens_{x.name}" + "_total" * x.total for x in figures_of(moment)}
