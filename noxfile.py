@@ -16,9 +16,11 @@ import itertools
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -406,6 +408,11 @@ def wheels(session: nox.Session) -> None:
     zig compiles and links for both, so that they run with glibc 2.17 and newer; one wheel is for
     every Python from 3.11 on. The native tracer's libraries go into each, for its machine.
     """
+    make_packages(session)
+
+
+def make_packages(session: nox.Session) -> None:
+    """Do what the session `wheels` is for."""
     need(COMPILER)
     groups = nox.project.dependency_groups(PYPROJECT, "wheels")
     dependencies = PYPROJECT["project"]["dependencies"]
@@ -433,6 +440,55 @@ def wheels(session: nox.Session) -> None:
     session.run("abi3audit", "--strict", *made)
     for path in made:
         session.run("auditwheel", "show", path)
+
+
+def released_version() -> str:
+    """The version of everything, which Cargo.toml has."""
+    crates = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    return str(crates["workspace"]["package"]["version"])
+
+
+def release_notes(version: str, *, tagged: bool) -> str:
+    """The section of the changelog about a version; of one without a tag yet what is unreleased."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
+    for name in (f"[{version}]", *(() if tagged else ("[Unreleased]",))):
+        for section in sections:
+            if section.startswith(name):
+                return f"## {section.strip()}\n"
+    sys.exit(f"roslens: CHANGELOG.md has no section [{version}]: write it, or tag another version")
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Make what a release consists of, and stop before what needs a network.
+
+    Wheels and sdist in dist/; the section of the changelog, the documentation and the checksums of
+    all in build/release/. ``-- --tag v1.2.3`` also holds the tag against version and changelog.
+    """
+    version = released_version()
+    tag = session.posargs[session.posargs.index("--tag") + 1] if session.posargs else None
+    if tag not in (None, f"v{version}"):
+        session.error(f"the tag is {tag} and the version {version}: Cargo.toml has it")
+    notes = release_notes(version, tagged=tag is not None)
+    make_packages(session)
+    out = ROOT / "build" / "release"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    (out / "NOTES.md").write_text(notes, encoding="utf-8")
+    # The site is made by the wheel, which is tried so.
+    (wheel,) = (ROOT / "dist").glob(f"*_{platform.machine()}.whl")
+    groups = nox.project.dependency_groups(PYPROJECT, "docs")
+    of_wheel = f"roslens[report] @ {wheel.as_uri()}"
+    session.install(*groups, of_wheel, "-c", str(CONSTRAINTS))
+    session.run("mkdocs", "build", "--strict", "--quiet")
+    with tarfile.open(out / f"roslens-{version}-docs.tar.gz", "w:gz") as archive:
+        archive.add(ROOT / "build" / "site", arcname=f"roslens-{version}-docs")
+    files = sorted([*(ROOT / "dist").iterdir(), *out.glob("*.tar.gz")], key=lambda path: path.name)
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in files]
+    (out / "SHA256SUMS").write_text("\n".join(sums) + "\n", encoding="utf-8")
+    print(*sums, sep="\n")
+    session.log(f"next, with a network: push the tag v{version}, see .github/workflows/release.yml")
 
 
 @nox.session

@@ -22,6 +22,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "docs" / "howto" / "ros2"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
 
 @pytest.mark.parametrize("group", PROJECT["entry-points"])
@@ -66,7 +67,7 @@ def test_the_package_is_of_format_3_and_its_keys_are_told() -> None:
     assert package.get("format") == "3"
     order = [part.tag for part in package]
     assert order[:5] == ["name", "version", "description", "maintainer", "license"]
-    assert package.findtext("version") == PROJECT["version"]
+    assert package.findtext("version") == VERSION
     assert package.findtext("license") == PROJECT["license"]
     name = package.findtext("name")
     assert f"project({name} NONE)" in (FILES / "CMakeLists.txt").read_text()
