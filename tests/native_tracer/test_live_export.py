@@ -29,6 +29,8 @@ from tests.native_tracer.test_watch import is_written, roslens, wait_for
 
 import roslens as rl
 from roslens.analysis.overview.live import LastSeconds, last_seconds
+from roslens.collectors.reader import open_trace
+from roslens.collectors.ros2 import build_tables
 from roslens.live.exports import figures_of, prometheus_text
 from roslens.live.screen import Moment
 
@@ -157,6 +159,38 @@ def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_pa
                 assert samples[f"roslens_topic_latency_{part}_seconds", labels] == pytest.approx(
                     topic[f"{part}_ms"] / 1e3
                 )
+
+
+@pytest.mark.live
+def test_every_window_is_what_its_events_give_afterwards(start, folder, tmp_path):
+    """Not only the last one: from what had happened by its end, for nobody knows more then."""
+    program = start(4000, 1000)
+    try:
+        wait_for(lambda: is_written(folder))
+        watching = roslens(
+            *(folder, "--json", "--window", "1", "--every", "0.3", "--seconds", "3"),
+            *("--prometheus", tmp_path / "x.prom"),
+        )
+        out, error = watching.communicate()
+    finally:
+        program.kill()
+        program.wait()
+    assert (watching.returncode, error) == (0, "")
+    moments = [x for x in map(json.loads, out.splitlines()) if x["begin_ns"] is not None]
+    assert len(moments) >= 2
+    raw = open_trace(folder).read()
+    for moment in moments:
+        begin, end = moment["begin_ns"], moment["end_ns"]
+        known = {name: frame.filter(pl.col("time_ns") <= end) for name, frame in raw.items()}
+        tables = build_tables(known)
+        found = last_seconds(tables["messages"], tables["callback_instances"], begin, end)
+        for name in ("topics", "callbacks", "threads"):
+            said = json.loads(json.dumps(getattr(found, name).to_dicts()))
+            assert moment[name] == said, (name, begin, end)
+    samples = samples_of((tmp_path / "x.prom").read_text())
+    assert samples["roslens_window_end_timestamp_seconds", ()] == pytest.approx(end / 1e9)
+    for key, value in expected_of(found).items():
+        assert samples[key] == pytest.approx(value, rel=1e-12), key
 
 
 class _Collector(BaseHTTPRequestHandler):
