@@ -281,7 +281,17 @@ def test_no_path_leads_out_and_no_word_is_an_option(
     samples: Path, cache: Path, tmp_path: Path
 ) -> None:
     (samples / "out").symlink_to(SAMPLES / "demo")
-    elsewhere = [str(SAMPLES / "demo"), "../samples2", "out", "/etc/passwd", "a\0b", "nowhere", "~"]
+    linked = str(samples / "out" / "000_r0_executor-Events")
+    elsewhere = [
+        str(SAMPLES / "demo"),
+        linked,
+        "../samples2",
+        "out",
+        "/etc/passwd",
+        "a\0b",
+        "nowhere",
+        "~",
+    ]
     page = tmp_path / "page.html"
     questions: list[Question] = [
         *(("first_page", {"paths": [path]}) for path in elsewhere),
@@ -295,9 +305,12 @@ def test_no_path_leads_out_and_no_word_is_an_option(
     ]
     try:
         found = ask(samples, questions, cache=cache)
+        ((_, there),) = ask(samples, [("recordings", {})], cache=cache)
     finally:
         (samples / "out").unlink()
     assert [failed for failed, _ in found] == [True] * len(questions)
+    assert str(samples / "demo" / "000_r0_executor-Events") in there["recordings"]
+    assert not any("/out" in path for path in there["recordings"])
     for _, text in found[: len(elsewhere)]:
         assert "nothing of that name in what may be read" in text
     assert not page.exists()

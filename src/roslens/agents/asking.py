@@ -103,23 +103,26 @@ class Asker:
         for folder in self.folders:
             with suppress(OSError, ValueError):
                 found = (folder / path).resolve(strict=True)
-                if any(found.is_relative_to(root) for root in self.folders):
+                if self._inside(found):
                     return found
         # A name that is told with marks in place of what a terminal obeys.
         for found in self.recordings():
             if shown(str(found)) == path:
-                return found
+                return found.resolve()
         roots = ", ".join(map(str, self.folders))
         raise UsageError(shown(f"{path}: nothing of that name in what may be read: {roots}"))
 
+    def _inside(self, path: Path) -> bool:
+        return any(path.resolve().is_relative_to(root) for root in self.folders)
+
     def recordings(self) -> list[Path]:
-        """The recordings at or below the folders, and archives of some in them."""
+        """The recordings at or below the folders, and archives of some; none outside by a link."""
         found: list[Path] = []
         for folder in self.folders:
             with suppress(UsageError):
                 found += (recording.path for recording in find_recordings(folder))
             found += sorted(path for path in folder.glob("*") if path.name.endswith(SUFFIXES))
-        return found
+        return [path for path in found if self._inside(path)]
 
     async def ask(
         self,
