@@ -22,7 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from roslens.recording import Recording, RunFailedError, UsageError
+from roslens.recording import Recording, RoslensError, RunFailedError
+from roslens.recording.errors import kind_of
 from roslens.recording.files import sync
 
 _MAKING, _OLD = ".collecting-", ".collected-before-"
@@ -89,6 +90,8 @@ def making(recording: Recording) -> Iterator[Recording]:
     ------
     UsageError
         The folder of the output cannot be written to.
+    RunFailedError
+        The disk is full.
     """
     folder = recording.output / f"{_MAKING}{secrets.token_hex(4)}"
     try:
@@ -233,9 +236,9 @@ def stamped(recording: Recording, files: Mapping[str, Mapping[str, Any]]) -> Fil
     }
 
 
-def cannot_write(recording: Recording, error: OSError) -> UsageError:
+def cannot_write(recording: Recording, error: OSError) -> RoslensError:
     """What is said of an output folder that cannot be written to."""
-    return UsageError(
+    return kind_of(error)(
         f"{recording.output}: cannot be written to ({error.strerror}); "
         "give another folder for the output with -o"
     )

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from roslens.recording import UsageError
-from roslens.recording.errors import cannot_be_written
+from roslens.recording import RunFailedError, UsageError
+from roslens.recording.errors import TooLargeError, cannot_be_written
 from roslens.recording.foreign import SECONDS, read_foreign
 from roslens.recording.layout import find_traces
 from roslens.recording.scratch import scratch_folder
@@ -119,11 +119,15 @@ def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | Non
     Returns what the user should know.
     """
     made, beside = Path(scratch), Path(folder)
+    room = shutil.disk_usage(beside).free * 9 // 10
+    wanted = (
+        max(_SMALL, _HIGHEST_RATIO * archive.stat().st_size) if max_bytes is None else max_bytes
+    )
+    limit = wanted if max_bytes is not None else min(wanted, room)
     try:
         if archive.is_dir():
             convert(archive, made / KERNEL_NAME, beside=beside)
             return []
-        limit = _limit(archive, beside, max_bytes)
         if (convert_file := reader_of(archive)) is not None:
             kernel = made / bare_name(archive) / KERNEL_NAME
             done = convert_file(archive, kernel, beside=beside, max_bytes=limit)
@@ -131,6 +135,13 @@ def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | Non
         fitting = max(_FEW_ENTRIES, archive.stat().st_size // _BYTES_OF_ENTRY)
         most = _MOST_ENTRIES if max_bytes is not None else min(fitting, _MOST_ENTRIES)
         _Unpacked(archive, made, limit, most).all()
+    except TooLargeError as error:
+        if limit == wanted:
+            raise
+        raise RunFailedError(
+            f"{beside}: cannot be written: {archive} holds more than the {room:,} B for which "
+            "there is room"
+        ) from error
     except OSError as error:
         # Decompression that fails is one of no number.
         if error.errno is None or error.filename == str(archive):
@@ -160,13 +171,6 @@ def unpack_stream(read: Read, folder: Path, name: str) -> None:
     """
     folder.mkdir(parents=True)
     _Unpacked(Path(name), folder, sys.maxsize, _MOST_ENTRIES).regular(read)
-
-
-def _limit(archive: Path, folder: Path, max_bytes: int | None) -> int:
-    if max_bytes is not None:
-        return max_bytes
-    wanted = max(_SMALL, _HIGHEST_RATIO * archive.stat().st_size)
-    return min(wanted, shutil.disk_usage(folder).free * 9 // 10)
 
 
 class _Unpacked:
@@ -263,7 +267,7 @@ class _Unpacked:
         self._left -= size
         trust = "; if you trust it, give --max-size"
         if self._left < 0:
-            raise UsageError(f"{self._archive}: unpacks to more than {self._limit:,} B{trust}")
+            raise TooLargeError(f"{self._archive}: unpacks to more than {self._limit:,} B{trust}")
         if self._entries > self._most:
             more = trust if self._most < _MOST_ENTRIES else ""
             raise UsageError(f"{self._archive}: holds more than {self._most:,} entries{more}")

@@ -55,7 +55,8 @@ def _panel(axes: Axes, series: Series) -> None:
         if found.low is not None and found.high is not None:
             axes.plot([time, time], [found.low * factor, found.high * factor], color=FAINT, lw=1.2)
     axes.plot(times[near], means[near], "o", ms=3.5, color=COLOURS[0])
-    ends = [*(begin for begin, _ in series.levels[1:]), len(times)]
+    # Of what was refused there are none.
+    ends = [*(begin for begin, _ in series.levels), len(times)][1:]
     for (begin, mean), end in zip(series.levels, ends, strict=True):
         x = [times[begin], times[end - 1]]
         axes.plot(x, [mean * factor] * 2, "-", color=COLOURS[6], lw=1.4)

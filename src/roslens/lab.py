@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from roslens.recording import UsageError
+from roslens.recording.files import write_atomically
 from roslens.report_folder import default_output, find_notebook, own_folder
 from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.server import ARGUMENTS
@@ -115,7 +116,7 @@ def _own_copy(folder: Path) -> Path:
             cell["cell_type"] = "raw"
             cell["source"] = [line.removeprefix("# ") for line in cell["source"]]
     path = folder / f"{START}.ipynb"
-    path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
+    write_atomically(path, json.dumps(notebook, indent=1))
     return path
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from roslens.recording import UsageError
+from roslens.recording.errors import kind_of
 from roslens.recording.files import shipped
 from roslens.recording.scratch import held
 
@@ -53,12 +54,14 @@ def own_folder(folder: Path) -> Iterator[None]:
     ------
     UsageError
         It cannot be made, or another roslens writes there.
+    RunFailedError
+        The disk is full.
     """
     with ExitStack() as stack:
         try:
             stack.enter_context(held(folder))
         except OSError as error:
-            raise UsageError(
+            raise kind_of(error)(
                 f"{folder}: cannot be made: {error.strerror}; give another folder with -o"
             ) from error
         yield

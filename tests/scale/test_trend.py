@@ -170,6 +170,15 @@ def test_one_bad_night_hides_no_change() -> None:
     assert len(trend_plot(found).figure.axes) == 1
 
 
+def test_a_series_that_is_too_short_is_drawn_without_levels() -> None:
+    found = find_trends([series(noisy(1e6, 3, 1))])
+    assert found.series[0].refused is not None
+    (axes,) = trend_plot(found).figure.axes
+    # The three campaigns with their intervals, and no line of a level.
+    assert [len(line.get_xdata()) for line in axes.lines if line.get_marker() == "o"] == [3]
+    assert not [line for line in axes.lines if line.get_linewidth() == 1.4]
+
+
 def test_winsorised() -> None:
     """By hand: median 3, absolute deviations 2 1 0 1 97, their median 1."""
     far = 3 + 5 * 1.4826

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from roslens.recording import UsageError
+from roslens.recording.errors import TooLargeError
 
 
 class Reader:
@@ -51,7 +52,7 @@ class Limit:
         """Count some."""
         self._left -= size
         if self._left < 0:
-            raise UsageError(
+            raise TooLargeError(
                 f"{where}: unpacks to more than allowed; if you trust it, give --max-size"
             )
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from roslens.recording import Manifest, RunFailedError, UsageError, write_manifest
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.manifest import Hit, Loss, TracingSettings
+from roslens.recording.scratch import scratch_folder
 from roslens.tracing.host import HostWatch
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
 from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packets, read_written
@@ -27,6 +28,7 @@ STREAM = re.compile(r"(ros2_(?:names_)?\d+_[0-9a-f]+_\d+)(_before)?")
 """Names of the files of streams; in a flight recorder the one before has another name."""
 TRACE_NAME = "trace"
 LOSS_NAME = "ros2_discarded"
+_SCRATCH = ".snapshot-"
 _OVER_TIME = ("steal_fraction", "swapped_pages", "temperature_end_c", "other_cpu_fraction")
 _SIZES_AT = 24
 
@@ -48,12 +50,7 @@ def take_snapshot(folder: Path, output: Path) -> None:
     RunFailedError
         It cannot be written.
     """
-    traces = [path.parent for path in sorted(folder.glob(f"ros2-*/{FLIGHT_METADATA}"))]
-    if not traces:
-        raise UsageError(
-            f"{folder}: no flight recorder writes there; start one with "
-            "'roslens env --flight SECONDS -o FOLDER'"
-        )
+    traces = _traces(folder)
     try:
         output.mkdir(mode=0o700, parents=True)
         for trace in traces:
@@ -64,8 +61,18 @@ def take_snapshot(folder: Path, output: Path) -> None:
     except FileExistsError as error:
         raise UsageError(f"{output}: is there already; give a new folder") from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(f"{output}: cannot be written: {reason}") from error
+        raise RunFailedError(f"{output}: cannot be written: {_reason(error)}") from error
+
+
+def _traces(folder: Path) -> list[Path]:
+    """The folders in which a flight recorder writes."""
+    traces = [path.parent for path in sorted(folder.glob(f"ros2-*/{FLIGHT_METADATA}"))]
+    if not traces:
+        raise UsageError(
+            f"{folder}: no flight recorder writes there; start one with "
+            "'roslens env --flight SECONDS -o FOLDER'"
+        )
+    return traces
 
 
 def record_snapshot(folder: Path, output: Path, triggered: Sequence[Hit] = ()) -> None:
@@ -80,13 +87,27 @@ def record_snapshot(folder: Path, output: Path, triggered: Sequence[Hit] = ()) -
     """
     if output.exists():
         raise UsageError(f"{output}: is there already; give a new folder")
-    take_snapshot(folder, output / TRACE_NAME)
+    _traces(folder)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        # There as a whole, or not at all: also where this process is killed.
+        with scratch_folder(output.parent, _SCRATCH) as scratch:
+            made = scratch / output.name
+            made.mkdir(mode=0o700)
+            take_snapshot(folder, made / TRACE_NAME)
+            write_manifest(_manifest(folder, made, triggered), made / MANIFEST_NAME)
+            made.rename(output)
+    except OSError as error:
+        raise RunFailedError(f"{output}: cannot be written: {_reason(error)}") from error
+
+
+def _manifest(folder: Path, made: Path, triggered: Sequence[Hit]) -> Manifest:
     metadata = sorted(folder.glob(f"ros2-*/{FLIGHT_METADATA}"))
     told = re.search(r"flight_ns = (\d+);", metadata[-1].read_text(encoding="utf-8"))
-    manifest = Manifest(
+    return Manifest(
         suite="flight",
         campaign=folder.name,
-        run=output.name,
+        run=made.name,
         # Nobody watched the host meanwhile.
         host=HostWatch().facts().model_copy(update=dict.fromkeys(_OVER_TIME)),
         tracing=TracingSettings(
@@ -98,9 +119,12 @@ def record_snapshot(folder: Path, output: Path, triggered: Sequence[Hit] = ()) -
         end_ns=time.time_ns(),
         status="complete",
         triggered=list(triggered),
-        loss=Loss(discarded_events=read_written(output / TRACE_NAME).discarded),
+        loss=Loss(discarded_events=read_written(made / TRACE_NAME).discarded),
     )
-    write_manifest(manifest, output / MANIFEST_NAME)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 def _copy(trace: Path, copied: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from roslens.recording import UsageError
+from roslens.recording.errors import kind_of
 
 
 def cache_folder() -> Path:
@@ -31,7 +32,7 @@ def cache_folder() -> Path:
         if not configured and folder.stat().st_uid == os.geteuid():
             folder.chmod(0o700)
     except OSError as error:
-        raise UsageError(
+        raise kind_of(error)(
             f"{folder}: cannot make the cache folder ({error.strerror}); set ROSLENS_CACHE"
         ) from error
     if not os.access(folder, os.W_OK):

@@ -40,6 +40,10 @@ class UsageError(RoslensError):
     exit_code = EXIT_USAGE
 
 
+class TooLargeError(UsageError):
+    """What others made holds more than may be taken from it."""
+
+
 class RunFailedError(RoslensError):
     """Something ran, but failed or stayed incomplete (exit code 4)."""
 
@@ -58,9 +62,13 @@ class NotEnoughEvidenceError(RoslensError):
     exit_code = EXIT_NOT_ENOUGH_EVIDENCE
 
 
+def kind_of(error: OSError) -> type[RoslensError]:
+    """What an error of writing is: a full disk is no wrong use, which a missing right is."""
+    # What libraries raise may have no number.
+    return RunFailedError if error.errno in (None, *FULL) else UsageError
+
+
 def cannot_be_written(path: Path, error: OSError) -> RoslensError:
-    """What is said of a file of which `error` kept us: a full disk is no wrong use."""
-    # What libraries raise may have no number, and several lines.
-    kind = RunFailedError if error.errno in (None, *FULL) else UsageError
+    """What is said of a file of which `error` kept us."""
     reason = error.strerror or " ".join(str(error).split())
-    return kind(f"{path}: cannot be written: {reason}")
+    return kind_of(error)(f"{path}: cannot be written: {reason}")
