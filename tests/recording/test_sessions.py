@@ -63,6 +63,50 @@ def test_sessions_of_different_times_are_runs(folder: Path, capsys) -> None:
     assert opened.table("messages").collect()["run"].n_unique() == 3
 
 
+def runs_told(verb: str, said: str) -> set[str]:
+    """Names of the runs in the JSON of a verb."""
+    by_line = verb in ("catalog", "sql")
+    found = [*map(json.loads, said.splitlines())] if by_line else json.loads(said)
+    if verb == "chains":
+        return {e["cell"].get("recording", "") for e in found["estimates"]}
+    if verb == "report":
+        written = json.loads(Path(found["metrics"]).read_text())
+        return {entry["run"] for entry in written["recordings"]}
+    rows = {"why": "late", "PATH": "late"}.get(verb)
+    return {row["run"] for row in (found[rows] if rows else found)}
+
+
+VERBS = {
+    "PATH": (),
+    "why": ("why",),
+    "chains": ("chains",),
+    "sql": ("sql", "SELECT DISTINCT run FROM messages"),
+    "catalog": ("catalog",),
+    "report": ("report", "latency"),
+}
+
+
+def test_every_verb_takes_the_same_sessions_for_runs(folder: Path, tmp_path: Path, capsys) -> None:
+    every = {"session-0", "session-1", "session-2"}
+    # Where no message was late, or no node passes one on, no run is named.
+    some = {"PATH": {"session-0"}, "why": {"session-0"}, "chains": {"session-0", "session-1"}}
+    for verb, words in VERBS.items():
+        more = [tmp_path / "chains.json"] if verb == "chains" else []
+        more += ["-o", tmp_path / "report"] if verb == "report" else []
+        run(*words, folder, "--json", *more)
+        said = capsys.readouterr().out
+        told = runs_told(verb, more[0].read_text() if verb == "chains" else said)
+        assert some.get(verb, every) <= told <= every, verb
+    run(folder)
+    assert "3 runs" in capsys.readouterr().out
+    (tmp_path / "budgets.yaml").write_text("budgets: [latency_p50 < 5 s]")
+    run("check", tmp_path / "budgets.yaml", folder, "--json", tmp_path / "check.json")
+    checks = json.loads((tmp_path / "check.json").read_text())["checks"]
+    # Each topic but /parameter_events is of one of the systems.
+    runs = {c["estimate"]["cell"]["topic"]: c["estimate"]["runs"] for c in checks}
+    assert (runs["/data"], runs["/samples"], runs["/cell_data"]) == (1, 1, 1)
+
+
 def test_sessions_of_one_system_are_runs_of_one_cell(folder: Path, tmp_path: Path) -> None:
     """Those of `folder` are of three systems; the demo's runs with one executor are of one."""
     apart = rl.open(folder)
