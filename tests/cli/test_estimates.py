@@ -1,0 +1,94 @@
+"""``roslens estimates``: numbers with intervals, against numpy and the verbs that judge by them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from command_line import Roslens
+
+import roslens as rl
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+pytestmark = pytest.mark.recording
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("estimates") / "demo"
+    made = shutil.ignore_patterns("tables", "events")
+    return Path(shutil.copytree(SAMPLES / "demo", folder, ignore=made))
+
+
+def estimates(roslens: Roslens, *words: str | Path) -> list[dict[str, Any]]:
+    done = roslens("estimates", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["estimates"]
+    return found
+
+
+def test_the_median_is_that_of_numpy(roslens: Roslens, demo: Path) -> None:
+    """One median per run, by another implementation of the same type of quantile; their mean."""
+    found = estimates(roslens, demo, "--metric", "latency_p50", "--topic", "/samples")
+    delivered = rl.open(demo).messages.filter(
+        (pl.col("topic") == "/samples") & (pl.col("outcome") == "delivered")
+    )
+    of_runs = delivered.select("run", "executor", "latency_ns").drop_nulls().collect()
+    assert {x["cell"]["executor"] for x in found} == {"Events", "SingleThreaded"}
+    for one in found:
+        mine = of_runs.filter(pl.col("executor") == one["cell"]["executor"])
+        medians = [
+            np.quantile(group["latency_ns"].to_numpy(), 0.5, method="median_unbiased")
+            for _, group in mine.group_by("run")
+        ]
+        assert one["value"] == pytest.approx(np.mean(medians), rel=1e-9)
+        assert one["low"] < one["value"] < one["high"]
+        assert (one["runs"], one["samples"]) == (3, mine.height)
+        assert one["unit"] == "ns"
+
+
+def test_they_are_what_budgets_are_held_against(
+    roslens: Roslens, demo: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "budgets.yaml").write_text("budgets: [latency_p90 < 1 s, cpu < 1]\n")
+    checked = roslens("check", tmp_path / "budgets.yaml", demo, "--json", tmp_path / "checks.json")
+    assert checked.returncode in (0, 3), checked.stderr
+    checks = json.loads((tmp_path / "checks.json").read_text())["checks"]
+    found = estimates(roslens, demo, "--metric", "latency_p90", "--metric", "cpu")
+    assert {x["metric"] for x in found} == {"latency_p90", "cpu"}
+    assert len(checks) == 4
+    for check in checks:
+        assert [x for x in found if x["value"] == pytest.approx(check["estimate"]["value"])]
+
+
+def test_a_number_without_an_interval_says_why(roslens: Roslens, demo: Path) -> None:
+    found = estimates(roslens, demo / "000_r0_executor-Events")
+    assert all(one["low"] is None and one["refused"] for one in found)
+    (median,) = (x for x in found if x["metric"] == "latency_p50" and "topic" not in x["cell"])
+    assert "at least 3 are needed" in median["refused"]
+    text = roslens("estimates", demo / "000_r0_executor-Events").stdout
+    assert "refused (1)" in text
+    assert "(1) refused: " in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["DEMO", "--metric", "latency_p5o"], 2, "there is no metric 'latency_p5o'"),
+        (["DEMO", "--topic", "/sample"], 2, "/samples"),
+        ([SAMPLES / "hung.tar.zst"], 3, "nothing can be estimated"),
+        ([], 2, "no recording given"),
+    ],
+)
+def test_what_is_not_there_is_one_line(
+    roslens: Roslens, demo: Path, words: list[str | Path], code: int, told: str
+) -> None:
+    done = roslens("estimates", *(demo if word == "DEMO" else word for word in words))
+    assert done.returncode == code
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
