@@ -8,8 +8,9 @@ other benchmark tools; ``rl.studies`` are studies that can do without recordings
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+# Not of typing: whatever is imported here comes before anything can be done about Ctrl-C.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from roslens import studies
     from roslens.explore.timing import read_timing_model

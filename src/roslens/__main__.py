@@ -1,16 +1,22 @@
 """``python -m roslens``, and the command of that name."""
 
+import _signal  # type: ignore[import-not-found]  # without enum, at once
 import sys
+
+# Ctrl-C while modules are imported ends it without a traceback.
+_on_interrupt = _signal.getsignal(_signal.SIGINT)
+if _on_interrupt is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 if __name__ == "__main__" and not sys.flags.safe_path:
     # ``-m`` looks into the working directory first, whatever lies there.
     del sys.path[0]
 
-import atexit
-import gc
-import os
-import threading
-from typing import NoReturn
+import atexit  # noqa: E402
+import gc  # noqa: E402
+import os  # noqa: E402
+import threading  # noqa: E402
+from typing import NoReturn  # noqa: E402
 
 # Modules are never garbage, and looking for it while they are imported is a sixth of the start.
 gc.disable()
@@ -19,6 +25,7 @@ from roslens.cli import main  # noqa: E402
 
 gc.freeze()
 gc.enable()
+_signal.signal(_signal.SIGINT, _on_interrupt)
 
 
 def run() -> NoReturn:

@@ -6,9 +6,13 @@ sockets are. Nobody here forks such, and nothing listens that nobody asked for.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from ipykernel import iostream, kernelapp
+
+from roslens.recording import EXIT_FAILED
 
 
 class _WithoutPort(iostream.IOPubThread):
@@ -18,6 +22,10 @@ class _WithoutPort(iostream.IOPubThread):
 
 def be_kernel(arguments: list[str] | None = None) -> None:
     """Be the kernel that the arguments, of the command line by default, ask for."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    # Where whoever started it has ended meanwhile it would make one, and listen on ports.
+    if "-f" in arguments and not Path(arguments[arguments.index("-f") + 1]).is_file():
+        sys.exit(EXIT_FAILED)
     vars(kernelapp)["IOPubThread"] = _WithoutPort
     kernelapp.IPKernelApp.launch_instance(arguments)
 

@@ -19,7 +19,13 @@ from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.server import ARGUMENTS
 
 START = "start"
-_SERVER = "from roslens.widgets.server import serve; serve()"
+# Ctrl-C while it is imported ends it without a traceback.
+_SERVER = """import _signal
+before = _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+from roslens.widgets.server import serve
+_signal.signal(_signal.SIGINT, before)
+serve()
+"""
 # Holds the kernel that it offers as ``python3`` (this interpreter, which finds modules beside a
 # notebook after all that is installed, so that none takes the place of a package), and the
 # extension that opens the start page as one screen.

@@ -202,7 +202,12 @@ def _private(
         folder = home / ".lttng"
         folder.mkdir()
         log = home / "sessiond.log"
-        process = _start(_private_prefix(folder), kernel, variables, log)
+        # It would listen to agents of Java and Python: not where the only port it may take is.
+        taken = stack.enter_context(socket.socket())
+        taken.bind(("127.0.0.1", 0))
+        options = ["--agent-tcp-port", str(taken.getsockname()[1])]
+        options += [] if kernel else ["--no-kernel"]
+        process = _start(_private_prefix(folder), options, variables, log)
         stack.callback(_end, process, token)
         _wait_until_answers(folder, process, log)
         tool = LttngTool(
@@ -257,9 +262,9 @@ def _enter(pid: int) -> tuple[str, ...]:
 
 
 def _start(
-    prefix: list[str], kernel: bool, variables: dict[str, str], log: Path
+    prefix: list[str], options: list[str], variables: dict[str, str], log: Path
 ) -> subprocess.Popen[bytes]:
-    command = [*prefix, find_program("lttng-sessiond"), *([] if kernel else ["--no-kernel"])]
+    command = [*prefix, find_program("lttng-sessiond"), *options]
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     stream: IO[bytes]
     with log.open("wb") as stream:
@@ -307,7 +312,7 @@ def _shared(
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roslens-")))
             stack.enter_context(guarded(f"{MARKER}={token}", scratch, hold=hold))
             log = scratch / "sessiond.log"
-            process = _start([], kernel, variables, log)
+            process = _start([], [] if kernel else ["--no-kernel"], variables, log)
             stack.callback(_end, process, token)
             try:
                 _wait_until_answers(folder, process, log)

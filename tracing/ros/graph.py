@@ -43,6 +43,8 @@ def look_at_graph(pids: Iterable[int]) -> list[GraphEndpoint]:
             words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
             environment = dict(x.split("=", 1) for x in words if "=" in x)
             environment.pop(FOLDER_VARIABLE, None)
+            # Shared memory of Fast DDS would lie there for as long as the programs run.
+            environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
             owner = Path(f"/proc/{pid}").stat()
             same = sorted(x for x in environment.items() if _MATTERS.match(x[0]))
             look = (pid, environment, owner.st_uid, owner.st_gid)

@@ -25,9 +25,13 @@ class PreparedKernel:
         # As kernels are started: they end with that process, and signals go to a group.
         environment = os.environ | {"JPY_PARENT_PID": str(os.getpid())}
         command = [sys.executable, *_FLAGS, "-c", _FIRST]
-        self.process: Popen[bytes] | None = Popen(
-            command, stdin=PIPE, env=environment, start_new_session=True
-        )
+        self._begun = Popen(command, stdin=PIPE, env=environment, start_new_session=True)
+        self.process: Popen[bytes] | None = self._begun
+
+    def end(self) -> None:
+        """End it, whatever it is by now: nobody else does where a server ends while it starts."""
+        self._begun.kill()
+        self._begun.wait()
 
     def take(self, command: Sequence[str], options: Mapping[str, Any]) -> Popen[bytes] | None:
         """The process, which now is what the command asks for; None where it cannot be, or is.

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from roslens.recording import EXIT_INTERRUPTED
 from roslens.recording.scratch import scratch_folder
 from roslens.widgets.kernel import PreparedKernel
 
@@ -32,19 +33,30 @@ _LATER_S = 5
 def serve() -> NoReturn:
     """Be the server; prints its address when it answers."""
     address, notebook, arguments = json.loads(os.environ.pop(ARGUMENTS))
-    # Not in TMPDIR: the name of a socket has 107 bytes at most.
-    with scratch_folder(Path("/tmp"), "roslens-lab-") as private:  # noqa: S108
-        os.environ["JUPYTER_RUNTIME_DIR"] = str(private)
-        _serve(address, notebook, [*arguments, *_SOCKETS])
+    # Ctrl-C, until Jupyter takes care of it.
+    code = EXIT_INTERRUPTED
+    with suppress(KeyboardInterrupt):
+        # Not in TMPDIR: the name of a socket has 107 bytes at most.
+        with scratch_folder(Path("/tmp"), "roslens-lab-") as private:  # noqa: S108
+            os.environ["JUPYTER_RUNTIME_DIR"] = str(private)
+            _serve(address, notebook, [*arguments, *_SOCKETS])
+        code = 0
     # All is shut down. The interpreter would still wait, for ever, for the thread of a request that
     # was under way.
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def _serve(address: str, notebook: str, arguments: list[str]) -> None:
     kernel = PreparedKernel()
+    try:
+        _serve_with(kernel, address, notebook, arguments)
+    finally:
+        kernel.end()
+
+
+def _serve_with(kernel: PreparedKernel, address: str, notebook: str, arguments: list[str]) -> None:
     sys.modules[_SLOW] = None  # type: ignore[assignment]  # cannot be imported
     from jupyterlab import commands  # noqa: PLC0415  (optional)
 

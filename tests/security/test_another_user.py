@@ -1,0 +1,203 @@
+"""Another user beside verbs that run for a while: reads, writes and reaches nothing of theirs.
+
+As user 65534, who knows every process, socket, port and open file that root sees of them. What lies
+in the folders of recordings and reports can be read as the user's umask allows, and only read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import psutil
+import pytest
+from tests.security.kills import VERBS, Place, end, kernel_answers, left, prepared, start
+
+from roslens.tracing.ftrace.tracefs import why_no_ftrace
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(os.getuid() != 0, reason="becoming another user needs root"),
+]
+# Of LTTng and of ROS 2's middleware, which every program of them shares.
+NOT_OURS = ("/dev/shm/lttng-ust-wait-", "/dev/shm/fastdds_", str(Path.home() / ".ros" / "log"))
+
+INTRUDER = """
+import json, os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+
+def can(path, flags):
+    try:
+        os.close(os.open(path, flags | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+def connects(family, address):
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        try:
+            tried.connect(address)
+        except OSError:
+            return False
+    return True
+
+for line in sys.stdin:
+    files, folders, sockets, ports = json.loads(line)
+    print(json.dumps({
+        "reads": [x for x in files if can(x, os.O_RDONLY)],
+        "writes": [x for x in files if can(x, os.O_WRONLY)]
+        + [x for x in folders if os.access(x, os.W_OK)],
+        "reaches": [x for x in sockets if connects(socket.AF_UNIX, x)],
+        "ports": [x for x in ports if connects(socket.AF_INET, ("127.0.0.1", x))],
+    }), flush=True)
+"""
+
+
+@contextmanager
+def intruder() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-I", "-S", "-c", INTRUDER]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+def known(place: Place, before: set[Path]) -> list[list[str | int]]:
+    """Files, folders, sockets and ports of what the verb started."""
+    files: set[str] = set()
+    sockets: set[str] = set()
+    ports: set[int] = set()
+    named = {line.split()[6]: line.split()[7] for line in unix_sockets() if len(line.split()) > 7}
+    for process in place.alive():
+        files |= {f"/proc/{process.pid}/{x}" for x in ("mem", "environ")}
+        with suppress(psutil.Error, OSError):
+            for link in Path(f"/proc/{process.pid}/fd").iterdir():
+                target = str(link.readlink())
+                if target.startswith("socket:["):
+                    name = named.get(target[8:-1], "")
+                    sockets |= {name.replace("@", "\0", 1)} if name else set()
+                elif target.startswith(("/tmp", "/dev/shm", str(Path.home()))):
+                    files.add(target)
+            ports |= {
+                x.laddr.port
+                for x in process.net_connections(kind="tcp")
+                if x.status == psutil.CONN_LISTEN
+            }
+    own = [x for x in Path("/tmp").glob("roslens-*") if x not in before]
+    below = [x for root in (place.folder, *own) for x in [root, *root.rglob("*")]]
+    sockets |= {str(x) for x in below if is_kind(x, stat.S_ISSOCK)}
+    files |= {str(x) for x in below if is_kind(x, stat.S_ISREG)}
+    folders = [str(x) for x in below if is_kind(x, stat.S_ISDIR)]
+    files = {x for x in files if not x.startswith(NOT_OURS)}
+    return [sorted(files), folders, sorted(sockets), sorted(ports)]
+
+
+def unix_sockets() -> list[str]:
+    return Path("/proc/net/unix").read_text().splitlines()[1:]
+
+
+def is_kind(path: Path, kind: object) -> bool:
+    with suppress(OSError):
+        return kind(path.lstat().st_mode)
+    return False
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077], ids=["022", "077"])
+@pytest.mark.parametrize("name", VERBS)
+def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
+    if name == "attach" and (reason := why_no_ftrace()):
+        pytest.skip(reason)
+    verb = VERBS[name]
+    found: dict[str, set[str]] = {"reads": set(), "writes": set(), "reaches": set(), "ports": set()}
+    tried = [0, 0]
+    before = set(Path("/tmp").glob("roslens-*"))
+    umask_before = os.umask(umask)
+    try:
+        with prepared(verb) as place, intruder() as other:
+            # Nothing above keeps the other one out.
+            place.folder.chmod(0o755)
+            given = set(place.folder.rglob("*"))
+            process = start(verb, place)
+            until = time.monotonic() + 120
+            while process.poll() is None and time.monotonic() < until:
+                there = known(place, before)
+                tried = [max(tried[0], len(there[0])), max(tried[1], len(there[2]))]
+                print(json.dumps(there), file=other.stdin, flush=True)
+                for kind, what in json.loads(other.stdout.readline()).items():
+                    found[kind] |= set(what)
+                if verb.ends is None and kernel_answers(place):
+                    check_door(place, there[3])
+                    break
+                time.sleep(0.1)
+            if verb.ends is None:
+                assert end(process, 2, place) == []
+            assert left(process, place) == []
+            # What the verb says goes to a file of the test.
+            allowed = {str(x) for x in (*given, place.folder / "said")}
+            reads = {x for x in found["reads"] - allowed if not x.endswith("(deleted)")}
+            if umask == 0o022:
+                own = (f"{place.folder}/work/", f"{place.folder}/run/")
+                reads = {x for x in reads if not x.startswith(own)}
+    finally:
+        os.umask(umask_before)
+    assert tried[0] > 0, "the verb had open files"
+    assert reads == set()
+    assert found["writes"] == set()
+    assert found["reaches"] == set()
+    assert len(found["ports"]) == (name == "lab")
+
+
+def check_door(place: Place, ports: list[int]) -> None:
+    """The lab's one port answers nothing without the token, which no list of processes shows."""
+    (port,) = ports
+    for path in ("/api/kernels", "/api/contents", "/files/work", "/api/sessions"):
+        # It asks for the token, or says no.
+        try:
+            code, place_told = 200, urlopen(f"http://127.0.0.1:{port}{path}", timeout=20).url
+        except HTTPError as refused:
+            code, place_told = refused.code, ""
+        asks = place_told.startswith(f"http://127.0.0.1:{port}/login?")
+        assert code in {403, 404} or asks, f"{path}: {code}"
+    token = (place.folder / "said").read_text().rpartition("token=")[2].split()[0]
+    assert len(token) == 48
+    shown = " ".join(" ".join(process.cmdline()) for process in place.alive())
+    assert token not in shown
+
+
+def test_the_intruder_finds_what_is_open(tmp_path: Path) -> None:
+    """Else the answers above would mean nothing."""
+    folder = Path("/tmp") / f"roslens-open-{os.getpid()}"
+    folder.mkdir()
+    try:
+        folder.chmod(0o777)
+        (folder / "file").write_text("x")
+        (folder / "file").chmod(0o666)
+        path = str(folder / "socket")
+        with socket.socket(socket.AF_UNIX) as door, socket.create_server(("127.0.0.1", 0)) as port:
+            door.bind(path)
+            door.listen()
+            Path(path).chmod(0o777)
+            number = port.getsockname()[1]
+            asked = [[str(folder / "file")], [str(folder)], [path], [number]]
+            with intruder() as other:
+                print(json.dumps(asked), file=other.stdin, flush=True)
+                answer = json.loads(other.stdout.readline())
+    finally:
+        for left_there in folder.iterdir():
+            left_there.unlink()
+        folder.rmdir()
+    assert answer == {
+        "reads": asked[0], "writes": [*asked[0], *asked[1]], "reaches": asked[2], "ports": asked[3]
+    }  # fmt: skip
