@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from roslens.recording import NotEnoughEvidenceError, UsageError
 from roslens.recording.files import write_atomically
+from roslens.recording.json_file import read_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -196,14 +197,14 @@ def read_clocks(path: Path) -> Clocks | None:
     if not path.is_file():
         return None
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         data.pop("version")
         clocks = Clocks(
             {str(host): _points(points) for host, points in data["added"].items()},
             [(str(one), str(other), _points(points)) for one, other, points in data["bounds"]],
             [_row(**finding) for finding in data["findings"]],
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (UsageError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: damaged: {error}; run 'roslens merge' again") from error
     return clocks
 

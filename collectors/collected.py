@@ -16,6 +16,7 @@ from roslens.collectors.fingerprint import collector_version, fingerprint
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import ONLY_READ, write_atomically
 from roslens.recording.foreign import SECONDS, read_foreign
+from roslens.recording.json_file import read_json
 
 if TYPE_CHECKING:
     from roslens.collectors.decoding import ClockOffsets, Written
@@ -253,8 +254,8 @@ def _stamp_again(recording: Recording, note: dict[str, Any]) -> None:
 def read_note(recording: Recording) -> dict[str, Any] | None:
     """The note of its tables; None where there is none that this version reads."""
     try:
-        note = json.loads((recording.tables / NOTE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        note = read_json(recording.tables / NOTE)
+    except UsageError:
         return None
     known = isinstance(note, dict) and note.get("note_version") == _NOTE_VERSION
     return note if known and note.keys() >= _FIELDS | {"files"} else None

@@ -35,6 +35,7 @@ from roslens.collectors.times import parse_time
 from roslens.collectors.views import View, matching
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path, write_atomically
+from roslens.recording.json_file import read_json
 from roslens.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME
 from roslens.recording.schema import ABOUT_KEYS, Table
 
@@ -169,9 +170,9 @@ def source_of(recording: Recording) -> dict[str, Any] | None:
         return None
     path = recording.tables / EXCERPT_NAME
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = read_json(path)
         text = f"{about['of']}: {about['in_words']}"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (UsageError, KeyError, TypeError) as error:
         raise UsageError(f"{path}: damaged; run 'roslens collect' again") from error
     return {**about, "text": text}
 

@@ -212,7 +212,7 @@ def _in_values(text: str, name: re.Pattern[str]) -> str:
         return text
     try:
         return json.dumps(replaced(json.loads(text)), indent=1) + "\n"
-    except ValueError:
+    except (ValueError, RecursionError):
         return name.sub("<host>", text)
 
 

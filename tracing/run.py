@@ -690,7 +690,7 @@ def _told(path: Path, kind: TypeAdapter[list[T]]) -> tuple[list[T], list[str]]:
         return [], []
     try:
         return kind.validate_python(json.loads(path.read_bytes())), []
-    except (ValueError, OSError, ValidationError) as error:
+    except (ValueError, RecursionError, OSError, ValidationError) as error:
         reason = " ".join(str(error).split())[:200]
         return [], [f"native/{path.name} is not as described and was left out: {reason}"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from roslens.collectors.collection import collect, tables
+from roslens.fleet.catalog import catalog
 from roslens.recording import Recording, UsageError
 from roslens.recordings import open_recordings
 
@@ -52,3 +53,17 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
     messages.write_bytes(found[:200] + bytes(400) + found[600:])
     with pytest.raises(UsageError, match=f"{messages}: damaged; run 'roslens collect' again"):
         open_recordings(run, collect=False)
+
+
+def test_a_note_that_is_nested_without_end_is_no_note(tmp_path: Path) -> None:
+    """The tables are then decoded, as those of which nothing says what they were."""
+    run = tmp_path / "run"
+    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    recording = Recording.at(run)
+    collect(recording)
+    (recording.tables / "collected.json").write_text("[" * 100_000)
+    assert open_recordings(run, collect=False).messages.collect().height > 900
+    for number, note in enumerate(("[" * 100_000, "[1]")):
+        (recording.tables / "collected.json").write_text(note)
+        (row,) = catalog(tmp_path, file=tmp_path / f"{number}").select().rows.to_dicts()
+        assert (row["collected"], row["problem"]) == (False, None)

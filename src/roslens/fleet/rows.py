@@ -14,8 +14,9 @@ import polars as pl
 from roslens.collectors.collected import NOTE
 from roslens.factors import factors_in
 from roslens.fleet.trees import Place, Tree
-from roslens.recording import Recording, RoslensError, RunFailedError
+from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
 from roslens.recording.files import text_path
+from roslens.recording.json_file import read_json
 from roslens.recording.manifest import Manifest
 from roslens.recordings import Recordings, open_recordings
 
@@ -145,10 +146,10 @@ def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
     recording = opened.recordings[0]
     beside = recording.output == Recording.at(recording.path).output
     try:
-        note = json.loads((recording.tables / NOTE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        note = read_json(recording.tables / NOTE)
+    except UsageError:
         return {}
-    if not note.get("rows"):
+    if not isinstance(note, dict) or not note.get("rows"):
         return {}
     file = text_path(recording.tables / "health.parquet")
     health = pl.read_parquet(file, columns=["kind", "severity"], glob=False)
