@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from roslens.analysis.environment import Environment
@@ -41,6 +42,8 @@ class Metrics:
     environments
         Each that runs were made in, once; in the file every estimate has the places of those that
         it holds for. None in older files.
+    recorded
+        What was recorded, by name, as the first screen has it; nothing in older files.
     """
 
     recordings: list[dict[str, Any]]
@@ -48,6 +51,7 @@ class Metrics:
     estimates: list[Estimate] = field(default_factory=list)
     answer: list[str] = field(default_factory=list)
     environments: list[Environment] = field(default_factory=list)
+    recorded: dict[str, str] = field(default_factory=dict)
 
     def environment_of(self, entry: Mapping[str, Any]) -> Environment:
         """That of one of `recordings`; empty where it is not known."""
@@ -71,6 +75,7 @@ def metrics_of(
     losses: Sequence[TracerLoss],
     counting: Sequence[str],
     answer: Sequence[str] = (),
+    recorded: Mapping[str, str] = MappingProxyType({}),
 ) -> Metrics:
     """Put together what a report found.
 
@@ -82,6 +87,8 @@ def metrics_of(
         Names of the runs that entered the estimates.
     answer
         What was found, in sentences.
+    recorded
+        What was recorded, by name.
     """
     environments: list[Environment] = []
     for loss in losses:
@@ -107,7 +114,9 @@ def metrics_of(
         }
         for loss in losses
     ]
-    return Metrics(recordings, versions(), list(estimates), list(answer), environments)
+    return Metrics(
+        recordings, versions(), list(estimates), list(answer), environments, dict(recorded)
+    )
 
 
 def write_metrics(metrics: Metrics, folder: Path) -> Path:
@@ -117,6 +126,7 @@ def write_metrics(metrics: Metrics, folder: Path) -> Path:
     data = {
         "schema_version": SCHEMA_VERSION,
         "answer": metrics.answer,
+        "recorded": metrics.recorded,
         "recordings": metrics.recordings,
         "versions": metrics.versions,
         "environments": metrics.environments,
@@ -168,9 +178,11 @@ def read_metrics(path: Path) -> Metrics:
         ]
         answer = list(data.get("answer", []))
         environments = list(data.get("environments", []))
+        recorded = dict(data.get("recorded", {}))
         found = Metrics(
-            list(data["recordings"]), dict(data["versions"]), estimates, answer, environments
-        )
+            list(data["recordings"]), dict(data["versions"]), estimates, answer, environments,
+            recorded,
+        )  # fmt: skip
         # Each place must be there.
         for entry in found.recordings:
             found.environment_of(entry)

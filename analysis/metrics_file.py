@@ -60,6 +60,7 @@ class MetricsFile(_Strict):
 
     schema_version: int
     answer: list[str] = []
+    recorded: dict[str, str] = {}
     recordings: list[RecordingEntry]
     versions: dict[str, str | None]
     environments: list[dict[str, dict[str, str]]] = []

@@ -113,6 +113,11 @@ class CalibrationReport(Report[CalibrationParameters]):
         )
         return [f"{held} of {held + missed} cells hold their bar; {said} simulations each."]
 
+    def origin(self) -> Mapping[str, str]:
+        """Where the simulations are from."""
+        now, before = self.parameters.simulations, Path(self.parameters.results).name
+        return {"simulated": "now" if now else f"before, read from {before}"}
+
     def picture(self) -> Plot | None:
         """Coverage of the intervals."""
         chosen = [r for r in self.results if r.what == "coverage"]
@@ -181,7 +186,7 @@ def fractions_plot(results: Sequence[Result]) -> Plot:
     kinds: dict[tuple[str, str], list[Result]] = {}
     for r in results:
         kinds.setdefault((r.section, r.what), []).append(r)
-    figure = new_figure(0.9 + 0.7 * len(kinds))
+    figure = new_figure(0.9 + 0.45 * len(kinds))
     axes = figure.subplots()
     for y, group in enumerate(kinds.values()):
         _row(axes, y, group)

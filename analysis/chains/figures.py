@@ -19,6 +19,7 @@ from roslens.analysis.figures.style import (
     new_figure,
     plain_numbers,
     styled,
+    wrapped,
 )
 from roslens.analysis.flow.chains import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
@@ -50,7 +51,9 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
         With complete instances; at most `MOST_DRAWN` are drawn, the first.
     """
     drawn = list(chains[:MOST_DRAWN])
-    figure = new_figure(1.1 + 0.46 * len(drawn))
+    names = [wrapped(_short(chain.named.name, 110), 46) for chain in drawn]
+    lines = max(name.count("\n") for name in names)
+    figure = new_figure(1.1 + (0.46 + 0.12 * lines) * len(drawn))
     axes = figure.subplots()
     used: set[str] = set()
     for row, chain in enumerate(drawn):
@@ -66,7 +69,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
         p99 = told_over_runs(chain.found.times_of_runs(), 0.99)
         if p99 is not None:
             axes.plot([p99 / 1e6] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
-    axes.set_yticks(range(len(drawn)), [_short(chain.named.name) for chain in drawn])
+    axes.set_yticks(range(len(drawn)), names)
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.margins(x=0.04)

@@ -209,6 +209,9 @@ class ChainsReport(Report[ChainsParameters]):
         times = f"{with_interval(median)} at the median"
         times += f" and {with_interval(tail)} at P99" if tail else ""
         labels = short_labels([members[0].cell for members in cells])
+        longer = [(x, c.named.name, labels[cells.index(m)]) for e, c, m in known
+                  if (x := p99.get(str(e.cell))) and tail
+                  and not_none(x.value) > not_none(tail.value)]  # fmt: skip
         times += f" with {labels[cells.index(members)]}" if len(cells) > 1 else ""
         part, of_it = slowest_part(slowest.of_runs(members))
         count = len({chain.named.name for _, chain, _ in known})
@@ -217,9 +220,14 @@ class ChainsReport(Report[ChainsParameters]):
         lead, comma = ("The chain ", "") if count == 1 else (
             f"Of {count} chains{begun} the slowest at the median, ", ","
         )  # fmt: skip
-        return (
+        said = (
             f"{lead}{slowest.named.name}{comma} takes {times}; {100 * of_it:.0f} % of it is {part}."
         )
+        if not longer:
+            return said
+        most, name, label = max(longer, key=lambda found: not_none(found[0].value))
+        where = f" with {label}" if len(cells) > 1 else ""
+        return f"{said} At P99 the slowest is {name}{where}: {with_interval(most)}."
 
     def loss(self) -> Section:
         """What the tracer dropped, and the runs that count."""

@@ -173,6 +173,13 @@ class CommunicationReport(Report[CommunicationParameters]):
         if len(of_all) > 1:
             said[0] += f" with {fast}, and {with_interval(of_all[slow])} with {slow}"
         said[0] += ", by the programs' own logs." if by_log else "."
+        at_p99 = {str(e.cell): e for e in self._of("latency_p99") if e.value is not None}
+        a, b = (at_p99.get(str(of_all[name].cell)) for name in (fast, slow))
+        if a and b and not_none(a.value) > not_none(b.value):
+            said.append(
+                f"At P99 it is the other way round: {with_interval(a)} with {fast}, and "
+                f"{with_interval(b)} with {slow}."
+            )
         names = dict(zip(map(cell_label, (e.cell for e in means)), of_all, strict=True))
         said.append(loss_sentence(self.samples, self._of("loss"), names))
         return [*said, *(warning.text for warning in self._backlog_warnings()[:1])]

@@ -34,6 +34,8 @@ _MOST_PANELS = 12
 _MOST_PAIRS = 10
 _WITH_INTERVAL = 6
 """Up to so many columns there is room for an interval in a square."""
+_FEW_PAIRS = 2
+"""Up to so many there is room for an axis each."""
 PAIR_COLOURS: Mapping[str, str] = {
     "more": LOUD,
     "less": "#0072B2",
@@ -180,8 +182,12 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
         farthest[column(p)] = max(farthest.get(column(p), 0.0), apart)
     kept = sorted(farthest, key=lambda c: -farthest[c])[:_MOST_PAIRS]
     columns = [c for c in dict.fromkeys(column(p) for p in sorted(found, key=column)) if c in kept]
-    intervals = len(columns) <= _WITH_INTERVAL
     labels = [f"{metric}  {wrapped(label, 30)}" for metric, label in rows]
+    if len(columns) <= _FEW_PAIRS:
+        placed = [(columns.index(column(p)), rows.index(row(p)), p) for p in found
+                  if row(p) in rows and column(p) in columns]  # fmt: skip
+        return _forest(placed, labels, [f"{a} / {b}" for a, b in columns], factor, len(every))
+    intervals = len(columns) <= _WITH_INTERVAL
     heads = column_headings([f"{a}\n/ {b}" for a, b in columns])
     high = max(0.36 if intervals else 0.24, 0.14 * max(x.count("\n") + 1 for x in labels))
     figure = new_figure(high * len(rows) + 0.14 * max(x.count("\n") + 1 for x in heads) + 0.6)
@@ -210,13 +216,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    handles = [
-        Line2D(
-            [], [], ls="", marker="s", ms=9, color=shade, alpha=0.4, label=name.replace("_", " ")
-        )
-        for name, shade in PAIR_COLOURS.items()
-    ]
-    legend_above(figure, handles)
+    legend_above(figure, _verdicts())
     hidden = []
     if len(rows) < len(every):
         hidden.append(f"{len(rows)} of {len(every)} metrics and conditions")
@@ -229,6 +229,68 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
         + "Pale: the verdict of the pair by itself; strong and bold: it stands after Holm's "
         "correction over all pairs of a metric.",
         left_out=f"Drawn are {' and '.join(hidden)}; pairs.csv has all." if hidden else "",
+    )
+
+
+def _verdicts() -> list[Line2D]:
+    return [
+        Line2D(
+            [], [], ls="", marker="s", ms=9, color=shade, alpha=0.4, label=name.replace("_", " ")
+        )
+        for name, shade in PAIR_COLOURS.items()
+    ]
+
+
+def _forest(
+    placed: Sequence[tuple[int, int, Pair]],
+    labels: Sequence[str],
+    heads: Sequence[str],
+    factor: str,
+    of_rows: int,
+) -> Plot:
+    """Few pairs: the ratios with their intervals, an axis for each pair.
+
+    Parameters
+    ----------
+    placed
+        Panel, row, and the pair that stands there.
+    labels, heads
+        Of rows and panels.
+    of_rows
+        How many rows there would be.
+    """
+    high = 0.14 * max(2, *(x.count("\n") + 2 for x in labels))
+    figure = new_figure(high * len(labels) + 1.1)
+    panels = figure.subplots(1, len(heads), sharey=True, squeeze=False)[0]
+    for at, y, pair in placed:
+        if pair.ratio is None:
+            panels[at].text(1, y, "refused", ha="center", va="center", size=8, color="#666666")
+            continue
+        shade = PAIR_COLOURS[pair.by_itself]
+        sure = pair.verdict == pair.by_itself != "not_enough_evidence"
+        if pair.low is not None and pair.high is not None:
+            panels[at].plot([pair.low, pair.high], [y, y], "-", lw=2.2, color=shade)
+        face = shade if sure else "white"
+        panels[at].plot([pair.ratio], [y], "s", ms=6, mec=shade, mfc=face)
+    for axes, head in zip(panels, heads, strict=True):
+        axes.axvline(1, color="black", lw=0.8)
+        axes.set_xscale("log")
+        plain_numbers(axes)
+        axes.set_yticks(range(len(labels)), labels, size=8)
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        axes.set_title(wrapped(head, 60))
+        axes.set_xlabel("ratio")
+        axes.grid(visible=False, axis="y")
+        finish(axes)
+    legend_above(figure, _verdicts())
+    return Plot(
+        figure,
+        f"Ratio of each pair of levels of {factor} within the same conditions with its interval. "
+        "Hollow: the verdict of the pair by itself; filled: it stands after Holm's correction over "
+        "all pairs of a metric.",
+        left_out=f"Drawn are {len(labels)} of {of_rows} metrics and conditions; pairs.csv has all."
+        if len(labels) < of_rows
+        else "",
     )
 
 

@@ -218,7 +218,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                 more, less, how = larger_first(str(pair.level), str(pair.reference), bounds)
                 said.append(
                     f"{_NAMES.get(metric, metric)} of {more} is {how.relation} of {less}: "
-                    f"{how.numbers}{where}."
+                    f"{how.numbers}{where}{self._at_p99(pair)}."
                 )
         unsure = sum(p.verdict == "not_enough_evidence" for p in found)
         alike = sum(p.verdict == "no_difference" for p in found)
@@ -227,6 +227,15 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         rest += f", {alike} do not (within {100 * self.parameters.threshold:g} %)" if alike else ""
         said.append(rest + (f", and {unsure} cannot be told apart." if unsure else "."))
         return said
+
+    def _at_p99(self, pair: Pair) -> str:
+        """That P99 tells the contrary of a pair of medians; nothing where it does not."""
+        where = (pair.conditions, pair.level, pair.reference)
+        for p in self.pairs.get(f"{pair.metric.removesuffix('_p50')}_p99", ()):
+            if (p.conditions, p.level, p.reference) == where and p.ratio is not None:
+                other = (p.ratio - 1) * (not_none(pair.ratio) - 1) < 0
+                return f"; at P99 it is the other way round: {p.ratio:.2f}" if other else ""
+        return ""
 
     def picture(self) -> Plot | None:
         """The pairs, those metrics and conditions first in which levels differ most.

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+# Within HTML it is known.
+_NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -25,8 +28,9 @@ class Drawing:
         return self.caption
 
     def _repr_html_(self) -> str:
+        svg = self.svg.replace(_NAMESPACE, "")
         return (
             '<figure class="roslens-figure" style="margin:1em 0;overflow-x:auto">'
-            f'{self.svg}<figcaption style="max-width:60em">{escape(self.caption)}</figcaption>'
+            f'{svg}<figcaption style="max-width:60em">{escape(self.caption)}</figcaption>'
             "</figure>"
         )

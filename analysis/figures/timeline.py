@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.style import COLOURS, LOUD
+from roslens.analysis.reports.numbers import duration
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
 
 _MOST_TRACKS = 60
@@ -57,7 +58,7 @@ def draw_timeline(
             y += _ROW
     scale = _WIDTH / max(1, end_ns - begin_ns)
     axis = _axis(end_ns - begin_ns, scale, y)
-    drawn = _marks(picture, shown, tops, scale)
+    drawn = _marks(picture, timeline, tops, scale)
     places = {name: _LABEL + (time - begin_ns) * scale for name, time in marks.items()}
     moments = "".join(
         f'<path d="M{x:.1f},{_AXIS - 4} V{y:g}" stroke="{LOUD}" stroke-width="1.5"/>'
@@ -100,8 +101,9 @@ def _axis(span_ns: int, scale: float, bottom: float) -> str:
     return "".join(ticks)
 
 
-def _marks(picture: Picture, tracks: Sequence[Track], tops: dict[int, float], scale: float) -> str:
+def _marks(picture: Picture, timeline: Timeline, tops: dict[int, float], scale: float) -> str:
     found: list[str] = []
+    tracks = timeline.tracks
     slices, bins = picture.slices, picture.bins
     for i, track in enumerate(slices.track.tolist()):
         begin = max(0.0, (int(slices.begin_ns[i]) - picture.begin_ns) * scale)
@@ -113,9 +115,10 @@ def _marks(picture: Picture, tracks: Sequence[Track], tops: dict[int, float], sc
         level = float(slices.levels[i]) if kind == "cpu" else None
         found.append(
             _mark(
-                tops[track], begin, max(end - begin, 0.7), colour=colour, opacity=0.9, level=level
+                tops[track], begin, max(end - begin, 0.7), colour=colour, opacity=0.9, level=level,
+                told=_told(tracks[track], timeline.names, picture, i),
             )
-        )
+        )  # fmt: skip
     column = _WIDTH / bins.columns
     for track, place, busy in zip(
         bins.track.tolist(), bins.column.tolist(), bins.busy.tolist(), strict=True
@@ -130,13 +133,26 @@ def _marks(picture: Picture, tracks: Sequence[Track], tops: dict[int, float], sc
     return "".join(found)
 
 
+def _told(track: Track, names: Sequence[str], picture: Picture, at: int) -> str:
+    """What a mark is, for whom points at it or clicks it."""
+    begin, end = (int(x[at]) for x in (picture.slices.begin_ns, picture.slices.end_ns))
+    what = f"{names[int(picture.slices.names[at])]}, {track.label}"
+    if track.kind == "cpu":
+        what = f"{float(picture.slices.levels[at]):.2f} CPUs in use"
+    since = begin - picture.begin_ns
+    when = f"at {duration(since)}" if since >= 0 else f"{duration(-since)} before the picture"
+    return f"{what}: {duration(end - begin)}, begun {when}"
+
+
 def _mark(
-    y: float, x: float, width: float, *, colour: str, opacity: float, level: float | None
-) -> str:
+    y: float, x: float, width: float, *, colour: str, opacity: float, level: float | None,
+    told: str = "",
+) -> str:  # fmt: skip
     high = _ROW - 5.0
     if level is not None:
         high, colour = max(0.5, min(1.0, level) * (_ROW - 3)), _CPU
     return (
         f'<rect x="{_LABEL + x:.1f}" y="{y + _ROW - 2 - high:.1f}" width="{width:.1f}" '
-        f'height="{high:.1f}" fill="{colour}" opacity="{opacity:.2f}"/>'
+        f'height="{high:.1f}" fill="{colour}" opacity="{opacity:.2f}"'
+        + (f"><title>{escape(told)}</title></rect>" if told else "/>")
     )

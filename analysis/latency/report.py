@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
 
 import polars as pl
@@ -22,6 +23,7 @@ from roslens.analysis.measures.latency import (
     latency_estimates,
     latency_metric,
     medians,
+    tails,
 )
 from roslens.analysis.measures.loss import outcomes_by_cell
 from roslens.analysis.measures.resources import resource_estimates, usage_over_time, usage_per_run
@@ -161,7 +163,9 @@ class LatencyReport(Report[LatencyParameters]):
             return [*(said or [nothing]), *([of_all_topics] if of_all_topics else [])]
         topic = self.groups[0].topic
         on = f" on {topic}" if topic else ""
-        effect = effect_sentence(self._effects, f"The median latency{on}")
+        effect = effect_sentence(
+            self._effects, f"The median latency{on}", self._effects_of(tails(self.samples))
+        )
         by_metric = {
             name: [e for e in self.main_estimates if e.metric == name and e.value is not None]
             for name in ("latency_p50", "latency_p99")
@@ -365,7 +369,9 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def _effects(self) -> list[FactorEffect]:
-        values = medians(self.samples)
+        return self._effects_of(medians(self.samples))
+
+    def _effects_of(self, values: Mapping[str, float]) -> list[FactorEffect]:
         observed = [
             Observation(s.run.cell, values[s.run.name], s.run.block)
             for s in self.samples

@@ -17,7 +17,7 @@ from roslens.analysis.statistics.over_runs import (
     percentile_over_runs,
     value_over_runs,
 )
-from roslens.analysis.statistics.quantiles import percentile_name, quantile
+from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 
 PERCENTILES = (0.5, 0.9, 0.99)
 
@@ -168,6 +168,13 @@ def corrected_estimates(
                 )
             )
     return estimates
+
+
+def tails(samples: Sequence[RunSamples]) -> Mapping[str, float]:
+    """P99 of each run that delivered enough for its interval, by name of the run, in ns."""
+    enough = least_samples(0.99)
+    return {s.run.name: quantile(s.delivered_ns, 0.99)
+            for s in samples if s.delivered_ns.size >= enough}  # fmt: skip
 
 
 def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from roslens.analysis.estimate import cell_label
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import of_application
 from roslens.recording.manifest import Level
@@ -118,13 +119,20 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     -------
     ``topic``, ``own`` (the application's), ``run`` (names of those in which somebody subscribes,
     or of all if nobody does in any), counts of rows: ``messages``, ``heard`` (that had a
-    subscription), ``delivered`` (with a latency), ``arrived``, ``lost``; ``latency_ns`` (median),
-    ``longest_ns``; null where nothing was delivered. The application's own first, those that were
-    delivered before others.
+    subscription), ``delivered`` (with a latency), ``arrived``, ``lost``; ``latency_ns`` (of the
+    slowest cell; as in estimates the mean of the runs' medians), ``longest_ns``; null where
+    nothing was delivered. The application's own first, those that were delivered before others.
     """
     outcome, latency = pl.col("outcome"), pl.col("latency_ns")
     heard = outcome != "no_subscriber"
-    known = pl.LazyFrame({"run": [run.name for run in runs]}, schema={"run": pl.String})
+    cells = {"run": [run.name for run in runs], "cell": [cell_label(run.cell) for run in runs]}
+    known = pl.LazyFrame(cells, schema={"run": pl.String, "cell": pl.String})
+    median = (
+        messages.join(known, on="run")
+        .group_by(pl.col("topic").cast(pl.String), "cell", "run").agg(latency.median())
+        .group_by("topic", "cell").agg(latency.mean())
+        .group_by("topic").agg(latency.max())
+    )  # fmt: skip
     return (
         messages.filter(pl.col("topic").is_not_null())
         .join(known, on="run")
@@ -137,9 +145,9 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
             delivered=latency.count(),
             arrived=outcome.is_in(ARRIVED).sum(),
             lost=outcome.is_in(LOST).sum(),
-            latency_ns=latency.median(),
             longest_ns=latency.max(),
         )
+        .join(median, on="topic")
         .with_columns(own=of_application())
         .sort(~pl.col("own"), pl.col("delivered") == 0, -pl.col("heard").cast(pl.Int64), "topic")
         .collect()

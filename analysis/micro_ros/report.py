@@ -232,6 +232,10 @@ class MicroRosReport(Report[MicroRosParameters]):
             said.insert(0 if any(c.failed for c in self.all_checks) else len(said), self._checked)
         return said or ["There are no figures of micro-ROS to look at."]
 
+    def origin(self) -> Mapping[str, str]:
+        """The board of the published figures."""
+        return {} if self.measured else {"published by": "eProsima", "board": "Renesas EK-RA6M5"}
+
     def picture(self) -> Plot | None:
         """Memory per entity, else throughput."""
         slopes = [s for s in self.slopes if not is_history(s.entity)]

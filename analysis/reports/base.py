@@ -107,20 +107,30 @@ class Report(ABC, Generic[P]):
         """The one figure that shows the answer; None: there is nothing to draw."""
         return None
 
+    def origin(self) -> Mapping[str, str]:
+        """What is looked at where no run was recorded, by name."""
+        return {}
+
     def answer(self) -> Front:
         """The first screen."""
-        facts, loud = facts_of(
-            self.tables.runs,
-            self.tables.tracer_loss,
-            len(self.left_out),
-            undeclared_gaps(self.tables.table("health")),
-        )
+        facts, loud = self._facts
         around: Sequence[Drawing | ReportTable] = ()
         if any(run.triggered for run in self.tables.runs):
             from roslens.analysis.reports.moment import around_hit  # noqa: PLC0415  (half a second)
 
             around = around_hit(self.tables)
         return Front(self._told(), self.picture(), facts, loud, around)
+
+    @cached_property
+    def _facts(self) -> tuple[Mapping[str, str], frozenset[str]]:
+        facts, loud = facts_of(
+            self.tables.runs,
+            self.tables.tracer_loss,
+            len(self.left_out),
+            undeclared_gaps(self.tables.table("health")),
+            self.tables.table("processes").collect(),
+        )
+        return facts or self.origin(), loud
 
     def _told(self) -> list[str]:
         return [*told(self.tables.runs), *self.sentences()]
@@ -244,7 +254,9 @@ class Report(ABC, Generic[P]):
         if self.parameters.output_dir is None:
             return Section(Sentence("metrics.json is not written: output_dir is not set."))
         counting = [run.name for run in self.counting]
-        metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting, self._told())
+        metrics = metrics_of(
+            self.estimates, self.tables.tracer_loss, counting, self._told(), self._facts[0]
+        )
         folder = Path(self.parameters.output_dir)
         path = write_metrics(metrics, folder)
         sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from math import inf, log
 from typing import NamedTuple
+
+import polars as pl
 
 from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.figures.drawing import Drawing
@@ -72,24 +74,54 @@ class Front:
 
 _LOUD = ' class="roslens-loud"'
 _SHOWN = (("software", "ROS 2"), ("software", "RMW"), ("tracing", "tracer"), ("machine", "CPU"))
+_DISTROS = {"4.1": "humble", "6.3": "iron", "8.2": "jazzy", "8.6": "kilted"}
+"""By major and minor version of tracetools."""
+
+
+def distros_of(runs: Sequence[Run], tracetools: Iterable[str]) -> list[str]:
+    """Names of the ROS 2 distributions: as manifests tell, and by the versions of tracetools."""
+    told = {run.ros_distro for run in runs if run.ros_distro}
+    known = (_DISTROS.get(".".join(version.split(".")[:2])) for version in tracetools)
+    return sorted(told.union(filter(None, known)))
 
 
 def facts_of(
-    runs: Sequence[Run], losses: Sequence[TracerLoss], left_out: int, undeclared: int
+    runs: Sequence[Run],
+    losses: Sequence[TracerLoss],
+    left_out: int,
+    undeclared: int,
+    processes: pl.DataFrame,
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """What was recorded, in a few words each, and which of it must not be overlooked."""
+    """What was recorded, in a few words each, and which of it must not be overlooked.
+
+    Parameters
+    ----------
+    processes
+        The table: what bare traces tell, which have no manifest.
+    """
     if not runs:
         return {}, frozenset()
     found: dict[str, str] = {}
     suites = sorted({f"{run.suite}/{run.campaign}" for run in runs if run.suite})
+    bare = [run.name for run in runs if not run.suite]
     if suites:
         found["suite"] = _several(suites)
-    dates = sorted({_date(run.start_ns) for run in runs if run.start_ns is not None})
+    if bare:
+        found["recording"] = _several(bare)
+    begun = {run.start_ns for run in runs if run.start_ns is not None} or set(
+        processes["begin_ns"].drop_nulls()
+    )
+    dates = sorted(map(_date, begun))
     if dates:
-        found["recorded"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        found["recorded"] = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     found["runs"] = f"{len(runs)}" + (f" ({left_out} left out)" if left_out else "")
+    by_trace = {
+        "ROS 2": distros_of(runs, processes["tracetools_version"].drop_nulls().unique()),
+        "RMW": processes["rmw"].drop_nulls().unique().sort().to_list(),
+    }
     for kind, name in _SHOWN:
-        told = sorted({x for run in runs if (x := run.environment.get(kind, {}).get(name))})
+        manifests = sorted({x for run in runs if (x := run.environment.get(kind, {}).get(name))})
+        told = manifests or by_trace.get(name, [])
         if told:
             found[name] = _several(told)
     discarded = sum(loss.discarded_events for loss in losses)
@@ -141,13 +173,17 @@ def with_interval(estimate: Estimate) -> str:
     return f"{value} {shown_unit(estimate.unit)[1]}{bounds}"
 
 
-def effect_sentence(found: Sequence[FactorEffect], what: str) -> str | None:
+def effect_sentence(
+    found: Sequence[FactorEffect], what: str, at_p99: Sequence[FactorEffect] = ()
+) -> str | None:
     """The largest main effect that is sure, as a sentence; None where none is.
 
     Parameters
     ----------
     what
         What is larger or smaller, such as ``the median latency``.
+    at_p99
+        The effects on P99: that they tell the contrary is said.
     """
     sure = [
         e
@@ -169,8 +205,17 @@ def effect_sentence(found: Sequence[FactorEffect], what: str) -> str | None:
     more, less, how = larger_first(str(e.levels[0]), str(e.references[0]), (e.value, e.low, e.high))
     return (
         f"{what} with {e.factors[0]} {more} is {how.relation} with {less}: {how.numbers}, "
-        f"from {e.replications} repetitions."
+        f"from {e.replications} repetitions{_contrary(e, at_p99)}."
     )
+
+
+def _contrary(effect: FactorEffect, at_p99: Sequence[FactorEffect]) -> str:
+    of = (effect.factors, effect.levels, effect.references)
+    for e in at_p99:
+        if (e.factors, e.levels, e.references) == of and e.value is not None:
+            other = (e.value - 1) * (not_none(effect.value) - 1) < 0
+            return "; at P99 it is the other way round" if other else ""
+    return ""
 
 
 class Ratio(NamedTuple):

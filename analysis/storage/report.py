@@ -337,6 +337,11 @@ class StorageReport(Report[StorageParameters]):
             f"{most['batch_size']} batches), by a factor of {ratio:.1f} {most['answer']}."
         )
 
+    def origin(self) -> Mapping[str, str]:
+        """How many rows of the study, and of which machines."""
+        machines = self.digests["machine"].unique(maintain_order=True)
+        return {"rows of the study": f"{self.digests.height:,}", "machines": ", ".join(machines)}
+
     def picture(self) -> Plot | None:
         """Throughput of every configuration; by rosbag2's plugins where they ran."""
         if self.digests.is_empty():

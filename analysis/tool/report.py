@@ -69,9 +69,14 @@ class ToolReport(Report[ToolParameters]):
             said.append(f"{len(self.results.refused)} files are refused; see below.")
         return said
 
+    def origin(self) -> Mapping[str, str]:
+        """The tools and how many files of theirs were read."""
+        tools = sorted({one.result.tool for one in self.results.runs})
+        return {"files of": ", ".join(tools), "runs": f"{len(self.results.runs):,}"}
+
     def picture(self) -> Plot | None:
-        """The estimates over runs."""
-        return runs_plot(self.estimates) if any(map(drawable, self.estimates)) else None
+        """The estimates over runs, as many as one can read at once."""
+        return runs_plot(self.estimates, _PICTURED) if any(map(drawable, self.estimates)) else None
 
     def read(self) -> Section:
         """The files, those that could not be read, and copies."""
@@ -171,6 +176,8 @@ def _shown(value: Value) -> tuple[str, str]:
     return significant(value.value * factor), unit
 
 
+_PICTURED = 12
+"""Rows that are read at once."""
 _MOST_PANELS = 4
 _MOST_DRAWN = 24
 _FIRST = ("mean", "p99", "max", "loss", "cpu", "rss", "pss", "throughput")
@@ -182,7 +189,7 @@ def drawable(estimate: Estimate) -> bool:
 
 
 @styled
-def runs_plot(estimates: Sequence[Estimate]) -> Plot:
+def runs_plot(estimates: Sequence[Estimate], most: int = _MOST_PANELS * _MOST_DRAWN) -> Plot:
     """Each run as a dot, the estimate with its interval, one panel per metric.
 
     Parameters
@@ -190,6 +197,8 @@ def runs_plot(estimates: Sequence[Estimate]) -> Plot:
     estimates
         Of `roslens.analysis.tool.estimates.tool_estimates`; the metrics that say most are
         drawn, `_MOST_PANELS` of them.
+    most
+        Rows at most, in all panels together.
 
     Raises
     ------
@@ -203,7 +212,11 @@ def runs_plot(estimates: Sequence[Estimate]) -> Plot:
     chosen = sorted(panels, key=_place)[:_MOST_PANELS]
     if not chosen:
         raise ValueError("no estimate has a value: there is nothing to draw")
-    shown = {metric: panels[metric][:_MOST_DRAWN] for metric in chosen}
+    shown: dict[str, list[Estimate]] = {}
+    for metric in chosen:
+        room = most - sum(map(len, shown.values()))
+        if room > 0:
+            shown[metric] = panels[metric][: min(room, _MOST_DRAWN)]
     heights = [len(members) + 1.6 for members in shown.values()]
     labels = {m: short_labels([e.cell for e in members]) for m, members in shown.items()}
     lines = max(wrapped(x, 48).count("\n") + 1 for of in labels.values() for x in of)

@@ -12,7 +12,7 @@ from roslens.analysis.chains.report import ChainsReport
 from roslens.analysis.measures.callbacks import CALLBACK, durations
 from roslens.analysis.overview.in_range import chains_overview
 from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, topics_by_cell
-from roslens.analysis.reports.front import utc
+from roslens.analysis.reports.front import distros_of, utc
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.quantiles import least_samples
 from roslens.collectors.topics import of_application
@@ -21,8 +21,6 @@ from roslens.recordings import Recordings
 
 _MOST_FOLLOWED = 1_000_000
 """Messages whose chains are followed unasked."""
-_DISTROS = {"4.1": "Humble", "6.3": "Iron", "8.2": "Jazzy", "8.6": "Kilted"}
-"""By major and minor version of tracetools."""
 
 
 class Facts:
@@ -52,10 +50,9 @@ class Facts:
             shortest, longest = (significant(spans[i], 3) for i in (0, -1))
             found["for"] = f"{longest} s" if shortest == longest else f"{shortest} to {longest} s"
         versions = processes["tracetools_version"].drop_nulls().unique().sort().to_list()
-        distros = {run.ros_distro.capitalize() for run in runs if run.ros_distro}
-        distros |= {d for v in versions if (d := _DISTROS.get(".".join(v.split(".")[:2])))}
-        told = f"{' and '.join(sorted(distros))} (tracetools {', '.join(versions)})"
-        found["ROS 2"] = told.strip() if versions else ", ".join(sorted(distros)) or "not recorded"
+        distros = [name.capitalize() for name in distros_of(runs, versions)]
+        told = f"{' and '.join(distros)} (tracetools {', '.join(versions)})"
+        found["ROS 2"] = told.strip() if versions else ", ".join(distros) or "not recorded"
         rmw = processes["rmw"].drop_nulls().unique().sort().to_list()
         found["middleware"] = ", ".join(rmw) or "not recorded"
         found["processes"] = f"{processes.height:,}"

@@ -16,8 +16,10 @@ import polars as pl
 
 from roslens.analysis.chains.tables import AT_LEAST, BOUNDS
 from roslens.analysis.estimate import telling_factors
+from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.measures.loss import health_findings, what_is_bent
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
+from roslens.analysis.reports.front import Front
 from roslens.analysis.reports.numbers import duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.compare import write_text
@@ -34,6 +36,16 @@ _TAIL, _TAIL_MS = 10.0, 1.0
 """A tail is reported if P99 / median reaches the first of these, and P99 the second [ms]."""
 _BUSY = 0.8
 _GOALS = '"SELECT run, action, outcome, count(*) AS goals FROM action_goals GROUP BY ALL"'
+_MOST_DRAWN = 3
+_NOTHING = (
+    "Nothing that is looked for: no silence, no loss, no timer that did not run when due, no tail, "
+    "no unanswered request, no goal that was aborted or rejected."
+)
+_LATE = (
+    "Late is what takes longer than the P99 of its subscription, where the first tenth of each "
+    "run, 5 s at most, is left out."
+)
+_STRIP = ("recorded", "for", "runs", "ROS 2", "middleware", "nodes", "topics", "the tracer lost")
 _LOSSES = ("discarded_events", "lost_packets", "truncated")
 
 Rows = list[dict[str, Any]]
@@ -210,8 +222,7 @@ class FirstPage(Facts):
 
     def _wrong(self) -> list[Part]:
         if not self.suspicions:
-            return [Sentence("Nothing that is looked for: no silence, no loss, no timer that "
-                             "did not run when due, no tail, no unanswered request.")]  # fmt: skip
+            return [Sentence(_NOTHING)]
         rows = [[x.what, x.command] for x in self.suspicions]
         columns = ["what the recording shows", "look closer"]
         return [ReportTable(columns, rows, "", left=frozenset(columns))]
@@ -282,7 +293,7 @@ class FirstPage(Facts):
         ]
         more = late.height - len(told)
         again = f"{more:,} more: roslens why {self._paths}"
-        return [*told, *([Sentence(again)] if more > 0 else [])]
+        return [*told, *([Sentence(again)] if more > 0 else []), Sentence(_LATE)]
 
     def _chains(self) -> list[Part]:
         if self.chains is None:
@@ -324,10 +335,48 @@ class FirstPage(Facts):
         from roslens.html_page import html_document  # noqa: PLC0415  (a second)
 
         (title, head), *sections = self.parts()
-        body = [f"<h1>{escape(title)}</h1>", *(part._repr_html_() for part in head)]
-        for heading, parts in sections:
-            body += [f"<h2>{escape(heading)}</h2>", *(part._repr_html_() for part in parts)]
+        body = [f"<h1>{escape(title)}</h1>", self._front()._repr_html_()]
+        every: list[tuple[str, Sequence[Part | Drawing]]]
+        every = [("What was recorded", head), *sections, ("Around the latest", self._drawn())]
+        for heading, parts in every:
+            if parts:
+                body += [f"<h2>{escape(heading)}</h2>", *(part._repr_html_() for part in parts)]
         return html_document(title, "\n".join(body))
+
+    def _front(self) -> Front:
+        """What looks wrong, the slowest topic, a picture of all, and what was recorded."""
+        from roslens.analysis.overview.figure import topics_plot  # noqa: PLC0415  (matplotlib)
+
+        first, *more = self.suspicions or [Suspicion(_NOTHING, "")]
+        told = [first.what + (f" {len(more)} more below look wrong." if more else "")]
+        known = self.topics.filter(pl.col("worst_ms") > 0)
+        for row in known.head(1).iter_rows(named=True):
+            count = self.topics["topic"].n_unique()
+            names = {"p50_ms": "median", "p99_ms": "P99", "worst_ms": "longest"}
+            took = [f"{name} {_ms(row[x])}" for x, name in names.items() if row[x] is not None]
+            told.append(
+                f"Slowest{f' of {count} topics' if count > 1 else ''}: {row['topic']} to "
+                f"{row['to'] or '?'}{_where(row)}, {', '.join(took)}."
+            )
+        facts = {k: v for k, v in self.recorded.items() if k in _STRIP}
+        picture = None if known.is_empty() else topics_plot(known)
+        return Front(told, picture, {"recording": self.title, **facts},
+                     frozenset({"the tracer lost"} if self._lost else ()))  # fmt: skip
+
+    def _drawn(self) -> list[Part | Drawing]:
+        """The threads around the latest messages, each mark of which can be clicked."""
+        from roslens.analysis.figures.timeline import LEGEND  # noqa: PLC0415  (matplotlib)
+        from roslens.analysis.latency.worst import drawn  # noqa: PLC0415
+
+        of, where = (
+            ["run", "message_id", "subscription_id"],
+            ["subscription_host", "subscription_vpid"],
+        )
+        messages = self._all.table("messages").select(*of, *where, "callback_start_ns")
+        late = self.late.head(_MOST_DRAWN).lazy().join(messages, on=of, maintain_order="left")
+        rows = list(enumerate(late.collect().iter_rows(named=True), 1))
+        told = Sentence(f"{LEGEND}. A click on a mark tells what it is.")
+        return [told, *(drawn(number, row, self._all) for number, row in rows)] if rows else []
 
 
 def show_page(paths: Sequence[Path], *, html: Path | None, as_json: bool) -> None:

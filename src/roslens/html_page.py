@@ -32,7 +32,7 @@ summary { cursor: pointer; } summary h2 { display: inline-block; border: 0; font
 .roslens-front p { margin: .35em 0; } .roslens-front figcaption { display: none; }
 .roslens-answer { font-size: 1.25em; line-height: 1.35; font-weight: 600; }
 .roslens-front figure { margin: .5em 0 !important; }
-.roslens-front img { width: auto !important; max-width: 100% !important; max-height: 460px; }
+.roslens-front img { width: auto !important; max-width: 100% !important; max-height: 400px; }
 .roslens-facts { font-size: 13px; color: var(--soft); } .roslens-facts span { margin-right: 1.2em;
   display: inline-block; } .roslens-facts .roslens-loud { padding: 0 .4em;
   background: #fde2d4; color: #7a2b00; }
@@ -121,7 +121,7 @@ def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> st
         body.append(_folded("What was opened", html_of(before)))
     nav = f"<nav>{' '.join(links)}</nav>" if links else ""
     body.insert(2 if front else 1, nav)
-    return html_document(title, "\n".join(body) + f"<script>{_SCRIPT}</script>")
+    return html_document(title, "\n".join(body))
 
 
 ANSWER = "Answer"
@@ -180,7 +180,7 @@ def html_document(title: str, body: str) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
-        f"<body>\n<main>{body}</main>\n</body></html>\n"
+        f"<body>\n<main>{body}</main><script>{_SCRIPT}</script>\n</body></html>\n"
     )
     return shown(page, lines=True)
 

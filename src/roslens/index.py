@@ -41,7 +41,17 @@ def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
         raise UsageError(f"{folder}: no report below it; make one with 'roslens report'")
     pages.sort(key=lambda page: (page.stat().st_mtime_ns, page), reverse=True)
     rows = "\n".join(_row(page, folder) for page in pages)
-    heads = ("report", "answer", "folder", "runs and loss", "verdicts", "size [MB]")
+    heads = (
+        "report",
+        "answer",
+        "recording",
+        "recorded",
+        "ROS 2",
+        "folder",
+        "runs and loss",
+        "verdicts",
+        "size [MB]",
+    )
     headings = "".join(f'<th style="text-align:left">{head}</th>' for head in heads)
     table = (
         f'<table class="roslens-table"><thead><tr>{headings}</tr></thead>\n'
@@ -68,8 +78,11 @@ def _is_whole(page: Path) -> bool:
 def _row(page: Path, folder: Path) -> str:
     place = page.relative_to(folder)
     found = Summary.read(page.parent, page.stem) if (page.parent / METRICS_NAME).is_file() else None
+    recorded = found.recorded if found else {}
     texts: Sequence[str] = (
         found.answer[0] if found and found.answer else "-",
+        ", ".join(recorded[name] for name in ("suite", "recording") if name in recorded) or "-",
+        *(recorded.get(name, "-") for name in ("recorded", "ROS 2")),
         place.parent.as_posix(),
         found.runs if found else "no metrics.json",
         (found.verdicts if found else "") or "-",

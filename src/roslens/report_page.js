@@ -1,4 +1,5 @@
-// Folded sections open where a link leads into them and for printing; long tables sort and filter.
+// Folded sections open where a link leads into them and for printing; marks of timelines can be
+// clicked; long tables sort and filter.
 "use strict";
 const opened = () => {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -8,6 +9,22 @@ const opened = () => {
 addEventListener("hashchange", opened);
 opened();
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+
+// A mark of a timeline tells what it is where it is clicked, as well as where it is pointed at.
+document.querySelectorAll(".roslens-figure svg").forEach((svg) => {
+  const told = document.createElement("p");
+  told.className = "roslens-note";
+  told.setAttribute("aria-live", "polite");
+  svg.after(told);
+  let before = null;
+  svg.addEventListener("click", (event) => {
+    const title = event.target.querySelector(":scope > title");
+    if (before) before.removeAttribute("stroke");
+    before = title ? event.target : null;
+    if (before) before.setAttribute("stroke", "currentColor");
+    told.textContent = title ? title.textContent : "";
+  });
+});
 
 const number = (text) => {
   const found = text.replace(/,/g, "").match(/^[-+]?[\d.]+(e[-+]?\d+)?/i);

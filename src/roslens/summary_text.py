@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +27,8 @@ class Summary:
     ----------
     answer
         What was found, in sentences; none in the files of older versions.
+    recorded
+        What was recorded, by name; nothing in the files of older versions.
     runs
         How many, and what the tracer lost.
     lossy
@@ -37,6 +40,7 @@ class Summary:
     """
 
     answer: tuple[str, ...]
+    recorded: Mapping[str, str]
     runs: str
     lossy: bool
     verdicts: str
@@ -59,7 +63,9 @@ class Summary:
         judged = {(cell_label(e.cell), e.verdict) for e in found.estimates if e.verdict}
         verdicts = Counter(verdict.replace("_", " ") for _, verdict in sorted(judged))
         told = ", ".join(f"{name} in {counted(n, 'cell')}" for name, n in verdicts.items())
-        return cls(tuple(found.answer), runs, lossy, told, replace(table, notes=notes))
+        return cls(
+            tuple(found.answer), found.recorded, runs, lossy, told, replace(table, notes=notes)
+        )
 
     def section(self) -> Section:
         """For the top of a page."""

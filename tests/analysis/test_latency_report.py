@@ -344,7 +344,8 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
     report.write()
     data = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert list(data) == [
-        *("schema_version", "answer", "recordings", "versions", "environments", "estimates"),
+        *("schema_version", "answer", "recorded", "recordings", "versions", "environments"),
+        "estimates",
     ]
     fields = (
         "metric definition better cell value low high level unit runs samples effective_samples "

@@ -21,7 +21,7 @@ from matplotlib.text import Text
 from playwright.sync_api import Browser
 
 import roslens as rl
-from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.plot import DPI, Plot
 from roslens.execution import known_parameters
 from roslens.report import find_notebook
 
@@ -184,17 +184,29 @@ def _without_numbers(figure: Figure) -> list[str]:
     return found
 
 
-def first_screen(browser: Browser, page: Path, answer: str) -> None:
-    """The answer and its picture end above 900 px; nothing is wider than a telephone."""
-    for width in (1200, 420):
+def first_screen(browser: Browser, page: Path, answer: str, *, many: bool = False) -> None:
+    """Answer, picture and strip end above 900 px, the picture large enough to be read.
+
+    And nothing is wider than a telephone. Where `many` cells are drawn, the picture is an overview
+    that is read in its section.
+    """
+    for width in (1280, 420):
         view = browser.new_page(viewport={"width": width, "height": 900})
         view.goto(page.as_uri())
         assert view.locator(".roslens-answer").inner_text() == answer
         ends = view.evaluate(
-            "() => [...document.querySelectorAll('.roslens-answer, .roslens-front img')]"
-            ".map((e) => e.getBoundingClientRect().bottom)"
+            "() => [...document.querySelectorAll('.roslens-answer, .roslens-front img, "
+            ".roslens-facts')].map((e) => e.getBoundingClientRect().bottom)"
         )
-        assert width < 1200 or max(ends) <= 900
+        sizes = view.evaluate(
+            "() => [...document.querySelectorAll('.roslens-front img')]"
+            ".map((e) => e.getBoundingClientRect().width / e.naturalWidth)"
+        )
+        if width == 1280:
+            assert max(ends) <= 900
+            # Pixels of an inch: in so many the smallest text, of 7 points, is still 7 pixels high.
+            assert many or min(sizes, default=1) * DPI >= 72
+            assert view.locator(".roslens-facts").inner_text()
         view.evaluate(
             "() => document.querySelectorAll('details').forEach((d) => { d.open = true })"
         )

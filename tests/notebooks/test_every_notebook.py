@@ -11,7 +11,6 @@ import sys
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -26,6 +25,7 @@ from roslens.summary_text import SUMMARY_NAME, Summary
 sys.path.insert(0, str(Path(__file__).parent))
 import independent
 from drawn import first_screen
+from told import checked, reversed_unsaid
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -35,26 +35,6 @@ LOADED = re.compile(
     r"""<(?!a\b)[a-z]+\b[^>]*\b(?:src|href|srcset|poster|data)\s*=\s*["'](?!data:|\#)""",
     re.IGNORECASE,
 )
-
-TOLD = re.compile(
-    r"(?P<number>\d[\d,]*\.?\d*) (?P<unit>ns|us|ms|s|%|B/s)(?= \[| at the median| at P99)"
-    r"|(?<=P99 )(?P<tail>\d[\d,]*\.?\d*) (?P<its>ns|us|ms|s)"
-)
-"""Numbers of sentences that must be values of metrics.json: with an interval, or a percentile."""
-SCALES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01, "B/s": 1.0}
-
-
-def told_without_a_value(answer: str, estimates: list[dict[str, Any]]) -> list[str]:
-    """Numbers of the answer that no estimate has: they are null there, refused, or not at all."""
-    values = [e["value"] for e in estimates if e["value"] is not None]
-    wrong = []
-    for match in TOLD.finditer(answer):
-        text = (match["number"] or match["tail"]).replace(",", "")
-        scale = SCALES[match["unit"] or match["its"]]
-        half = 0.5000001 * scale / 10 ** len(text.partition(".")[2])
-        if not any(abs(v - float(text) * scale) <= half for v in values):
-            wrong.append(match[0])
-    return wrong
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -92,8 +72,10 @@ def test_a_notebook_on_a_sample(
     if result.metrics is not None:
         written = json.loads(result.metrics.read_text(encoding="utf-8"))
         found = written["estimates"]
+        answer = " ".join(written["answer"])
         if notebook != "calibration":
-            assert told_without_a_value(" ".join(written["answer"]), found) == []
+            assert checked(answer, found)[1] == []
+        assert reversed_unsaid(notebook, answer, found) == []
     # Simulations are data/calibration/results.csv, which tests/analysis holds to its bars.
     found = [e for e in found if "section" not in e["cell"]]
     expected = independent.expected_of(notebook, sample, runs_of(samples / sample), found)
@@ -103,7 +85,7 @@ def test_a_notebook_on_a_sample(
     assert page.count("<script") == 1
     assert "@import" not in page
     assert "url(" not in page
-    assert len(page) < 5_000_000
+    assert len(page) < 3_000_000
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
     if result.metrics is not None:

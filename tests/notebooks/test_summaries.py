@@ -30,7 +30,8 @@ def write(folder: Path, *, lost: int = 0) -> Path:
     ]  # fmt: skip
     run = {"run": "a", "cell": {}, "discarded_events": lost, "lost_packets": 0, "counts": True}
     runs = [run] * 2
-    return write_metrics(Metrics(runs, {}, estimates), folder)
+    recorded = {"recording": HOSTILE, "recorded": "2026-11-21", "ROS 2": "jazzy"}
+    return write_metrics(Metrics(runs, {}, estimates, recorded=recorded), folder)
 
 
 def test_markdown_has_loss_and_verdicts_above_the_figures(tmp_path: Path) -> None:
@@ -74,6 +75,8 @@ def test_the_index_links_every_report_with_loss_and_verdicts(tmp_path: Path) -> 
     assert sorted(links) == ["latency/%3Ci%3Ec/latency.html", "latency/a%20b/latency.html",
                              "start.html"]  # fmt: skip
     assert "<i>c" not in page
+    assert "<img" not in page
+    assert page.count("&lt;img") == page.count("<td>2026-11-21</td><td>jazzy</td>") == 2
     assert page.count("leaks in 1 cell, not enough evidence in 1 cell") == 2
     assert "lost 14 events" in page
     assert page.count("background:#fde2d4") == 1

@@ -1,0 +1,74 @@
+"""The topics of recordings as one picture."""
+
+from __future__ import annotations
+
+import polars as pl
+from matplotlib.lines import Line2D
+
+from roslens.analysis.figures.style import (
+    COLOURS,
+    LOUD,
+    Plot,
+    finish,
+    legend_above,
+    new_figure,
+    plain_numbers,
+    styled,
+    wrapped,
+)
+
+_LONGEST_NAME = 88
+
+
+@styled
+def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
+    """From the median over P99 to the longest latency of each topic.
+
+    Parameters
+    ----------
+    topics
+        As of `roslens.analysis.overview.runs_and_topics.topics_by_cell`, with ``worst_ms`` above 0;
+        at least one.
+    most
+        Rows at most, the first.
+    """
+    rows = topics.head(most).to_dicts()
+    names = [_named(row) for row in rows]
+    lines = max(name.count("\n") for name in names)
+    figure = new_figure(1.0 + (0.3 + 0.14 * lines) * len(rows))
+    axes = figure.subplots()
+    for y, row in enumerate(rows):
+        told = [x for x in (row["p50_ms"], row["p99_ms"], row["worst_ms"]) if x is not None]
+        axes.plot([min(told), max(told)], [y, y], "-", lw=1.6, color="#bbbbbb", zorder=1)
+        for (name, (shade, marker)), value in zip(
+            _MARKS.items(), (row["p50_ms"], row["p99_ms"], row["worst_ms"]), strict=True
+        ):
+            if value is not None:
+                axes.plot([value], [y], marker, color=shade, ms=6, label=name)
+    axes.set_xscale("log")
+    plain_numbers(axes)
+    axes.set_yticks(range(len(rows)), names, fontsize=8.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel("latency, publish to the start of the callback [ms]")
+    axes.grid(visible=False, axis="y")
+    finish(axes)
+    legend_above(figure, [Line2D([], [], ls="", marker=marker, color=shade, ms=6, label=name)
+                          for name, (shade, marker) in _MARKS.items()])  # fmt: skip
+    return Plot(
+        figure,
+        "Latency of each topic, the slowest at P99 first; a percentile of too few messages for its "
+        "interval is not drawn.",
+        left_out=f"{len(rows)} of {topics.height} topics and cells are drawn."
+        if topics.height > len(rows)
+        else "",
+    )
+
+
+_MARKS = {"P50": (COLOURS[0], "o"), "P99": (COLOURS[4], "D"), "longest": (LOUD, "s")}
+
+
+def _named(row: dict[str, str | None]) -> str:
+    name = f"{row['topic']} to {row['to'] or '?'}"
+    name += f", {row['cell']}" if row["cell"] else ""
+    cut = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return wrapped(cut, 44)

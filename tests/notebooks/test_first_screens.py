@@ -1,0 +1,60 @@
+"""``roslens PATH --html`` in Chromium: one screen, and timelines that can be clicked."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+from drawn import first_screen
+from playwright.sync_api import Browser
+
+import roslens as rl
+from roslens.analysis.reports.numbers import duration
+from roslens.first_page import FirstPage
+
+SAMPLES = ("two_process", "communication", "demo", "chain.tar.zst", "lifecycle", "leak.tar.zst",
+           "hung.tar.zst")  # fmt: skip
+
+pytestmark = pytest.mark.recording
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_the_first_screen(samples: Path, tmp_path: Path, browser: Browser, sample: str) -> None:
+    found = FirstPage(rl.open(samples / sample), [samples / sample])
+    page = tmp_path / "page.html"
+    page.write_text(found.html())
+    assert page.stat().st_size < 3_000_000
+    told = found.suspicions[0].what if found.suspicions else "Nothing that is looked for"
+    view = browser.new_page()
+    view.goto(page.as_uri())
+    answer = view.locator(".roslens-answer").inner_text()
+    view.close()
+    assert answer.startswith(" ".join(told.split()))
+    first_screen(browser, page, answer)
+
+
+def test_a_mark_of_the_timeline_tells_what_it_is_without_a_kernel(
+    samples: Path, tmp_path: Path, browser: Browser
+) -> None:
+    """A bare session; the callback that is clicked has the duration of the table."""
+    bare = Path(shutil.copytree(samples / "two_process/000_r0_fastrtps/trace", tmp_path / "bare"))
+    opened = rl.open(bare)
+    page = tmp_path / "page.html"
+    page.write_text(FirstPage(opened, [bare]).html())
+    view = browser.new_page(viewport={"width": 1280, "height": 900})
+    view.goto(page.as_uri())
+    strip = view.locator(".roslens-facts").inner_text()
+    assert all(name in strip for name in ("bare", "2026-11-21", "Jazzy"))
+    (latest,) = opened.why()["message_id"].head(1)
+    message = opened.messages.filter(pl.col("message_id") == latest).collect()
+    ran = message["callback_end_ns"][0] - message["callback_start_ns"][0]
+    figure = view.locator(".roslens-figure:has(svg)").first
+    mark = figure.locator("rect:has(title)").filter(has_text=f"/data, /listener: {duration(ran)}")
+    mark.first.dispatch_event("click")
+    told = figure.locator("p[aria-live]").inner_text()
+    assert told.startswith(f"/data, /listener: {duration(ran)}, begun at ")
+    figure.locator("text").first.click()
+    assert figure.locator("p[aria-live]").inner_text() == ""
+    view.close()

@@ -1,0 +1,79 @@
+"""What the sentences of a report say, held against the metrics.json beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+_TOLD = re.compile(
+    r"(?P<number>\d[\d,]*\.?\d*) (?P<unit>ns|us|ms|s|%|B/s|B/message)"
+    r"(?= \[|,? at the median| at P99)"
+    r"(?: \[(?P<low>\d[\d,]*\.?\d*), (?P<high>\d[\d,]*\.?\d*)\])?"
+    r"|(?<=P99 )(?P<tail>\d[\d,]*\.?\d*) (?P<its>ns|us|ms|s)"
+)
+"""Numbers that must be values of metrics.json: with an interval, or a percentile."""
+_SCALES = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01, "B/s": 1.0, "B/message": 1.0}
+_RANKED = {
+    "latency": ("latency_p50", "latency_p99"),
+    "communication": ("latency_mean", "latency_p99"),
+    "chains": ("response_time_p50", "response_time_p99"),
+}
+"""What the sentences of these rank cells by, and the tail that may rank them differently."""
+
+Estimates = Sequence[dict[str, Any]]
+
+
+def checked(answer: str, estimates: Estimates) -> tuple[int, list[str]]:
+    """How many numbers of the answer must be estimates, and those that none has.
+
+    These are null there, refused, or not at all.
+    """
+    count, wrong = 0, []
+    for match in _TOLD.finditer(answer):
+        unit = match["unit"] or match["its"]
+        said = {"value": match["number"] or match["tail"], "low": match["low"],
+                "high": match["high"]}  # fmt: skip
+        told = {name: text for name, text in said.items() if text}
+        count += len(told)
+        if not any(_is(e, told, _SCALES[unit]) for e in estimates):
+            wrong.append(match[0])
+    return count, wrong
+
+
+def _is(estimate: dict[str, Any], told: dict[str, str], scale: float) -> bool:
+    """Whether all of it is of this estimate, rounded to the digits shown."""
+    for name, text in told.items():
+        digits = text.replace(",", "")
+        half = 0.5000001 * scale / 10 ** len(digits.partition(".")[2])
+        known = estimate[name]
+        if known is None or abs(known - float(digits) * scale) > half:
+            return False
+    return True
+
+
+def reversed_unsaid(notebook: str, answer: str, estimates: Estimates) -> list[str]:
+    """Rankings of the answer that P99 reverses, and no word says so."""
+    if notebook not in _RANKED or "At P99 " in answer or "; at P99 " in answer:
+        return []
+    middle, tail = (_by_cell(estimates, name) for name in _RANKED[notebook])
+    both = [cell for cell in middle if cell in tail]
+    return list(_reversed(both, middle, tail, every=notebook == "chains"))
+
+
+def _by_cell(estimates: Estimates, metric: str) -> dict[str, float]:
+    return {str(e["cell"]): e["value"] for e in estimates
+            if e["metric"] == metric and e["value"] is not None
+            and not (metric.startswith("latency") and "topic" in e["cell"])}  # fmt: skip
+
+
+def _reversed(
+    cells: list[str], middle: dict[str, float], tail: dict[str, float], *, every: bool
+) -> Iterator[str]:
+    if len(cells) < 2:
+        return
+    slow, fast = (choose(cells, key=middle.__getitem__) for choose in (max, min))
+    others = cells if every else [fast]
+    for other in others:
+        if tail[other] > tail[slow] and middle[other] < middle[slow]:
+            yield f"{other} is slower than {slow} at P99"
