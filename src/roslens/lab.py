@@ -46,6 +46,7 @@ def run_lab(
     port: int = 8888,
     browser: bool = True,
     beyond_this_machine: bool = False,
+    verbose: bool = False,
 ) -> NoReturn:
     """Become JupyterLab, with the working directory as its root.
 
@@ -59,6 +60,8 @@ def run_lab(
     ip, port
         Where it listens. Who reaches it can run anything as you, so addresses of other machines are
         refused unless `beyond_this_machine`.
+    verbose
+        Print the server's log too, not only the address and what goes wrong.
 
     Raises
     ------
@@ -104,6 +107,7 @@ def run_lab(
         f"--LabApp.workspaces_dir={folder.resolve() / '.workspaces'}",
         *_WITHOUT,
         *(() if browser else ("--no-browser",)),
+        *(() if verbose else ("--Application.log_level=ERROR",)),
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]
     # By the environment: everyone on the machine sees the arguments of a process, and so the token.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,6 +28,7 @@ from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.manifest import Level
+from roslens.widgets import FOLDER, RANGE
 
 
 class RunTables:
@@ -101,11 +104,15 @@ class RunTables:
         nodes, topics
             Full names, or patterns.
 
+        In ``roslens lab`` nothing given means the range that is selected in the timeline.
+
         Raises
         ------
         UsageError
             A name fits nothing, a window ends before it begins or touches no run.
         """
+        if not (window or window_ns or warm_up or processes or nodes or topics):
+            return self._selected()
         begin, end = window or (None, None)
         if warm_up:
             begin = max(warm_up, begin or 0.0)
@@ -126,6 +133,16 @@ class RunTables:
         seen = type(self)(self.recordings, self.runs, views, copies=self.copies)
         seen._check_windows()
         return seen
+
+    def _selected(self) -> Self:
+        """What is selected in the timeline of the lab that this runs in; else the same."""
+        told = Path(os.environ.get(FOLDER, ""), RANGE)
+        if FOLDER not in os.environ or not told.is_file():
+            return self
+        selected = json.loads(told.read_text(encoding="utf-8"))
+        of_run = self.only(selected["run"])
+        window = selected["window_ns"]
+        return of_run.view(window_ns=(window[0], window[1])) if window else of_run
 
     def whole(self) -> Self:
         """The same runs without views."""

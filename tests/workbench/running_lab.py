@@ -158,7 +158,7 @@ def wait_for_screen(page: Page) -> None:
     for title in PANES:
         pane_of(page, title).locator(".jp-OutputArea-output > *").first.wait_for()
     # The last cell is done, and so are all before it.
-    page.get_by_text("Ask further:").wait_for(state="attached")
+    page.get_by_text("Ask further:").first.wait_for(state="attached")
 
 
 def pane_of(page: Page, title: str) -> Locator:

@@ -260,6 +260,7 @@ def lab(
     ip: str = "127.0.0.1",
     browser: Annotated[bool, Parameter(negative="--no-browser")] = True,
     beyond_this_machine: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Open the workbench in JupyterLab: timeline, latency, topics, callbacks and chains at once.
 
@@ -276,10 +277,13 @@ def lab(
         Open a browser window (the default), or not.
     beyond_this_machine
         Allow an --ip that other machines can reach.
+    verbose
+        Print the server's log too, not only the address and what goes wrong.
     """
     from roslens.lab import run_lab  # noqa: PLC0415
 
-    run_lab(paths, ip=ip, port=port, browser=browser, beyond_this_machine=beyond_this_machine)
+    run_lab(paths, ip=ip, port=port, browser=browser, beyond_this_machine=beyond_this_machine,
+            verbose=verbose)  # fmt: skip
 
 
 @verb(LOOK, "collect PATH... [OPTIONS]", example="collect PATH -o tables --start +10s --end +20s")

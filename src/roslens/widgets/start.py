@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,9 +38,10 @@ from roslens.analysis.reports.tables import health_table
 from roslens.analysis.timeline.journey import Journey, journey_of, way_of
 from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.paths import resolve
+from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import find_notebook
-from roslens.widgets import FOLDER, STATIC, VARIABLE
+from roslens.widgets import FOLDER, RANGE, STATIC, VARIABLE
 from roslens.widgets.graph import GraphWidget
 from roslens.widgets.message import message_html
 from roslens.widgets.table import TableWidget
@@ -51,7 +54,7 @@ _MOST_ROWS = 40
 _MOST_EXPLAINED = 10
 _AT = "at [s]"
 _MOST_LIVE = 300
-_NOTEBOOKS = ("latency", "executors", "communication", "leaks")
+_NOTEBOOKS = ("latency", "chains", "executors", "communication", "leaks")
 
 Still: TypeAlias = Section | Plot | Drawing
 """What can stand in a report."""
@@ -110,10 +113,19 @@ class StartPage:
         """Look at another run."""
         self.chosen = index
         self._messages = None
+        self._tell_range()
         self._update(self._of_run)
+
+    def _tell_range(self) -> None:
+        """What ``view()`` gives in every notebook of the lab."""
+        folder = os.environ.get(FOLDER)
+        if folder and not _static():
+            told = {"run": self.run.runs[0].name, "window_ns": self.widget.selection}
+            write_atomically(Path(folder, RANGE), json.dumps(told))
 
     def _selected(self) -> None:
         self._messages = None
+        self._tell_range()
         self._update(self._of_range)
 
     @property
@@ -163,7 +175,7 @@ class StartPage:
             s=pl.col("seconds").round(1), events="events", discarded="discarded",
             messages="messages", **{"not arrived": "lost"},
         )  # fmt: skip
-        table = _live_table(found, lambda row: setattr(box, "value", row))
+        table = _live_table(_telling(found), lambda row: setattr(box, "value", row))
         box.observe(lambda change: self.show(change["new"]), "value")
         other.observe(lambda change: self._put_beside(change["new"]), "value")
         lost = self._following(self._folded_loss)
@@ -411,12 +423,19 @@ class StartPage:
                 "metadata": {"tags": ["injected-parameters"]},
                 "execution_count": None,
                 "outputs": [],
-                "source": f"recordings = {recordings!r}\noutput_dir = {str(Path(folder, name))!r}",
+                "source": f"recordings = {recordings!r}\noutput_dir = {str(Path(folder, name))!r}\n"
+                "# run.view(), below, is the range that is selected in the timeline then.",
             }
             cells.insert(tagged.index(True) + 1, given)
             Path(folder, f"{name}.ipynb").write_text(json.dumps(notebook, indent=1), "utf-8")
-            links.append(f'<a href="{name}.ipynb" target="_blank">{name}</a>')
-        return ipywidgets.HTML("Ask further: " + ", ".join(links))
+            asked = "".join(cells[0]["source"]).partition("\n\n")[2].replace("\n", " ")
+            links.append(
+                f'<li><a class="roslens-notebook" href="{name}.ipynb">{name}</a>: '
+                f"{escape(asked.partition('. ')[0])}.</li>"
+            )
+        box = ipywidgets.HTML(f"{_FURTHER}<ul>{''.join(links)}</ul>")
+        box.add_class("jp-RenderedHTMLCommon")
+        return box
 
     # ------------------------------------------------------------ following
 
@@ -471,6 +490,15 @@ def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _telling(runs: pl.DataFrame) -> pl.DataFrame:
+    """Without what is the same in all runs, or part of their names: the rest has more room."""
+    told = all(level in row["run"] for row in runs.iter_rows(named=True)
+               for level in re.findall(r"=([^,]*)", row["cell"]))  # fmt: skip
+    alike = [name for name in ("cell", "status", "health", "discarded", "not arrived")
+             if runs.height > 1 and runs[name].n_unique() == 1]  # fmt: skip
+    return runs.drop({*alike, *(["cell"] if told else [])})
+
+
 def _live_table(frame: pl.DataFrame, chosen: Callable[[int], None] | None = None) -> TableWidget:
     """A table that can be sorted; `chosen` is called with the number of a row that is clicked."""
     table = TableWidget(_rounded(frame), choosable=chosen is not None)
@@ -519,6 +547,10 @@ def _side_by_side(own: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
+_FURTHER = (
+    "Ask further: copies of yours, beside the timeline; in each <code>run.view()</code> is the "
+    "range selected there."
+)
 _OF_MESSAGES = (
     *("run", "topic", "publisher_node", "subscription_node", "outcome"),
     *("publish_ns", "latency_ns", "callback_instance_id"),

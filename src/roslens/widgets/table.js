@@ -8,6 +8,13 @@ function element(kind, parent, text) {
   return made;
 }
 
+// A name may be broken into lines where its parts end, and nowhere else.
+function name(parent, text) {
+  for (const part of text.split(/(?<=.)(?=\/)|(?<=[_=:-])(?=\w)|(?<=[a-z]\.)(?=[a-z])/)) {
+    parent.append(part, document.createElement("wbr"));
+  }
+}
+
 // Numbers before texts, nothing last, whichever way it is sorted.
 function compare(a, b, sign) {
   if (a === null || b === null) return (a === null) - (b === null);
@@ -53,7 +60,9 @@ export default {
         for (const value of rows[number]) {
           const cell = element("td", row);
           if (typeof value === "number") cell.className = "number";
-          element("bdi", cell, value ?? "");
+          const shown = element("bdi", cell);
+          if (typeof value === "string") name(shown, value);
+          else shown.append(value ?? "");
         }
       }
       table.replaceChildren(drawn);

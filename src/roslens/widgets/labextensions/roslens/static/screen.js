@@ -3,11 +3,11 @@
 //
 // Written as JupyterLab loads extensions, so that nothing has to be built.
 
-// From top to bottom, each row from left to right: the share of each, and the cell's title.
+// From top to bottom, each row from left to right: the share of each, and the titles of its cells.
 const SCREEN = [
   [0.5, [[1, "Timeline"]]],
-  [0.26, [[0.26, "Runs"], [0.44, "Topics"], [0.3, "Worst messages"]]],
-  [0.24, [[0.29, "Callbacks"], [0.22, "Nodes"], [0.23, "Chains"], [0.26, "Message"]]],
+  [0.26, [[0.28, "Runs"], [0.39, "Topics"], [0.33, "Worst messages"]]],
+  [0.24, [[0.27, "Callbacks"], [0.2, "Nodes"], [0.27, "Chains"], [0.26, "Message", "Notebooks"]]],
 ];
 
 // A pane: another view of what the cell of that title shows.
@@ -37,9 +37,9 @@ function split(orientation, parts) {
 }
 
 function layOut(app, panel) {
-  const rows = SCREEN.map(([height, row]) => [height, row.map(([width, title]) => {
-    const pane = paneOf(app, panel, title);
-    return [width, pane && tabs([pane])];
+  const rows = SCREEN.map(([height, row]) => [height, row.map(([width, ...titles]) => {
+    const panes = titles.map((title) => paneOf(app, panel, title)).filter((pane) => pane);
+    return [width, panes.length ? tabs(panes) : null];
   })]);
   const first = rows[0][1][0];
   // The notebook lies behind the first pane.
@@ -48,6 +48,20 @@ function layOut(app, panel) {
   panel.parent.restoreLayout({ main });
   app.shell.collapseLeft();
   app.shell.collapseRight();
+}
+
+// A link to a notebook of the pane opens it beside the timeline.
+function openBeside(app, event) {
+  const link = event.target.closest?.("a.roslens-notebook");
+  const pane = link?.closest("[data-notebook], .jp-NotebookPanel");
+  if (!pane) return;
+  event.preventDefault();
+  const id = pane.dataset.notebook ?? pane.id;
+  const panel = [...app.shell.widgets("main")].find((each) => each.id === id);
+  const folder = panel.context.path.split("/").slice(0, -1);
+  const path = [...folder, link.getAttribute("href")].join("/");
+  const options = { mode: "split-right", ref: "roslens-Timeline" };
+  app.commands.execute("docmanager:open", { path, options });
 }
 
 // What a widget is not told: that the kernel of its notebook ended, also if another one was started.
@@ -88,6 +102,7 @@ const plugin = {
   autoStart: true,
   activate(app) {
     const known = new Set();
+    document.addEventListener("click", (event) => openBeside(app, event));
     function look() {
       for (const panel of app.shell.widgets("main")) {
         if (!panel.context || !panel.sessionContext || known.has(panel)) continue;
