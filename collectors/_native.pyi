@@ -98,3 +98,11 @@ def response_time_bounds(
     length: int,
     jobs: int,
 ) -> list[int | None]: ...
+def simulate(
+    system: Mapping[str, object],
+    counting: Sequence[int],
+    quantiles: Sequence[float],
+    replications: int,
+    seed: int,
+    schedule: bool,
+) -> dict[str, Any]: ...

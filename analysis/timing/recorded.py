@@ -24,7 +24,7 @@ from roslens.collectors.schema import TABLES
 from roslens.recording import UsageError
 
 _NEEDED = (
-    "callback_instances", "callback_scheduling", "executor_intervals", "messages",
+    "callback_instances", "callback_scheduling", "executor_intervals", "losses", "messages",
     "publications", "subscriptions", "timer_activations",
 )  # fmt: skip
 _KNOWN_OWN = 0.9
@@ -85,6 +85,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         length_ns=last - begin,
         execution_time="own" if by_kernel else "duration",
         cpus=_cpus(run),
+        tracer_lost=frames["losses"].height > 0,
         executors=executors,
         callbacks=callbacks,
         sources=_sources(known, published, begin),

@@ -50,7 +50,7 @@ class TimedExecutor(_Part):
     kind_from: Literal["manifest", "events", "given"] = Field(
         description="events: which events of executors there are, and on how many threads"
     )
-    threads: int = Field(ge=1, description="as many as executed something, or as was said")
+    threads: int = Field(ge=1, le=1024, description="as many as executed something, or as was said")
     host: str | None = None
     vpid: int | None = None
     vtids: list[int] = Field(default_factory=list)
@@ -108,6 +108,7 @@ class TimingModel(_Part):
         "to end, which holds what others took from it"
     )
     cpus: int | None = Field(default=None, ge=1, description="of the machine; null: not known")
+    tracer_lost: bool = Field(False, description="the tracer dropped something in this run")
     executors: list[TimedExecutor]
     callbacks: list[TimedCallback]
     sources: list[Source]

@@ -9,6 +9,7 @@ mod memory;
 mod model;
 mod output;
 mod stream;
+mod what_if;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -323,4 +324,6 @@ mod _native {
     use crate::model::{Pass, model_events, model_reasons};
     #[pymodule_export]
     use crate::output::write_table;
+    #[pymodule_export]
+    use crate::what_if::simulate;
 }

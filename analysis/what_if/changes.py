@@ -1,0 +1,237 @@
+"""What is changed in a timing model: executor, threads, execution times, rates."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roslens.analysis.timing.executors import OF_ONE_THREAD
+from roslens.analysis.timing.schema import (
+    ExecutorKind,
+    Publication,
+    Samples,
+    Source,
+    TimedCallback,
+    TimingModel,
+)
+from roslens.recording import UsageError
+
+_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_SET = re.compile(
+    r"callback=(?P<name>.+):(?P<sign>[+-]?)(?P<number>\d+(?:\.\d+)?)(?P<unit>[num]?s|x)"
+)
+_RATE = re.compile(r"(?P<topic>.+)=(?P<hz>\d+(?:\.\d+)?) ?Hz")
+
+
+@dataclass(frozen=True)
+class Took:
+    """Another execution time: more or less, so much, or so many times as much.
+
+    Attributes
+    ----------
+    name
+        The callback's node or its name, which is a topic, a service or a timer's period.
+    add_ns, exact_ns, factor
+        The one that is meant; None are the others.
+    """
+
+    name: str
+    add_ns: float | None = None
+    exact_ns: float | None = None
+    factor: float | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Took:
+        """From text such as ``callback=/planner:+2ms``.
+
+        Raises
+        ------
+        UsageError
+            It says something else.
+        """
+        found = _SET.fullmatch(text)
+        if found is None or (found["unit"] == "x" and found["sign"]):
+            raise UsageError(
+                f"--set {text}: expected such as callback=/planner:+2ms, callback=/planner:-500us, "
+                "callback=/planner:3ms or callback=/planner:1.5x"
+            )
+        number = float(found["number"])
+        if found["unit"] == "x":
+            return cls(found["name"], factor=number)
+        ns = number * _NS[found["unit"]]
+        if not found["sign"]:
+            return cls(found["name"], exact_ns=ns)
+        return cls(found["name"], add_ns=-ns if found["sign"] == "-" else ns)
+
+    def applied(self, ns: int) -> int:
+        """Of one execution [ns], never less than nothing."""
+        if self.exact_ns is not None:
+            return round(self.exact_ns)
+        if self.factor is not None:
+            return round(ns * self.factor)
+        return max(0, round(ns + (self.add_ns or 0)))
+
+
+@dataclass(frozen=True)
+class Changes:
+    """All that is asked.
+
+    Attributes
+    ----------
+    executor, threads
+        Of all executors; None: as recorded.
+    cpus
+        On how many CPUs callbacks run; None: as recorded.
+    took
+        Other execution times.
+    rates
+        Other rates, by topic [Hz].
+    """
+
+    executor: ExecutorKind | None = None
+    threads: int | None = None
+    cpus: int | None = None
+    took: Sequence[Took] = ()
+    rates: Sequence[tuple[str, float]] = ()
+
+
+def rate_of(text: str) -> tuple[str, float]:
+    """Topic and rate [Hz], from text such as ``/scan=60Hz``.
+
+    Raises
+    ------
+    UsageError
+        It says something else.
+    """
+    found = _RATE.fullmatch(text)
+    if found is None or float(found["hz"]) <= 0:
+        raise UsageError(f"--rate {text}: expected such as /scan=60Hz")
+    return found["topic"], float(found["hz"])
+
+
+def changed(model: TimingModel, changes: Changes) -> TimingModel:
+    """The model with the changes made.
+
+    Publications stay where they are in an execution, in proportion to how long that takes. The
+    rate of a topic is changed where it comes from: the period of the timers that publish it, or
+    how often it comes from outside.
+
+    Raises
+    ------
+    UsageError
+        Nothing fits a name, a number of threads does not fit an executor or is not known, or a
+        topic is published by what something else triggers.
+    """
+    for took in changes.took:
+        model = _with_times(model, took)
+    for topic, hz in changes.rates:
+        model = _with_rate(model, topic, hz)
+    executors = [
+        executor.model_copy(
+            update={
+                "kind": (kind := changes.executor or executor.kind),
+                "kind_from": "given" if changes.executor else executor.kind_from,
+                "threads": _threads(kind, kind == executor.kind, executor.threads, model, changes),
+            }
+        )
+        for executor in model.executors
+    ]
+    return model.model_copy(update={"executors": executors})
+
+
+def _threads(
+    kind: ExecutorKind, same: bool, recorded: int, model: TimingModel, changes: Changes
+) -> int:
+    if kind in OF_ONE_THREAD:
+        if changes.threads not in (None, 1):
+            raise UsageError(f"--threads {changes.threads}: {kind} has one thread")
+        return 1
+    if changes.threads is not None:
+        return changes.threads
+    if same:
+        return recorded
+    if model.cpus is None:
+        raise UsageError(
+            f"the recording does not tell how many CPUs there are, and {kind} has as many "
+            "threads: give --threads"
+        )
+    # As the constructors of both have it.
+    return max(model.cpus, 2)
+
+
+def _with_times(model: TimingModel, took: Took) -> TimingModel:
+    fits = [x for x in model.callbacks if took.name in (x.node, x.name)]
+    if not fits:
+        known = sorted({x for c in model.callbacks for x in (c.node, c.name) if x is not None})
+        raise UsageError(
+            f"--set: no callback of a node or a name {took.name}; there are {', '.join(known)}"
+        )
+    return model.model_copy(
+        update={"callbacks": [_timed(x, took) if x in fits else x for x in model.callbacks]}
+    )
+
+
+def _timed(callback: TimedCallback, took: Took) -> TimedCallback:
+    old = callback.executions
+    new = [took.applied(ns) for ns in old.value_ns]
+    published = [
+        Publication(
+            execution=x.execution,
+            offset_ns=round(x.offset_ns * new[x.execution] / max(1, old.value_ns[x.execution])),
+            topic=x.topic,
+        )
+        for x in callback.publications
+    ]
+    executions = Samples(at_ns=old.at_ns, value_ns=new)
+    return callback.model_copy(update={"executions": executions, "publications": published})
+
+
+def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
+    publishing = {
+        x.id: Counter(y.topic for y in x.publications)[topic]
+        for x in model.callbacks
+        if any(y.topic == topic for y in x.publications)
+    }
+    sources = [x for x in model.sources if x.topic == topic]
+    if not publishing and not sources:
+        known = sorted(
+            {y.topic for x in model.callbacks for y in x.publications}
+            | {x.topic for x in model.sources if not x.topic.startswith("#")}
+        )
+        raise UsageError(f"--rate: nobody published {topic}; there are {', '.join(known)}")
+    for callback in model.callbacks:
+        if callback.id in publishing and callback.period_ns is None:
+            raise UsageError(
+                f"--rate {topic}: {callback.node} publishes it when {callback.name} triggers it: "
+                f"give the rate of that"
+            )
+    total = sum(publishing.values()) + sum(len(x.at_ns) for x in sources)
+    factor = total / model.length_ns * 1e9 / hz
+    return model.model_copy(
+        update={
+            "callbacks": [_slower(x, factor) if x.id in publishing else x for x in model.callbacks],
+            "sources": [
+                _stretched(x, factor, model.length_ns) if x.topic == topic else x
+                for x in model.sources
+            ],
+        }
+    )
+
+
+def _slower(callback: TimedCallback, factor: float) -> TimedCallback:
+    period = max(1, round((callback.period_ns or 0) * factor))
+    return callback.model_copy(
+        update={"period_ns": period, "phase_ns": (callback.phase_ns or 0) % period}
+    )
+
+
+def _stretched(source: Source, factor: float, length_ns: int) -> Source:
+    """Distances longer by a factor; where that leaves a rest, it begins again."""
+    times: list[int] = []
+    begin = 0.0
+    while begin < length_ns and source.at_ns:
+        times += [round(begin + at * factor) for at in source.at_ns]
+        begin += length_ns * factor
+    return source.model_copy(update={"at_ns": [at for at in times if at < length_ns]})

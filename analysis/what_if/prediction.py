@@ -1,0 +1,275 @@
+"""Predictions: what a simulation says of latency, loss and CPU, beside what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.timing.schema import TimedCallback, TimingModel
+from roslens.analysis.what_if.changes import Changes, changed
+from roslens.analysis.what_if.system import QUANTILES, counting, simulated
+
+BARS = {"latency_p50": 0.10, "latency_p99": 0.20}
+"""How far the simulation of what was recorded may lie from the recording, relative to that."""
+LEVEL = 0.95
+_MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
+_LOST = "the tracer lost something in this run, so executions may be missing"
+_NO_TOPIC = "no subscription of the application received messages whose publication is known"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One figure.
+
+    Attributes
+    ----------
+    metric
+        ``latency_p50``, ``latency_p99`` (publish to callback_start, ns), ``lost`` (part of the
+        messages, 0..1, whose place in the queue a later one took), ``cpu`` (cores in callbacks).
+    topic, node
+        Of the subscription; None: all that count, together.
+    recorded, simulated
+        Mean over the runs of what was recorded, and of the median over its simulations.
+    value, low, high
+        The same with the changes made, and the 95 % interval over replications of all runs.
+    refused
+        Why there is no prediction.
+    """
+
+    metric: str
+    unit: str
+    topic: str | None
+    node: str | None
+    recorded: float | None
+    simulated: float | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """All figures of one cell.
+
+    Attributes
+    ----------
+    figures
+        All that count together first.
+    refused
+        Why nothing is predicted: the simulation does not reproduce the recording.
+    assumptions
+        What the recording does not tell, and what is taken instead.
+    """
+
+    runs: Sequence[str]
+    replications: int
+    seed: int
+    figures: Sequence[Predicted]
+    assumptions: Sequence[str]
+    refused: str | None = None
+    level: float = LEVEL
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Simulated:
+    """Of one run: quantile x replication x callback (and all), and parts per callback."""
+
+    waits: Floats
+    lost: Floats
+    cpu: Floats
+
+    @classmethod
+    def of(cls, model: TimingModel, replications: int, seed: int, cpus: int | None) -> _Simulated:
+        found = simulated(model, replications, seed, cpus=cpus)
+        waits = np.array(found["waits"], dtype=np.float64)  # what is None becomes nan
+        lost = np.array(found["lost"], dtype=np.float64)
+        received = np.array(found["executions"], dtype=np.float64)
+        busy = np.array(found["busy"], dtype=np.float64)
+        own = counting(model)
+        lost, received = _with_sum(lost, own), _with_sum(received, own)
+        sent = lost + received
+        part = np.divide(lost, sent, out=np.zeros_like(lost), where=sent > 0)
+        return cls(waits, part, busy.sum(axis=1) / model.length_ns)
+
+
+def _with_sum(of: Floats, places: Sequence[int]) -> Floats:
+    return np.column_stack([of, of[:, list(places)].sum(axis=1)])
+
+
+def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Prediction:
+    """What would be, of runs under the same conditions.
+
+    First each model is simulated as it is; where that does not reproduce P50 within 10 % and P99
+    within 20 %, it is refused: as a whole, or that subscription.
+
+    Parameters
+    ----------
+    models
+        One per run.
+
+    Raises
+    ------
+    UsageError
+        The changes do not fit a model.
+    """
+    asked = [changed(model, changes) for model in models]
+    names = [model.run or "model" for model in models]
+    told = _assumptions(models, changes)
+    why = _LOST if any(x.tracer_lost for x in models) else None
+    if why is None and not all(counting(x) for x in models):
+        why = _NO_TOPIC
+    if why is not None:
+        return Prediction(names, 0, seed, (), told, why)
+    most = max(sum(len(c.executions.value_ns) for c in x.callbacks) for x in models)
+    replications = min(_MOST, max(_LEAST, _EXECUTIONS // (most * len(models))))
+    before, after = (
+        [_Simulated.of(model, replications, seed + number, cpus) for number, model in enumerate(of)]
+        for of, cpus in ((models, None), (asked, changes.cpus))
+    )
+    figures = _figures(models, before, after)
+    worst = [x for x in figures[: len(BARS)] if x.refused]
+    refused = "; ".join(f"{x.metric}: {x.refused}" for x in worst) or None
+    return Prediction(names, replications, seed, figures, told, refused)
+
+
+def _figures(
+    models: Sequence[TimingModel], before: Sequence[_Simulated], after: Sequence[_Simulated]
+) -> list[Predicted]:
+    figures: list[Predicted] = []
+    subscriptions: list[tuple[str | None, str | None]] = list(
+        dict.fromkeys(
+            (c.name, c.node) for x in models for c in map(x.callbacks.__getitem__, counting(x))
+        )
+    )
+    for key in (None, *subscriptions):
+        places = [_places(model, key) for model in models]
+        topic, node = key or (None, None)
+        if any(not x for x in places):
+            continue
+        columns = [x[0] if key else len(m.callbacks) for x, m in zip(places, models, strict=True)]
+        for number, (metric, bar) in enumerate(BARS.items()):
+            recorded = float(
+                np.mean(
+                    [
+                        quantile(_waits(m, x), QUANTILES[number])
+                        for m, x in zip(models, places, strict=True)
+                    ]
+                )
+            )
+            was, will = (
+                [x.waits[:, c, number] for x, c in zip(of, columns, strict=True)]
+                for of in (before, after)
+            )
+            of_topic = Predicted(metric, "ns", topic, node, recorded)
+            figures.append(_predicted(of_topic, was, will, bar))
+        lost = [_lost(m, x) for m, x in zip(models, places, strict=True)]
+        was, will = (
+            [x.lost[:, c] for x, c in zip(of, columns, strict=True)] for of in (before, after)
+        )
+        figures.append(
+            _predicted(Predicted("lost", "1", topic, node, float(np.mean(lost))), was, will)
+        )
+    busy = [
+        sum(sum(c.executions.value_ns) for c in model.callbacks) / model.length_ns
+        for model in models
+    ]
+    was, will = ([x.cpu for x in of] for of in (before, after))
+    figures.append(
+        _predicted(Predicted("cpu", "core", None, None, float(np.mean(busy))), was, will)
+    )
+    return figures
+
+
+def _places(model: TimingModel, key: tuple[str | None, str | None] | None) -> list[int]:
+    own = counting(model)
+    if key is None:
+        return own
+    return [x for x in own if (model.callbacks[x].name, model.callbacks[x].node) == key]
+
+
+def _waits(model: TimingModel, places: Sequence[int]) -> list[int]:
+    return [ns for place in places for ns in model.callbacks[place].waits_ns]
+
+
+def _lost(model: TimingModel, places: Sequence[int]) -> float:
+    own: list[TimedCallback] = [model.callbacks[place] for place in places]
+    lost = sum(x.lost for x in own)
+    return lost / max(1, lost + sum(len(x.executions.value_ns) for x in own))
+
+
+def _predicted(
+    of: Predicted, was: Sequence[Floats], will: Sequence[Floats], bar: float | None = None
+) -> Predicted:
+    """With what simulations gave, an array per run: as it was recorded, and as it is asked for."""
+    every = np.concatenate(will)
+    if not all(np.isfinite(x).any() for x in (*was, *will)):
+        return replace(of, refused="in a simulation nothing came to it")
+    of = replace(of, simulated=(again := _middle(was)))
+    if bar is not None and of.recorded is not None and abs(again - of.recorded) > bar * of.recorded:
+        apart = f"{again / of.recorded - 1:+.0%}" if of.recorded > 0 else "far"
+        why = f"the simulation of what was recorded is {apart} off, more than {bar:.0%}"
+        return replace(of, refused=why)
+    low, high = np.nanquantile(every, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return replace(of, value=_middle(will), low=float(low), high=float(high))
+
+
+def _middle(of: Sequence[Floats]) -> float:
+    """Mean over runs, as of what was recorded, of the median over replications."""
+    return float(np.mean([np.nanmedian(x) for x in of]))
+
+
+def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
+    """What is taken where nothing was recorded."""
+    said = [
+        "What an executor needs between executions is as recorded, whatever executor is asked for."
+    ]
+    if any(x.group is None for m in models for x in m.callbacks):
+        said.append(
+            "Callback groups were not recorded: callbacks of a node exclude each other, as by "
+            "default, unless they ran at the same time."
+        )
+    if any(x.priority is None for m in models for x in m.executors):
+        said.append("Priorities were not recorded: all threads have the same.")
+    for model in models:
+        said += [
+            f"The recording does not name its executor: {x.kind}, by its events and threads "
+            "(--recorded names it)."
+            for x in model.executors
+            if x.kind_from == "events"
+        ]
+        unbounded = [
+            x.name or "?"
+            for x in model.callbacks
+            if x.kind == "subscription" and x.queue_depth is None
+        ]
+        if unbounded:
+            said.append(f"Queues without end, as no depth was recorded: {', '.join(unbounded)}.")
+        unseen = [
+            x.name or "?"
+            for x in map(model.callbacks.__getitem__, counting(model))
+            if not x.handovers.value_ns
+        ]
+        if unseen and changes != Changes():
+            said.append(
+                "No message found an idle thread, so the handover to one is taken to last as long "
+                f"as after another callback: {', '.join(dict.fromkeys(unseen))}."
+            )
+        said += [f"Left out: {x.what}: {x.why}." for x in model.left_out]
+    if changes.cpus is not None and any(x.execution_time == "duration" for x in models):
+        said.append(
+            "Without the kernel's events, executions take from start to end, which holds what "
+            "they lost to others already: with fewer CPUs the prediction is too long."
+        )
+    return list(dict.fromkeys(said))

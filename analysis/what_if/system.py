@@ -1,0 +1,165 @@
+"""A timing model as the simulation takes it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from roslens.analysis.timing.schema import Samples, TimedCallback, TimingModel
+from roslens.collectors._native import simulate
+from roslens.collectors.topics import SYSTEM_TOPICS
+from roslens.recording import UsageError
+
+QUANTILES = (0.5, 0.99)
+LEAST_BLOCKS = 20
+"""So many blocks a recording is cut into: fewer say little of how it varies."""
+_MOST_TIMES, _MOST = 100, 1_000_000
+"""More executions than so many times the recorded ones, and so many, have no end."""
+_ORDERS = {
+    "SingleThreaded": "wait_set", "MultiThreaded": "wait_set",
+    "Events": "events", "EventsCBG": "groups",
+}  # fmt: skip
+_CLASSES = {"timer": 0, "subscription": 1, "service": 2}
+_WAITABLE = 4
+
+
+def counting(model: TimingModel) -> list[int]:
+    """Places of the subscriptions whose latency counts: of the application, known, and heard."""
+    return [
+        place
+        for place, callback in enumerate(model.callbacks)
+        if callback.kind == "subscription"
+        and callback.waits_ns
+        and callback.name is not None
+        and callback.name not in SYSTEM_TOPICS
+        and "/_" not in callback.name
+    ]
+
+
+def simulated(
+    model: TimingModel,
+    replications: int,
+    seed: int,
+    *,
+    cpus: int | None = None,
+    as_recorded: bool = False,
+    schedule: bool = False,
+) -> dict[str, Any]:
+    """Simulate a model so many times, each as long as it was recorded.
+
+    Parameters
+    ----------
+    cpus
+        On how many callbacks run; none: as recorded.
+    as_recorded
+        One block: executions come in the order in which they were recorded.
+    schedule
+        Also give each execution: callback's place, ready, start, end (ns).
+
+    Returns
+    -------
+    ``executions``, ``lost``, ``busy`` (ns): a list per replication with one entry per callback;
+    ``waits`` (ns): the same, each with one entry per quantile, and last of all that count.
+
+    Raises
+    ------
+    UsageError
+        Callbacks trigger each other without end.
+    """
+    system = _system(model, cpus, as_recorded)
+    try:
+        return simulate(system, counting(model), QUANTILES, replications, seed, schedule)
+    except ValueError as error:
+        raise UsageError(
+            f"callbacks trigger each other without end: {error} in {model.length_ns / 1e9:.3g} s"
+        ) from error
+
+
+def _system(model: TimingModel, cpus: int | None, as_recorded: bool) -> dict[str, object]:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for place, callback in enumerate(model.callbacks):
+        if callback.kind == "subscription" and callback.name is not None:
+            topics[callback.name].append(place)
+        topics[f"#{callback.id}"].append(place)
+    numbers = {topic: number for number, topic in enumerate(topics)}
+    names = [group_of(callback) for callback in model.callbacks]
+    groups = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    reentrant = {n for n, c in zip(names, model.callbacks, strict=True) if c.reentrant}
+    return {
+        "callbacks": [
+            _callback(callback, groups[name], numbers, model.callbacks)
+            for callback, name in zip(model.callbacks, names, strict=True)
+        ],
+        "executors": [
+            {"order": _ORDERS[x.kind], "threads": x.threads, "priority": x.priority or 0}
+            for x in model.executors
+        ],
+        "exclusive": [name not in reentrant for name in groups],
+        "topics": list(topics.values()),
+        "sources": [
+            {"at": x.at_ns, "topic": numbers[x.topic]} for x in model.sources if x.topic in numbers
+        ],
+        "length": model.length_ns,
+        "block": model.length_ns if as_recorded else -(-model.length_ns // LEAST_BLOCKS),
+        "cpus": _cpus(model, cpus),
+        "most": _MOST_TIMES * sum(len(x.executions.value_ns) for x in model.callbacks) + _MOST,
+    }
+
+
+def _cpus(model: TimingModel, asked: int | None) -> int | None:
+    """How many limit the simulation: durations hold already what executions lost on their own."""
+    if model.execution_time == "own":
+        return asked or model.cpus
+    return asked if asked is not None and (model.cpus is None or asked < model.cpus) else None
+
+
+def group_of(callback: TimedCallback) -> str:
+    """The group that a callback is taken to be in: that of its node where nothing is known."""
+    return callback.group or f"{callback.executor}|{callback.node}"
+
+
+def _callback(
+    of: TimedCallback, group: int, numbers: dict[str, int], every: Sequence[TimedCallback]
+) -> dict[str, object]:
+    outputs: list[list[tuple[int, int]]] = [[] for _ in of.executions.value_ns]
+    for x in of.publications:
+        if x.topic in numbers:
+            outputs[x.execution].append((x.offset_ns, numbers[x.topic]))
+    waitable = of.kind == "subscription" and of.intra_process
+    return {
+        "class": _WAITABLE if waitable else _CLASSES[of.kind],
+        "executor": of.executor,
+        "group": group,
+        "depth": of.queue_depth,
+        "period": of.period_ns,
+        "phase": of.phase_ns or 0,
+        "lag": of.lag_ns,
+        "executions": _series(of.executions),
+        "outputs": [sorted(x) for x in outputs],
+        "handovers": _series(_filled(of, every, "handovers")),
+        "gaps": _series(_filled(of, every, "gaps")),
+    }
+
+
+def _filled(
+    of: TimedCallback, every: Sequence[TimedCallback], what: Literal["handovers", "gaps"]
+) -> Samples:
+    """Samples of the callback; else of its kind in its executor; else the other ones of its own."""
+    own: Samples = getattr(of, what)
+    if own.value_ns:
+        return own
+    alike = [x for x in every if x.executor == of.executor and x.kind == of.kind]
+    pairs = [
+        pair
+        for x in alike
+        for pair in zip(getattr(x, what).at_ns, getattr(x, what).value_ns, strict=True)
+    ]
+    if pairs:
+        pairs.sort()
+        return Samples(at_ns=[at for at, _ in pairs], value_ns=[value for _, value in pairs])
+    return of.gaps if what == "handovers" else of.handovers
+
+
+def _series(samples: Samples) -> dict[str, list[int]]:
+    return {"at": samples.at_ns, "value": samples.value_ns}

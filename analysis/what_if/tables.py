@@ -1,0 +1,48 @@
+"""A prediction as a table."""
+
+from __future__ import annotations
+
+from roslens.analysis.reports.numbers import significant, unit_of_all
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.what_if.prediction import BARS, Predicted, Prediction
+
+_NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CPU"}
+
+
+def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
+    """One row per figure: recorded, simulated as recorded, predicted with its interval."""
+    interval = (
+        "Latency is from the first publish event to callback_start. The interval is that of a run "
+        f"as long as the recorded ones: {prediction.level:.0%} of {prediction.replications} "
+        f"replications of each of {len(prediction.runs)}, made of blocks of the recording."
+    )
+    bars = " and ".join(f"{_NAMES[name]} by more than {bar:.0%}" for name, bar in BARS.items())
+    shown = [x for x in prediction.figures if x.metric != "lost" or x.topic is None or _lost(x)]
+    refused = [f"Refused: the simulation of what was recorded misses {bars}."]
+    if not any(x.refused for x in shown):
+        refused = []
+    notes = [*refused, interval, *prediction.assumptions]
+    rows = [_row(x) for x in shown]
+    marked = frozenset(n for n, x in enumerate(shown) if x.refused is not None)
+    return ReportTable(
+        ("what", "topic", "node", "unit", "recorded", "simulated", "predicted", "from", "to"),
+        rows,
+        f"What if{f' ({cell})' if cell else ''}: recorded, simulated as it was recorded, predicted",
+        notes=notes,
+        marked=marked,
+        left=frozenset(("what", "topic", "node", "unit")),
+        minor=("simulated", "node"),
+    )
+
+
+def _lost(of: Predicted) -> bool:
+    return any(x is not None and x > 0 for x in (of.recorded, of.value, of.high))
+
+
+def _row(of: Predicted) -> list[str]:
+    numbers = (of.recorded, of.simulated, of.value, of.low, of.high)
+    factor, unit = unit_of_all(numbers, of.unit)
+    shown = [significant(None if x is None else x * factor, 3) for x in numbers]
+    if of.refused is not None:
+        shown[2:] = ["refused", "-", "-"]
+    return [_NAMES[of.metric], of.topic or "all", of.node or "", unit, *shown]

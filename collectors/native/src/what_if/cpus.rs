@@ -1,0 +1,27 @@
+//! How executions share CPUs: higher priorities first, equals in equal parts.
+
+/// An execution that needs a CPU: its priority, and what it gets (0..1).
+pub struct Share {
+    /// The higher, the earlier.
+    pub priority: i64,
+    /// Part of a CPU.
+    pub rate: f64,
+}
+
+/// Give each its part of `cpus`.
+#[expect(clippy::cast_precision_loss, reason = "threads are few")]
+pub fn share(cpus: usize, shares: &mut [&mut Share]) {
+    shares.sort_by_key(|share| -share.priority);
+    let mut left = cpus as f64;
+    let mut first = 0;
+    while first < shares.len() {
+        let priority = shares[first].priority;
+        let end = first + shares[first..].partition_point(|x| x.priority == priority);
+        let rate = (left / (end - first) as f64).min(1.0);
+        for share in &mut shares[first..end] {
+            share.rate = rate;
+        }
+        left = (left - rate * (end - first) as f64).max(0.0);
+        first = end;
+    }
+}

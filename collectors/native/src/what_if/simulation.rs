@@ -1,0 +1,383 @@
+//! The simulation: from one moment at which something happens to the next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::cpus::{Share, share};
+use super::dispatch::{Dispatch, Group};
+use super::outcome::{Executed, Outcome};
+use super::resampling::{Blocks, Place};
+use super::state::{State, View};
+use super::system::{Order, System};
+
+/// What the calendar holds; at one time in this order.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Entry {
+    /// A timer is due.
+    Due(usize),
+    /// A source publishes.
+    Source(usize),
+    /// A message can be taken: its number, so that they stay in order; receiver, publication [ns].
+    Message(u64, usize, i64),
+}
+
+/// What a thread does.
+struct Job {
+    callback: usize,
+    /// When it became ready, and when it started.
+    ready: i64,
+    started: Option<i64>,
+    /// Number of the recorded execution, and of what that published how much is done.
+    execution: usize,
+    published: usize,
+    /// When it comes to what is next: its start, a publication or its end.
+    at: i64,
+    /// Of an execution: work until then, and since when it has this rate.
+    left: f64,
+    since: i64,
+    share: Share,
+}
+
+/// One replication.
+pub struct Simulation<'a> {
+    system: &'a System,
+    blocks: Blocks,
+    now: i64,
+    states: Vec<State>,
+    sources: Vec<Place>,
+    dispatches: Vec<Dispatch>,
+    groups: Vec<Group>,
+    running: Vec<usize>,
+    /// When each group's latest execution ended.
+    released: Vec<i64>,
+    /// Of each executor, its callbacks in the order of a wait set.
+    ordered: Vec<Vec<usize>>,
+    /// Of each thread: its executor, what it does, and since when it does nothing.
+    threads: Vec<(usize, Option<Job>, i64)>,
+    calendar: BinaryHeap<Reverse<(i64, Entry)>>,
+    messages: u64,
+    executed: usize,
+    limited: bool,
+    outcomes: Vec<Outcome>,
+    schedule: Option<Vec<Executed>>,
+}
+
+impl<'a> Simulation<'a> {
+    /// At its begin.
+    pub fn new(system: &'a System, random: &mut fastrand::Rng, keep: bool) -> Self {
+        let numbers = 0..system.executors.len();
+        let threads = numbers.clone().flat_map(|number| {
+            (0..system.executors[number].threads).map(move |_| (number, None, i64::MIN))
+        });
+        let threads: Vec<_> = threads.collect();
+        let ordered = numbers.map(|number| {
+            let own = |x: &usize| system.callbacks[*x].executor == number;
+            let mut of: Vec<usize> = (0..system.callbacks.len()).filter(own).collect();
+            of.sort_by_key(|x| system.callbacks[*x].class);
+            of
+        });
+        let orders = system.executors.iter().map(|x| Dispatch::new(x.order));
+        let mut made = Self {
+            system,
+            blocks: Blocks::drawn(system.length, system.block, random),
+            now: 0,
+            states: system.callbacks.iter().map(|_| State::default()).collect(),
+            sources: vec![Place::default(); system.sources.len()],
+            dispatches: orders.collect(),
+            groups: system.exclusive.iter().map(|_| Group::default()).collect(),
+            running: vec![0; system.exclusive.len()],
+            released: vec![i64::MIN; system.exclusive.len()],
+            ordered: ordered.collect(),
+            limited: system.cpus.is_some_and(|cpus| cpus < threads.len()),
+            threads,
+            calendar: BinaryHeap::new(),
+            messages: 0,
+            executed: 0,
+            outcomes: vec![Outcome::default(); system.callbacks.len()],
+            schedule: keep.then(Vec::new),
+        };
+        for (number, callback) in system.callbacks.iter().enumerate() {
+            if callback.period.is_some() {
+                made.states[number].due = callback.phase;
+                made.enter(callback.phase, Entry::Due(number));
+            }
+        }
+        for number in 0..system.sources.len() {
+            made.next_of_source(number);
+        }
+        made
+    }
+
+    /// To its end: of each callback what came out, and every execution if they are kept; none
+    /// where there are too many.
+    pub fn run(mut self) -> Option<(Vec<Outcome>, Vec<Executed>)> {
+        while let Some(at) = self.next_time() {
+            if at >= self.system.length {
+                break;
+            }
+            self.now = at;
+            while self.happen() {}
+            for executor in 0..self.dispatches.len() {
+                self.dispatch(executor);
+            }
+            if self.executed > self.system.most {
+                return None;
+            }
+        }
+        Some((self.outcomes, self.schedule.unwrap_or_default()))
+    }
+
+    fn enter(&mut self, at: i64, entry: Entry) {
+        self.calendar.push(Reverse((at, entry)));
+    }
+
+    fn next_time(&self) -> Option<i64> {
+        let jobs = self.threads.iter().filter_map(|x| x.1.as_ref());
+        let entry = self.calendar.peek().map(|Reverse((at, _))| *at);
+        jobs.map(|job| job.at).chain(entry).min()
+    }
+
+    /// What happens now, first on threads; whether anything did.
+    fn happen(&mut self) -> bool {
+        let due = |x: &(usize, Option<Job>, i64)| x.1.as_ref().is_some_and(|y| y.at <= self.now);
+        if let Some(thread) = self.threads.iter().position(due) {
+            self.step(thread);
+            return true;
+        }
+        match self.calendar.peek() {
+            Some(Reverse((at, _))) if *at <= self.now => {}
+            _ => return false,
+        }
+        match self.calendar.pop() {
+            Some(Reverse((_, Entry::Due(callback)))) => self.due(callback),
+            Some(Reverse((_, Entry::Source(number)))) => {
+                self.publish(self.system.sources[number].topic);
+                self.next_of_source(number);
+            }
+            Some(Reverse((_, Entry::Message(_, callback, published)))) => {
+                self.receive(callback, published);
+            }
+            None => return false,
+        }
+        true
+    }
+
+    fn next_of_source(&mut self, number: usize) {
+        let times = &self.system.sources[number].at;
+        if let Some(at) = self.blocks.next_of(times, &mut self.sources[number]) {
+            self.enter(at, Entry::Source(number));
+        }
+    }
+
+    /// A timer is due: its executor calls it at once, or is told, or sees it when it looks.
+    fn due(&mut self, number: usize) {
+        let callback = &self.system.callbacks[number];
+        if self.system.executors[callback.executor].order == Order::Events {
+            self.call(number);
+        }
+        self.event(number);
+    }
+
+    fn event(&mut self, number: usize) {
+        let of = &self.system.callbacks[number];
+        let running = self.running[of.group] > 0;
+        self.dispatches[of.executor].event(number, of.group, running, &mut self.groups);
+    }
+
+    /// Call a timer: a call waits, and it is due again.
+    fn call(&mut self, number: usize) {
+        let callback = &self.system.callbacks[number];
+        let state = &mut self.states[number];
+        let due = state.call(callback.period.unwrap_or(i64::MAX), self.now);
+        state.waiting.push_back(due);
+        let next = state.due;
+        // What waits in queues by groups is due again after its execution.
+        if self.system.executors[callback.executor].order != Order::Groups {
+            self.enter(next, Entry::Due(number));
+        }
+    }
+
+    fn publish(&mut self, topic: usize) {
+        let system = self.system;
+        for receiver in &system.topics[topic] {
+            let lag = system.callbacks[*receiver].lag;
+            if lag > 0 {
+                self.messages += 1;
+                let entry = Entry::Message(self.messages, *receiver, self.now);
+                self.enter(self.now + lag, entry);
+            } else {
+                self.receive(*receiver, self.now);
+            }
+        }
+    }
+
+    fn receive(&mut self, number: usize, published: i64) {
+        let depth = self.system.callbacks[number].depth;
+        let lost = self.states[number].receive(published, depth);
+        self.outcomes[number].lost += u64::from(lost);
+        self.event(number);
+    }
+
+    fn dispatch(&mut self, executor: usize) {
+        for thread in 0..self.threads.len() {
+            if self.threads[thread].0 != executor || self.threads[thread].1.is_some() {
+                continue;
+            }
+            let view = View {
+                system: self.system,
+                now: self.now,
+                states: &self.states,
+                running: &self.running,
+                ordered: &self.ordered[executor],
+            };
+            match self.dispatches[executor].next(&view, &mut self.groups) {
+                Some(callback) => self.take(thread, callback),
+                None => return,
+            }
+        }
+    }
+
+    /// The thread takes the next message or call, and gets to its start after a while.
+    fn take(&mut self, thread: usize, number: usize) {
+        let callback = &self.system.callbacks[number];
+        let executor = &self.system.executors[callback.executor];
+        if callback.period.is_some() && executor.order != Order::Events {
+            self.call(number);
+        }
+        let state = &mut self.states[number];
+        let Some(ready) = state.waiting.pop_front() else {
+            return;
+        };
+        let arrived = if callback.period.is_some() {
+            ready
+        } else {
+            ready + callback.lag
+        };
+        let excluded = self.system.exclusive[callback.group] || executor.order == Order::Groups;
+        let released = if excluded {
+            self.released[callback.group]
+        } else {
+            i64::MIN
+        };
+        let waited = self.threads[thread].2.max(released) > arrived;
+        let at = if waited {
+            let gap = state.gaps.draw(&callback.gaps, &self.blocks, self.now);
+            self.now + gap.map_or(0, |x| callback.gaps.value[x])
+        } else {
+            let handover = state
+                .handovers
+                .draw(&callback.handovers, &self.blocks, self.now);
+            self.now
+                .max(ready + handover.map_or(0, |x| callback.handovers.value[x]))
+        };
+        self.running[callback.group] += 1;
+        self.threads[thread].1 = Some(Job {
+            callback: number,
+            ready,
+            started: None,
+            execution: 0,
+            published: 0,
+            at,
+            left: 0.0,
+            since: at,
+            share: Share {
+                priority: executor.priority,
+                rate: 1.0,
+            },
+        });
+    }
+
+    /// A thread comes to its next start, publication or end.
+    fn step(&mut self, thread: usize) {
+        let Some(mut job) = self.threads[thread].1.take() else {
+            return;
+        };
+        let callback = &self.system.callbacks[job.callback];
+        let number = job.execution;
+        if job.started.is_none() {
+            job.started = Some(self.now);
+            let series = &callback.executions;
+            let drawn = self.states[job.callback]
+                .executions
+                .draw(series, &self.blocks, self.now);
+            job.execution = drawn.unwrap_or(0);
+            self.outcomes[job.callback].waits.push(self.now - job.ready);
+            self.go_on(thread, job, 0);
+        } else if let Some((offset, topic)) = callback.outputs[number].get(job.published).copied() {
+            job.published += 1;
+            self.go_on(thread, job, offset);
+            self.publish(topic);
+        } else {
+            self.end(thread, &job);
+        }
+    }
+
+    /// Put the thread on its way from `done` ns of its execution to what is next in it.
+    fn go_on(&mut self, thread: usize, mut job: Job, done: i64) {
+        let callback = &self.system.callbacks[job.callback];
+        let outputs = &callback.outputs[job.execution];
+        let end = callback.executions.value[job.execution];
+        let next = outputs.get(job.published).map_or(end, |x| x.0.min(end));
+        let work = (next - done).max(0);
+        job.at = self.now.saturating_add(work);
+        job.since = self.now;
+        #[expect(clippy::cast_precision_loss, reason = "below 2^53 ns")]
+        (job.left = work as f64);
+        self.threads[thread].1 = Some(job);
+        self.share();
+    }
+
+    fn end(&mut self, thread: usize, job: &Job) {
+        let callback = &self.system.callbacks[job.callback];
+        let start = job.started.unwrap_or(self.now);
+        self.outcomes[job.callback].busy += callback.executions.value[job.execution];
+        if let Some(schedule) = &mut self.schedule {
+            schedule.push((job.callback, job.ready, start, self.now));
+        }
+        self.threads[thread].2 = self.now;
+        self.executed += 1;
+        self.running[callback.group] -= 1;
+        self.released[callback.group] = self.now;
+        let order = self.system.executors[callback.executor].order;
+        if self.running[callback.group] == 0 {
+            self.dispatches[callback.executor].ended(callback.group, &mut self.groups);
+        }
+        if callback.period.is_some() && order == Order::Groups {
+            let at = self.states[job.callback].due.max(self.now);
+            self.enter(at, Entry::Due(job.callback));
+        }
+        self.share();
+    }
+
+    /// Executions share the CPUs anew, where these are fewer than threads.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "below 2^53 ns"
+    )]
+    fn share(&mut self) {
+        let (true, Some(cpus)) = (self.limited, self.system.cpus) else {
+            return;
+        };
+        let now = self.now;
+        let jobs = self.threads.iter_mut().filter_map(|x| x.1.as_mut());
+        let mut jobs: Vec<&mut Job> = jobs.filter(|x| x.started.is_some()).collect();
+        for job in &mut jobs {
+            job.left = (job.left - (now - job.since) as f64 * job.share.rate).max(0.0);
+            job.since = now;
+        }
+        let mut shares: Vec<&mut Share> = jobs.iter_mut().map(|x| &mut x.share).collect();
+        share(cpus, &mut shares);
+        for job in jobs {
+            let wait = (job.left / job.share.rate).ceil();
+            job.at = if wait < 9e18 {
+                now + wait as i64
+            } else {
+                i64::MAX
+            };
+            if job.left == 0.0 {
+                job.at = now;
+            }
+        }
+    }
+}

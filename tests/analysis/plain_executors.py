@@ -1,0 +1,236 @@
+"""rclcpp's executors a second time, slow and plain: written from their documented dispatch orders.
+
+SingleThreaded and MultiThreaded: a free thread executes what is left of the wait set in the order
+timers, subscriptions, services, waitables (of which subscriptions within the process are some);
+each is in it once. What an exclusive group forbids is dropped, but for timers, which stay. If
+nothing is left, the wait set is made anew of all that is ready. Events: first in, first out; a
+timer is called when it is due. EventsCBG: groups take turns, one callback at a time each, first in,
+first out within it; a timer is armed again after its execution. Time goes on in steps of 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Run = tuple[int, int, int, int]
+"""Callback, when it became ready, start, end."""
+
+
+@dataclass
+class Callback:
+    """What is known of one. `kind`: 0 timer, 1 subscription, 2 service, 4 waitable."""
+
+    executor: int
+    group: int
+    takes: list[int]
+    kind: int = 1
+    period: int | None = None
+    phase: int = 0
+    depth: int | None = None
+    handover: int = 0
+    gap: int = 0
+    publishes: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
+class World:
+    """Executors as kind and number of threads; topics as receivers; sources as times and topic."""
+
+    callbacks: list[Callback]
+    executors: list[tuple[str, int]]
+    exclusive: list[bool]
+    topics: list[list[int]]
+    sources: list[tuple[list[int], int]]
+    length: int
+
+
+@dataclass
+class Thread:
+    executor: int
+    ended: int = -1
+    callback: int | None = None
+    ready: int = 0
+    start: int = 0
+    steps: list[tuple[int, str, int]] = field(default_factory=list)
+
+
+class Schedule:
+    """The schedule of a world: `done` in the order of ends, `lost` by callback."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.all = world, world.callbacks
+        self.waiting: list[list[int]] = [[] for _ in self.all]
+        self.due = [c.phase for c in self.all]
+        self.armed = [c.period is not None for c in self.all]
+        self.used = [0] * len(self.all)
+        self.lost = [0] * len(self.all)
+        self.queue: list[list[int]] = [[] for _ in world.executors]
+        self.turns: list[list[int]] = [[] for _ in world.executors]
+        self.of_group: list[list[int]] = [[] for _ in world.exclusive]
+        self.working = [0] * len(world.exclusive)
+        self.released = [-1] * len(world.exclusive)
+        self.threads = [Thread(e) for e, (_, n) in enumerate(world.executors) for _ in range(n)]
+        self.done: list[Run] = []
+        for self.now in range(world.length):
+            self.tick()
+
+    def kind(self, number: int) -> str:
+        return self.world.executors[self.all[number].executor][0]
+
+    def tick(self) -> None:
+        self.threads_step()
+        self.timers()
+        for times, topic in self.world.sources:
+            for _ in range(times.count(self.now)):
+                self.publish(topic)
+        while True:
+            for executor in range(len(self.world.executors)):
+                self.choose(executor)
+            if not self.threads_step():
+                return
+            self.timers()
+
+    def threads_step(self) -> bool:
+        """Starts, publications and ends that are due; whether there were any."""
+        stepped = False
+        while late := [t for t in self.threads if t.steps and t.steps[0][0] <= self.now]:
+            self.step(late[0])
+            stepped = True
+        return stepped
+
+    def step(self, thread: Thread) -> None:
+        _, what, topic = thread.steps.pop(0)
+        assert thread.callback is not None
+        number, callback = thread.callback, self.all[thread.callback]
+        if what == "start":
+            took = callback.takes[self.used[number] % len(callback.takes)]
+            self.used[number] += 1
+            thread.start = self.now
+            thread.steps = [
+                (self.now + min(offset, took), "publish", topic)
+                for offset, topic in callback.publishes
+            ]
+            thread.steps.append((self.now + took, "end", 0))
+        elif what == "publish":
+            self.publish(topic)
+        else:
+            self.done.append((number, thread.ready, thread.start, self.now))
+            thread.callback, thread.ended = None, self.now
+            self.working[callback.group] -= 1
+            self.released[callback.group] = self.now
+            if self.kind(number) == "EventsCBG":
+                self.take_turn(callback)
+                self.armed[number] = callback.period is not None
+
+    def timers(self) -> None:
+        for number, callback in enumerate(self.all):
+            if not self.armed[number] or self.due[number] > self.now:
+                continue
+            if self.kind(number) == "Events":
+                self.call(number)
+                self.queue[callback.executor].append(number)
+            elif self.kind(number) == "EventsCBG":
+                self.armed[number] = False
+                self.of_group[callback.group].append(number)
+                self.take_turn(callback)
+
+    def call(self, number: int) -> None:
+        """As rcl_timer_call: the grid goes on, periods that have passed are left out."""
+        self.waiting[number].append(self.due[number])
+        period = self.all[number].period
+        assert period is not None
+        self.due[number] += period
+        while self.due[number] < self.now:
+            self.due[number] += period
+
+    def publish(self, topic: int) -> None:
+        for number in self.world.topics[topic]:
+            callback = self.all[number]
+            self.waiting[number].append(self.now)
+            if callback.depth is not None and len(self.waiting[number]) > callback.depth:
+                del self.waiting[number][0]
+                self.lost[number] += 1
+            if self.kind(number) == "Events":
+                self.queue[callback.executor].append(number)
+            elif self.kind(number) == "EventsCBG":
+                self.of_group[callback.group].append(number)
+                self.take_turn(callback)
+
+    def take_turn(self, callback: Callback) -> None:
+        """Its group stands in the queue of groups if it has work, and neither runs nor stands."""
+        group, turns = callback.group, self.turns[callback.executor]
+        if self.of_group[group] and not self.working[group] and group not in turns:
+            turns.append(group)
+
+    def choose(self, executor: int) -> None:
+        for thread in self.threads:
+            if thread.executor == executor and thread.callback is None:
+                number = self.next_of(executor)
+                if number is None:
+                    return
+                self.give(thread, number)
+
+    def give(self, thread: Thread, number: int) -> None:
+        callback = self.all[number]
+        if callback.period is not None and self.kind(number) != "Events":
+            self.call(number)
+        thread.callback, thread.ready = number, self.waiting[number].pop(0)
+        held = self.world.exclusive[callback.group] or self.kind(number) == "EventsCBG"
+        free = max(thread.ended, self.released[callback.group] if held else -1)
+        start = self.now + callback.gap
+        if free <= thread.ready:
+            start = max(self.now, thread.ready + callback.handover)
+        thread.steps = [(start, "start", 0)]
+        self.working[callback.group] += 1
+
+    def ready(self, number: int) -> bool:
+        if self.all[number].period is not None and self.kind(number) != "Events":
+            return self.due[number] <= self.now
+        return bool(self.waiting[number])
+
+    def free(self, number: int) -> bool:
+        group = self.all[number].group
+        return not self.world.exclusive[group] or not self.working[group]
+
+    def next_of(self, executor: int) -> int | None:
+        kind, _ = self.world.executors[executor]
+        if kind == "Events":
+            return self.first_event(executor)
+        return self.of_groups(executor) if kind == "EventsCBG" else self.of_wait_set(executor)
+
+    def of_wait_set(self, executor: int) -> int | None:
+        for anew in (False, True):
+            if anew:
+                own = [n for n, c in enumerate(self.all) if c.executor == executor]
+                own.sort(key=lambda n: self.all[n].kind)
+                self.queue[executor] = [n for n in own if self.ready(n)]
+            left, found = self.queue[executor], None
+            for number in list(left):
+                if not self.free(number):
+                    if self.all[number].period is None:
+                        left.remove(number)
+                    continue
+                left.remove(number)
+                if self.ready(number):
+                    found = number
+                    break
+            if found is not None:
+                return found
+        self.queue[executor] = []
+        return None
+
+    def first_event(self, executor: int) -> int | None:
+        while self.queue[executor]:
+            number = self.queue[executor].pop(0)
+            if self.ready(number):
+                return number
+        return None
+
+    def of_groups(self, executor: int) -> int | None:
+        while self.turns[executor]:
+            group = self.turns[executor].pop(0)
+            number = self.of_group[group].pop(0)
+            if self.ready(number):
+                return number
+            self.take_turn(self.all[number])
+        return None

@@ -1,0 +1,267 @@
+"""The simulation: schedules by hand, and a second implementation on random small systems."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import pytest
+from plain_executors import Callback, Schedule, World
+
+from roslens.collectors._native import simulate
+
+ORDERS = {
+    "SingleThreaded": "wait_set", "MultiThreaded": "wait_set",
+    "Events": "events", "EventsCBG": "groups",
+}  # fmt: skip
+
+
+def native(world: World, **more: Any) -> dict[str, Any]:
+    """The world as the simulation takes it: one block, so that samples come in their order."""
+
+    def series(values: list[int]) -> dict[str, list[int]]:
+        return {"at": list(range(len(values))), "value": values}
+
+    callbacks = [
+        {
+            "class": c.kind, "executor": c.executor, "group": c.group, "depth": c.depth,
+            "period": c.period, "phase": c.phase, "lag": 0, "executions": series(c.takes),
+            "outputs": [c.publishes] * len(c.takes), "handovers": series([c.handover]),
+            "gaps": series([c.gap]),
+        }
+        for c in world.callbacks
+    ]  # fmt: skip
+    executors = [{"order": ORDERS[k], "threads": n, "priority": 0} for k, n in world.executors]
+    sources = [{"at": times, "topic": topic} for times, topic in world.sources]
+    return {
+        "callbacks": callbacks, "executors": executors, "exclusive": world.exclusive,
+        "topics": world.topics, "sources": sources, "length": world.length,
+        "block": world.length, "cpus": None, "most": 10**7, **more,
+    }  # fmt: skip
+
+
+def schedule(world: World, **more: Any) -> list[tuple[int, int, int, int]]:
+    return list(simulate(native(world, **more), [], [], 1, 1, True)["schedule"])
+
+
+def starts(world: World, **more: Any) -> list[tuple[int, int]]:
+    return [(callback, start) for callback, _, start, _ in schedule(world, **more)]
+
+
+def timer(period: int, takes: int, **more: Any) -> Callback:
+    given = {"executor": 0, "group": 0, "takes": [takes], "kind": 0, "period": period, **more}
+    return Callback(**given)
+
+
+def one(kind: str, threads: int, callbacks: list[Callback], length: int, **more: Any) -> World:
+    groups = 1 + max(c.group for c in callbacks)
+    world = World(callbacks, [(kind, threads)], [True] * groups, [], [], length)
+    for name, value in more.items():
+        setattr(world, name, value)
+    return world
+
+
+def test_two_timers_in_one_thread() -> None:
+    """10 and 15, both due at 0; the second one waits for the first one's 4 (and 3 of the gap)."""
+    timers = [timer(10, 4), timer(15, 5, gap=3)]
+    assert schedule(one("SingleThreaded", 1, timers, 43)) == [
+        (0, 0, 0, 4),
+        (1, 0, 7, 12),
+        (0, 10, 12, 16),
+        (1, 15, 19, 24),
+        (0, 20, 24, 28),
+        (0, 30, 30, 34),
+        (1, 30, 37, 42),
+    ]
+
+
+def test_two_groups_on_two_threads_and_one_group_on_two() -> None:
+    apart = [timer(10, 6), timer(10, 6, group=1)]
+    assert starts(one("MultiThreaded", 2, apart, 20)) == [(0, 0), (1, 0), (0, 10), (1, 10)]
+    together = [timer(10, 3), timer(10, 3)]
+    assert starts(one("MultiThreaded", 2, together, 20)) == [(0, 0), (1, 3), (0, 10), (1, 13)]
+
+
+@pytest.mark.parametrize("kind", ["SingleThreaded", "Events", "EventsCBG"])
+def test_a_full_queue_gives_its_oldest_message_away(kind: str) -> None:
+    """Messages at 0, 1, 2, 3, 4; each takes 10; two wait at most: those of 1 and 2 are lost."""
+    world = one(
+        kind, 1, [Callback(0, 0, [10], depth=2)], 40, topics=[[0]], sources=[([0, 1, 2, 3, 4], 0)]
+    )
+    found = simulate(native(world), [0], [0.5], 1, 1, True)
+    assert [ready for _, ready, _, _ in found["schedule"]] == [0, 3, 4]
+    assert (found["lost"], found["executions"]) == ([[2]], [[3]])
+    # Waits 0, 7 and 16.
+    assert found["waits"] == [[[7.0], [7.0]]]
+    assert found["busy"] == [[30]]
+
+
+def test_a_late_timer_skips_periods_or_catches_up() -> None:
+    """Period 10, 25 each: rcl skips what has passed; EventsExecutor has queued it."""
+    late = [timer(10, 25)]
+    for kind, ready in (("SingleThreaded", [0, 10, 30]), ("Events", [0, 10, 20])):
+        assert [x[1] for x in schedule(one(kind, 1, late, 80))] == ready
+    # Armed after its execution: due at 10 it starts at 25, then 30 is due, at 50.
+    assert schedule(one("EventsCBG", 1, late, 80)) == [
+        (0, 0, 0, 25),
+        (0, 10, 25, 50),
+        (0, 30, 50, 75),
+    ]
+
+
+def test_the_wait_set_prefers_timers_and_events_come_in_their_order() -> None:
+    """While a callback runs until 20, a message comes at 5 and a timer is due at 10."""
+    long, other = Callback(0, 0, [20]), Callback(0, 1, [1])
+    due = timer(1000, 1, phase=10, group=2)
+    parts: dict[str, Any] = {"topics": [[0], [1]], "sources": [([0], 0), ([5], 1)]}
+    assert starts(one("SingleThreaded", 1, [long, other, due], 50, **parts))[1:] == [
+        (2, 20),
+        (1, 21),
+    ]
+    for kind in ("Events", "EventsCBG"):
+        assert starts(one(kind, 1, [long, other, due], 50, **parts))[1:] == [(1, 20), (2, 21)]
+
+
+def test_groups_take_turns() -> None:
+    """Three messages for one group, then one for another: EventsCBG lets that one go second."""
+    parts: dict[str, Any] = {"topics": [[0], [1]], "sources": [([0, 1, 2], 0), ([3], 1)]}
+    callbacks = [Callback(0, 0, [10]), Callback(0, 1, [10])]
+    assert [x for x, _ in starts(one("EventsCBG", 1, callbacks, 60, **parts))] == [0, 1, 0, 0]
+    assert [x for x, _ in starts(one("Events", 1, callbacks, 60, **parts))] == [0, 0, 0, 1]
+
+
+def test_publications_trigger_at_their_place() -> None:
+    """A timer takes 6 and publishes after 2; its receiver runs on another thread at once."""
+    chain = [timer(20, 6, publishes=[(2, 0)]), Callback(0, 1, [5])]
+    for threads, start in ((1, 6), (2, 2)):
+        world = one("MultiThreaded", threads, chain, 20, topics=[[1]])
+        assert (1, 2, start, start + 5) in schedule(world)
+
+
+def test_cpus_are_shared_and_priorities_go_first() -> None:
+    """Two executions of 10 on one CPU: both end at 20 as equals; the higher one ends at 10."""
+    callbacks = [timer(100, 10), timer(100, 10, executor=1, group=1)]
+    world = World(callbacks, [("SingleThreaded", 1)] * 2, [True, True], [], [], 100)
+    assert [end for *_, end in schedule(world, cpus=1)] == [20, 20]
+    assert [end for *_, end in schedule(world, cpus=2)] == [10, 10]
+    first = native(world, cpus=1)
+    first["executors"][1]["priority"] = 1
+    ended = simulate(first, [], [], 1, 1, True)["schedule"]
+    assert [(callback, end) for callback, _, _, end in ended] == [(1, 10), (0, 20)]
+
+
+def random_world(seed: int) -> World:
+    """Few callbacks of all kinds in one or two executors; times from a small grid collide often."""
+    draw = random.Random(seed)
+    executors = [
+        draw.choice(
+            [("SingleThreaded", 1), ("MultiThreaded", draw.randint(1, 3)), ("Events", 1),
+             ("EventsCBG", draw.randint(1, 3))]
+        )
+        for _ in range(draw.randint(1, 2))
+    ]  # fmt: skip
+    owners = [draw.randrange(len(executors)) for _ in range(draw.randint(1, 4))]  # of groups
+    callbacks = []
+    for _ in range(draw.randint(1, 6)):
+        group = draw.randrange(len(owners))
+        kind = draw.choice([0, 0, 1, 1, 2, 4])
+        callbacks.append(
+            Callback(
+                owners[group], group, draw.choices(range(16), k=draw.randint(1, 4)), kind,
+                period=draw.randint(5, 40) if kind == 0 else None, phase=draw.randint(0, 20),
+                depth=draw.choice([None, 1, 2, 5]), handover=draw.randint(0, 5),
+                gap=draw.randint(0, 5),
+            )
+        )  # fmt: skip
+    receivers = [n for n, c in enumerate(callbacks) if c.kind]
+    topics = [
+        draw.sample(receivers, draw.randint(1, len(receivers))) for _ in range(3 * bool(receivers))
+    ]
+    for number, callback in enumerate(callbacks):
+        # To later ones only, so that nothing triggers itself without an end.
+        later = [t for t, to in enumerate(topics) if min(to) > number]
+        callback.publishes = sorted(
+            (draw.randint(0, 10), draw.choice(later))
+            for _ in range(draw.randint(0, 2) * bool(later))
+        )
+    sources = [
+        (sorted(draw.randrange(300) for _ in range(draw.randint(0, 20))), t)
+        for t in range(len(topics))
+    ]
+    exclusive = [draw.random() < 0.7 for _ in owners]
+    return World(callbacks, executors, exclusive, topics, sources, 300)
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_a_second_implementation_gives_the_same_schedule(block: int) -> None:
+    executed = 0
+    for seed in range(100 * block, 100 * (block + 1)):
+        world = random_world(seed)
+        plain = Schedule(world)
+        found = simulate(native(world), [], [], 1, 1, True)
+        assert sorted(found["schedule"]) == sorted(plain.done), seed
+        assert found["lost"] == [plain.lost], seed
+        executed += len(plain.done)
+    assert executed > 2000
+
+
+def resampled(seed: int, replications: int = 3) -> dict[str, Any]:
+    """A timer of 10 with executions of 1 to 5, in blocks of a tenth of the recording."""
+    at = list(range(0, 10_000, 10))
+    draw = random.Random(5)
+    callback = timer(10, 1, publishes=[(1, 0)])
+    callback.takes = [draw.randint(1, 5) for _ in at]
+    world = one("SingleThreaded", 1, [callback, Callback(0, 0, [2])], 10_000, topics=[[1]])
+    system = native(world, block=1000)
+    system["callbacks"][0]["executions"]["at"] = at
+    return dict(simulate(system, [1], [0.5, 0.99], replications, seed, True))
+
+
+def test_a_seed_gives_the_same_and_another_one_does_not() -> None:
+    assert resampled(7) == resampled(7)
+    assert resampled(7)["schedule"] != resampled(8)["schedule"]
+    first, second, _ = resampled(7)["busy"]
+    assert first != second
+
+
+def test_blocks_keep_the_order_of_the_recording() -> None:
+    """Within each of the ten blocks durations follow each other as they were recorded."""
+    draw = random.Random(5)
+    takes = [draw.randint(1, 5) for _ in range(1000)]
+    took = [end - start for c, _, start, end in resampled(7, 1)["schedule"] if c == 0]
+    for begin in range(0, 1000, 100):
+        block = took[begin : begin + 99]
+        assert any(takes[n : n + len(block)] == block for n in range(901)), begin
+
+
+def test_a_million_executions_take_two_seconds() -> None:
+    """Ten timers of 10 us, each with a receiver, in one executor: a second of it, five times."""
+    timers = [timer(100_000, 3_000, phase=n * 9_000, publishes=[(1_000, n)]) for n in range(10)]
+    receivers = [Callback(0, 0, [3_000], depth=10) for _ in timers]
+    world = one(
+        "SingleThreaded", 1, [*timers, *receivers], 10**9, topics=[[10 + n] for n in range(10)]
+    )
+    system = native(world, block=10**8)
+    begin = time.process_time()
+    found = simulate(system, [], [0.5, 0.99], 5, 1, False)
+    took = time.process_time() - begin
+    executed = sum(sum(x) for x in found["executions"])
+    assert executed >= 990_000
+    assert took < 2 * executed / 1e6, f"{executed:,} executions took {took:.2f} s"
+
+
+def test_an_unknown_order_is_an_error() -> None:
+    system = native(one("SingleThreaded", 1, [timer(10, 1)], 20))
+    system["executors"][0]["order"] = "lottery"
+    with pytest.raises(TypeError, match="executors") as error:
+        simulate(system, [], [], 1, 1, False)
+    assert "lottery" in str(error.value.__cause__.__cause__)  # type: ignore[union-attr]
+
+
+def test_what_triggers_itself_at_once_without_end_is_an_error() -> None:
+    world = one(
+        "Events", 1, [Callback(0, 0, [0], publishes=[(0, 0)])], 20, topics=[[0]], sources=[([1], 0)]
+    )
+    with pytest.raises(ValueError, match="more than 1000 executions"):
+        simulate(native(world, most=1000), [], [], 1, 1, False)

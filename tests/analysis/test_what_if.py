@@ -1,0 +1,226 @@
+"""What is changed in a timing model, and what is said of predictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from roslens.analysis.timing.schema import (
+    Publication,
+    Samples,
+    Source,
+    TimedCallback,
+    TimedExecutor,
+    TimingModel,
+)
+from roslens.analysis.what_if.changes import Changes, Took, changed, rate_of
+from roslens.analysis.what_if.prediction import Predicted, predicted
+from roslens.analysis.what_if.system import simulated
+from roslens.recording import UsageError
+
+MS = 1_000_000
+
+
+def callback(number: int, **more: Any) -> TimedCallback:
+    given: dict[str, Any] = {
+        "id": number, "kind": "subscription", "name": f"/t{number}", "node": f"/n{number}",
+        "executor": 0, "group": None, "reentrant": None, "intra_process": False, "queue_depth": 10,
+        "period_ns": None, "phase_ns": None, "jitter_ns": None, "lag_ns": 0, "publications": [],
+        "handovers": Samples(), "gaps": Samples(), "waits_ns": [], "lost": 0, **more,
+    }  # fmt: skip
+    return TimedCallback(**given)
+
+
+def every(value: int, step: int = 10 * MS, count: int = 100) -> Samples:
+    return Samples(at_ns=[n * step for n in range(count)], value_ns=[value] * count)
+
+
+def model(kind: str = "SingleThreaded", cpus: int | None = 4) -> TimingModel:
+    """A timer of 10 ms takes 4 and publishes /t2 after 1; its receiver takes 3, after 1 of gap."""
+    first = callback(
+        1, kind="timer", name="10 ms", period_ns=10 * MS, phase_ns=0, executions=every(4 * MS),
+        publications=[Publication(execution=n, offset_ns=MS, topic="/t2") for n in range(100)],
+        handovers=every(0),
+    )  # fmt: skip
+    second = callback(2, executions=every(3 * MS), gaps=every(MS), waits_ns=[4 * MS] * 100)
+    outside = callback(3, executions=every(MS, 50 * MS, 20), handovers=every(0, 50 * MS, 20))
+    return TimingModel(
+        run="r", start_up_ns=0, length_ns=1000 * MS, execution_time="duration", cpus=cpus,
+        executors=[
+            TimedExecutor(kind=kind, kind_from="manifest", threads=1),
+            TimedExecutor(kind="SingleThreaded", kind_from="manifest", threads=1),
+        ],
+        callbacks=[first, second, outside.model_copy(update={"executor": 1})],
+        sources=[Source(topic="/t3", node="/far", at_ns=[n * 50 * MS for n in range(20)])],
+        left_out=[],
+    )  # fmt: skip
+
+
+def of(found: list[Predicted], metric: str, topic: str | None = None) -> Predicted:
+    (figure,) = [x for x in found if x.metric == metric and x.topic == topic]
+    return figure
+
+
+def test_what_was_recorded_comes_out_by_hand() -> None:
+    """Publication 1 ms after the start: 3 until the timer's callback ends, and 1 of gap."""
+    found = predicted([model()], Changes(), seed=1)
+    assert found.refused is None
+    p50 = of(list(found.figures), "latency_p50", "/t2")
+    assert (p50.recorded, p50.simulated, p50.value, p50.low, p50.high) == (4 * MS,) * 5
+    # 4 and 3 of 10 ms, and 1 of 50.
+    assert of(list(found.figures), "cpu").recorded == pytest.approx(0.72)
+    assert of(list(found.figures), "cpu").value == pytest.approx(0.72, abs=0.01)
+    assert of(list(found.figures), "lost").value == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "latency", "cpu"),
+    [
+        # 2 ms more: publication after 1.5, 4.5 until its end, 1 of gap; all of it fits in 10 ms.
+        (Changes(took=[Took.of("callback=/n1:+2ms")]), 5.5, 0.92),
+        (Changes(took=[Took.of("callback=10 ms:0.5x")]), 2.5, 0.52),
+        (Changes(took=[Took.of("callback=/t2:1000us")]), 4, 0.52),
+        # On a thread of its own it starts as it is published, and 1 later (no handover was seen).
+        (Changes(executor="MultiThreaded", threads=2), 1, 0.72),
+        (Changes(executor="EventsCBG", threads=2), 1, 0.72),
+        (Changes(executor="Events"), 4, 0.72),
+        (Changes(rates=[("/t2", 50.0)]), 4, 0.37),
+        (Changes(rates=[("/t3", 40.0)]), 4, 0.74),
+    ],
+)
+def test_changes_by_hand(changes: Changes, latency: float, cpu: float) -> None:
+    found = list(predicted([model()], changes, seed=1).figures)
+    assert of(found, "latency_p50", "/t2").value == pytest.approx(latency * MS)
+    assert of(found, "cpu").value == pytest.approx(cpu, abs=0.012)
+
+
+def test_fewer_cpus_by_hand() -> None:
+    """Three threads on one CPU: what runs at the same time gets equal parts of it.
+
+    0 to 2 ms: timer and /t3, 1 ms each, which ends /t3; the timer publishes. 2 to 8 ms: the last 3
+    of the timer, and the receiver's 3.
+    """
+    two = model("MultiThreaded").model_copy(update={"execution_time": "own"})
+    two.executors[0] = two.executors[0].model_copy(update={"threads": 2})
+    two.callbacks[1] = two.callbacks[1].model_copy(update={"gaps": every(0), "handovers": every(0)})
+    first = simulated(two, 1, 1, cpus=1, as_recorded=True, schedule=True)["schedule"]
+    ends = {c: end for c, _, _, end in first[:3]}
+    assert ends == {2: 2 * MS, 0: 8 * MS, 1: 8 * MS}
+
+
+def test_an_overload_loses_what_the_queue_does_not_hold() -> None:
+    """The receiver takes 20 ms, the timer 4, which is due every 10.
+
+    In a wait set the timer comes once per message, and what was due meanwhile is skipped: nothing
+    is lost. EventsExecutor queues each call, and messages with them, more than the ten that wait.
+    """
+    found = list(predicted([model()], Changes(took=[Took.of("callback=/n2:20ms")]), 1).figures)
+    lost = of(found, "lost", "/t2")
+    assert (lost.recorded, lost.value, lost.high) == (0, 0, 0)
+    events = Changes(executor="Events", took=[Took.of("callback=/n2:20ms")])
+    lost_by_events = of(list(predicted([model()], events, 1).figures), "lost", "/t2")
+    assert lost_by_events.value is not None
+    assert lost_by_events.value > 0.2
+
+
+def test_what_is_not_reproduced_is_refused() -> None:
+    wrong = model()
+    wrong.callbacks[1] = wrong.callbacks[1].model_copy(update={"waits_ns": [5 * MS] * 100})
+    found = predicted([wrong], Changes(executor="Events"), 1)
+    assert found.refused is not None
+    assert (
+        "latency_p50: the simulation of what was recorded is -20% off, more than 10%"
+        in found.refused
+    )
+    p99 = of(list(found.figures), "latency_p99", "/t2")
+    assert p99.value == 4 * MS  # 20 % are within its bar
+    assert of(list(found.figures), "latency_p50", "/t2").value is None
+
+
+def test_no_evidence_is_named() -> None:
+    silent = model()
+    silent.callbacks[1] = silent.callbacks[1].model_copy(update={"waits_ns": []})
+    assert "no subscription" in str(predicted([silent], Changes(), 1).refused)
+    lossy = model().model_copy(update={"tracer_lost": True})
+    assert "the tracer lost" in str(predicted([lossy], Changes(), 1).refused)
+    told = " ".join(predicted([model()], Changes(executor="Events"), 1).assumptions)
+    assert "Callback groups were not recorded" in told
+    assert "Priorities were not recorded" in told
+    assert "No message found an idle thread" in told
+
+
+def test_a_seed_repeats_a_prediction_and_runs_are_taken_together() -> None:
+    slower = model()
+    slower.callbacks[1] = slower.callbacks[1].model_copy(
+        update={"gaps": every(2 * MS), "waits_ns": [5 * MS] * 100}
+    )
+    both = [model(), slower]
+    assert predicted(both, Changes(), 3) == predicted(both, Changes(), 3)
+    p50 = of(list(predicted(both, Changes(), 3).figures), "latency_p50", "/t2")
+    assert (p50.recorded, p50.value) == (4.5 * MS, 4.5 * MS)
+    assert (p50.low, p50.high) == (4 * MS, 5 * MS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (Changes(took=[Took("/n9", factor=2)]), "no callback of a node or a name /n9; there are"),
+        (Changes(rates=[("/t9", 1.0)]), "nobody published /t9; there are /t2, /t3"),
+        (Changes(executor="Events", threads=2), "Events has one thread"),
+        (Changes(threads=2), "SingleThreaded has one thread"),
+    ],
+)
+def test_changes_that_do_not_fit_are_refused(changes: Changes, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        changed(model(), changes)
+
+
+def test_the_rate_of_what_is_triggered_cannot_be_given() -> None:
+    chained = model()
+    chained.callbacks[1] = chained.callbacks[1].model_copy(
+        update={"publications": [Publication(execution=0, offset_ns=0, topic="/t4")]}
+    )
+    with pytest.raises(UsageError, match="/n2 publishes it when /t2 triggers it"):
+        changed(chained, Changes(rates=[("/t4", 5.0)]))
+
+
+def test_threads_of_another_executor_are_one_per_cpu() -> None:
+    other = Changes(executor="MultiThreaded")
+    assert [x.threads for x in changed(model(cpus=4), other).executors] == [4, 4]
+    assert [x.threads for x in changed(model(cpus=1), other).executors] == [2, 2]
+    with pytest.raises(UsageError, match="give --threads"):
+        changed(model(cpus=None), other)
+    assert changed(model(), replace(other, threads=3)).executors[0].threads == 3
+
+
+@pytest.mark.parametrize("text", ["", "callback=/a", "callback=/a:2", "/a:+2ms", "callback=/a:+2x"])
+def test_times_that_say_something_else(text: str) -> None:
+    with pytest.raises(UsageError, match="expected such as callback=/planner"):
+        Took.of(text)
+
+
+@pytest.mark.parametrize("text", ["", "/scan", "/scan=60", "/scan=0Hz", "=60Hz", "/scan=-1Hz"])
+def test_rates_that_say_something_else(text: str) -> None:
+    with pytest.raises(UsageError, match="expected such as /scan=60Hz"):
+        rate_of(text)
+
+
+def test_texts_are_read() -> None:
+    assert Took.of("callback=/a b:-1.5us") == Took("/a b", add_ns=-1500)
+    assert Took.of("callback=10 ms:+2s") == Took("10 ms", add_ns=2e9)
+    assert Took("/a", add_ns=-10).applied(4) == 0
+    assert rate_of("/a=b=2.5Hz") == ("/a=b", 2.5)
+
+
+def test_no_end_is_an_error() -> None:
+    endless = model()
+    endless.callbacks[2] = endless.callbacks[2].model_copy(
+        update={
+            "executions": every(0, 50 * MS, 20),
+            "publications": [Publication(execution=n, offset_ns=0, topic="/t3") for n in range(20)],
+        }
+    )
+    with pytest.raises(UsageError, match="callbacks trigger each other without end: more than"):
+        predicted([endless], Changes(), 1)
