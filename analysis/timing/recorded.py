@@ -20,6 +20,7 @@ from roslens.analysis.timing.schema import (
     TimedExecutor,
     TimingModel,
 )
+from roslens.analysis.timing.wait_sets import wait_set_places
 from roslens.collectors.schema import TABLES
 from roslens.recording import UsageError
 
@@ -74,7 +75,8 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     published = _published(known, frames["publications"], begin).filter(
         pl.col("topic").is_in(sorted(heard))
     )
-    of = _Of(frames, published, begin)
+    places = wait_set_places(known, frames["executor_intervals"])
+    of = _Of(frames, published, places, begin)
     callbacks = [
         of.callback(rows)
         for rows in known.sort("callback_id", "start_ns").partition_by("callback_id")
@@ -104,16 +106,21 @@ def _cpus(run: Run) -> int | None:
 def _executions(rows: pl.DataFrame, frames: Frames) -> pl.DataFrame:
     """Executions in order, with when the message was published or the timer was due.
 
-    That is ``ready``, null where nothing tells; ``other``: another process published it.
+    That is ``ready``, null where nothing tells; ``from_vpid`` and ``from_vtid`` published it.
     """
     same_host = pl.col("publisher_host").eq_missing(pl.col("subscription_host"))
+    threads = frames["publications"].select("message_id", from_vtid="vtid")
     published = (
         frames["messages"]
         .filter((pl.col("outcome") == "delivered") & same_host)
         .drop_nulls([_ON, "publish_ns"])
-        .with_columns(other=pl.col("publisher_vpid").ne_missing(pl.col("subscription_vpid")))
+        .join(threads.unique("message_id"), on="message_id", how="left")
+        .sort("publish_ns")
         .group_by(_ON)
-        .agg(pl.col("publish_ns").min(), pl.col("other", "subscription_id").first())
+        .agg(
+            pl.col("publish_ns", "subscription_id", "from_vtid").first(),
+            from_vpid=pl.col("publisher_vpid").first(),
+        )
     )
     due = frames["timer_activations"].drop_nulls(_ON)
     due = due.select(_ON, "release_ns", "period_ns", "jitter_ns")
@@ -129,11 +136,16 @@ def _executions(rows: pl.DataFrame, frames: Frames) -> pl.DataFrame:
 def _waited(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
     """The executions with ``handover`` or ``gap`` (ns), whichever it was, and ``lag`` (ns).
 
-    A message of the same process can be taken as it is published; of another process, no later
-    than the soonest that one was handed over.
+    What a thread of the executor itself publishes it can take next. What others publish can be
+    taken no later than the soonest that one was handed over.
     """
     wait = pl.col("start_ns") - pl.col("ready")
-    soonest = wait.filter(pl.col("other")).min().over("callback_id")
+    vtids = [executor.vtids for executor in executors]
+    of_executor = pl.col("executor").replace_strict(
+        range(len(vtids)), vtids, return_dtype=pl.List(pl.Int32)
+    )
+    other = (pl.col("from_vpid") != pl.col("vpid")) | ~pl.col("from_vtid").is_in(of_executor)
+    soonest = wait.filter(other).min().over("callback_id")
     held = pl.col("end_ns").cum_max().shift(1).over("excluding")
     rows = rows.with_columns(
         lag=soonest.fill_null(0), held=pl.when(pl.col("reentrant").is_null()).then(held)
@@ -150,7 +162,7 @@ def _waited(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
         ]
     ).sort("start_ns", "end_ns")
     known = pl.col("ready").is_not_null()
-    gap = (pl.col("start_ns") - pl.max_horizontal("free", "ready")).clip(0)
+    gap = (pl.col("start_ns") - pl.max_horizontal("free", arrived)).clip(0)
     return rows.with_columns(
         handover=pl.when(known & ~pl.col("busy")).then(wait),
         gap=pl.when(known & pl.col("busy")).then(gap),
@@ -203,7 +215,9 @@ def _published(rows: pl.DataFrame, publications: pl.DataFrame, begin: int) -> pl
 class _Of:
     """What callbacks are made of."""
 
-    def __init__(self, frames: Frames, published: pl.DataFrame, begin: int) -> None:
+    def __init__(
+        self, frames: Frames, published: pl.DataFrame, places: Mapping[int, int], begin: int
+    ) -> None:
         known = frames["subscriptions"].drop_nulls("queue_depth").filter(pl.col("queue_depth") > 0)
         self._depths = dict(known.select("subscription_id", "queue_depth").iter_rows())
         gone = frames["messages"].filter(
@@ -211,6 +225,7 @@ class _Of:
         )
         self._lost = dict(gone.group_by("subscription_id").len().iter_rows())
         self._published = published
+        self._places = places
         self._begin = begin
 
     def callback(self, rows: pl.DataFrame) -> TimedCallback:
@@ -237,6 +252,7 @@ class _Of:
             period_ns=period if timed else None,
             phase_ns=(due - self._begin) % period if timed else None,
             jitter_ns=told["jitter"],
+            place=self._places.get(first["callback_id"]),
             lag_ns=first["lag"],
             executions=self._samples(rows, "took"),
             publications=[

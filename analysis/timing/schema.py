@@ -72,6 +72,9 @@ class TimedCallback(_Part):
     period_ns: int | None = Field(ge=1, description="of a timer")
     phase_ns: int | None = Field(ge=0, description="of a timer: its first release")
     jitter_ns: int | None = Field(description="of a timer: P99 of |interval - period|")
+    place: int | None = Field(
+        ge=0, description="among its kind in the executor's wait set, as it shows; null: not known"
+    )
     lag_ns: int = Field(ge=0, description="from a publication until the message can be taken")
     executions: Samples = Field(description="how long each execution took")
     publications: list[Publication]

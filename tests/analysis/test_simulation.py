@@ -25,7 +25,7 @@ def native(world: World, **more: Any) -> dict[str, Any]:
 
     callbacks = [
         {
-            "class": c.kind, "executor": c.executor, "group": c.group, "depth": c.depth,
+            "place": c.kind, "executor": c.executor, "group": c.group, "depth": c.depth,
             "period": c.period, "phase": c.phase, "lag": 0, "executions": series(c.takes),
             "outputs": [c.publishes] * len(c.takes), "handovers": series([c.handover]),
             "gaps": series([c.gap]),

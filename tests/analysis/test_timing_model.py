@@ -61,8 +61,9 @@ def two_in_one_thread(scheduling: Sequence[dict[str, Any]] = ()) -> Tables:
         ],
         messages=[
             {
-                "callback_instance_id": 2 * n + 1, "publish_ns": round((10 * n + 1.1) * MS),
-                "outcome": "delivered", "subscription_id": 7, "topic": "/t2",
+                "message_id": n, "callback_instance_id": 2 * n + 1,
+                "publish_ns": round((10 * n + 1.1) * MS), "outcome": "delivered",
+                "subscription_id": 7, "topic": "/t2",
                 "publisher_host": "h0", "subscription_host": "h0", "publisher_vpid": 1,
                 "subscription_vpid": 1,
             }
@@ -70,8 +71,8 @@ def two_in_one_thread(scheduling: Sequence[dict[str, Any]] = ()) -> Tables:
         ],
         publications=[
             {
-                "callback_instance_id": 2 * n, "publish_ns": round((10 * n + 1.1) * MS),
-                "topic": "/t2", "node": "/n1",
+                "message_id": n, "vtid": 10, "callback_instance_id": 2 * n,
+                "publish_ns": round((10 * n + 1.1) * MS), "topic": "/t2", "node": "/n1",
             }
             for n in range(20)
         ],
@@ -98,6 +99,54 @@ def test_by_hand() -> None:
     assert receiver.waits_ns == [1_500_000] * 15
     assert (receiver.queue_depth, receiver.group, receiver.reentrant) == (5, None, None)
     assert (model.sources, model.left_out) == ([], [])
+
+
+def test_what_another_thread_publishes_can_be_taken_after_the_soonest_handover() -> None:
+    """A driver's thread publishes every 10 ms; it takes 1.5 ms at least, and the callback 3."""
+    waits = [1.5 + 0.1 * (n % 3) for n in range(20)]
+    calls = [execution(n, 2, 10 * n + w, 10 * n + w + 3) for n, w in enumerate(waits)]
+    ends = {
+        "publisher_host": "h0", "subscription_host": "h0", "publisher_vpid": 1,
+        "subscription_vpid": 1, "outcome": "delivered", "topic": "/t2",
+    }  # fmt: skip
+    tables = Tables(
+        callback_instances=calls,
+        messages=[
+            {"message_id": n, "callback_instance_id": n, "publish_ns": 10 * n * MS, **ends}
+            for n in range(20)
+        ],
+        publications=[
+            {"message_id": n, "publish_ns": 10 * n * MS, "topic": "/t2", "vtid": 99}
+            for n in range(20)
+        ],
+    )
+    model = recorded_timing(tables, Run("r"), warm_up_s=0)
+    (callback,) = model.callbacks
+    assert callback.lag_ns == 1_500_000
+    assert callback.handovers.value_ns[:3] == [1_500_000, 1_600_000, 1_700_000]
+    assert callback.gaps.value_ns == []
+    (source,) = model.sources
+    # Of the first message, published before the first callback began, the model knows nothing.
+    assert (source.topic, len(source.at_ns)) == ("/t2", 19)
+
+
+def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
+    """Three rounds: 4, 2; 3, 2; 4, 3. So 4 comes before 3 and that before 2."""
+    rounds = [(4, 2), (3, 2), (4, 3)]
+    calls = [
+        execution(2 * n + k, callback, 10 * n + 1 + k, 10 * n + 1.5 + k)
+        for n, pair in enumerate(rounds)
+        for k, callback in enumerate(pair)
+    ]
+    waits = [
+        {"host": "h0", "vpid": 1, "vtid": 10, "state": "wait", "begin_ns": 10 * n * MS}
+        for n in range(3)
+    ]
+    tables = Tables(callback_instances=calls, executor_intervals=waits)
+    model = recorded_timing(tables, Run("r"), warm_up_s=0)
+    assert {x.id: x.place for x in model.callbacks} == {4: 0, 3: 1, 2: 2}
+    without = recorded_timing(Tables(callback_instances=calls), Run("r"), warm_up_s=0)
+    assert {x.place for x in without.callbacks} == {None}
 
 
 def test_the_kernel_tells_the_own_time_and_publications_keep_their_place_in_it() -> None:

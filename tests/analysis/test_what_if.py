@@ -27,7 +27,8 @@ def callback(number: int, **more: Any) -> TimedCallback:
     given: dict[str, Any] = {
         "id": number, "kind": "subscription", "name": f"/t{number}", "node": f"/n{number}",
         "executor": 0, "group": None, "reentrant": None, "intra_process": False, "queue_depth": 10,
-        "period_ns": None, "phase_ns": None, "jitter_ns": None, "lag_ns": 0, "publications": [],
+        "period_ns": None, "phase_ns": None, "jitter_ns": None, "place": None, "lag_ns": 0,
+        "publications": [],
         "handovers": Samples(), "gaps": Samples(), "waits_ns": [], "lost": 0, **more,
     }  # fmt: skip
     return TimedCallback(**given)
@@ -149,6 +150,23 @@ def test_no_evidence_is_named() -> None:
     assert "Callback groups were not recorded" in told
     assert "Priorities were not recorded" in told
     assert "No message found an idle thread" in told
+
+
+def test_the_order_in_a_wait_set_is_the_recorded_one() -> None:
+    """Two receivers of one message: the one that was made later goes first where its place says."""
+
+    def starts(first: int | None, second: int | None) -> list[int]:
+        both = model()
+        for place, shown in ((1, first), (2, second)):
+            both.callbacks[place] = both.callbacks[place].model_copy(
+                update={"name": "/t2", "place": shown, "executor": 0, "gaps": every(0)}
+            )
+        found = simulated(both, 1, 1, as_recorded=True, schedule=True)["schedule"]
+        return [callback for callback, *_ in found[:3]]
+
+    assert starts(None, None) == [0, 1, 2]
+    assert starts(1, 0) == [0, 2, 1]
+    assert starts(0, 1) == [0, 1, 2]
 
 
 def test_a_seed_repeats_a_prediction_and_runs_are_taken_together() -> None:

@@ -4,7 +4,7 @@
 //! `WaitResult::next_ready_*` (`wait_result.hpp`). All that is ready when the wait ends is executed
 //! once: timers, subscriptions, services, clients, waitables, among which are subscriptions within
 //! the process; then it waits anew. What a group blocks stays in it if it is a timer and is dropped
-//! else. The order within a kind is that of a hash map; here it is that of creation.
+//! else. The order within a kind is that of a hash map, here `place`.
 //!
 //! `Events`: rclcpp 29.3.0, `EventsExecutor::spin` and `TimersManager::execute_ready_timers_unsafe`.
 //! One queue. A timer is called as it is due, so that what is late adds up there. A message that a

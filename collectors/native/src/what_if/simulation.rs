@@ -73,7 +73,7 @@ impl<'a> Simulation<'a> {
         let ordered = numbers.map(|number| {
             let own = |x: &usize| system.callbacks[*x].executor == number;
             let mut of: Vec<usize> = (0..system.callbacks.len()).filter(own).collect();
-            of.sort_by_key(|x| system.callbacks[*x].class);
+            of.sort_by_key(|x| system.callbacks[*x].place);
             of
         });
         let orders = system.executors.iter().map(|x| Dispatch::new(x.order));

@@ -20,7 +20,7 @@ pub type Output = (i64, usize);
 #[pyo3(from_item_all)]
 pub struct Callback {
     /// Its place in the order in which a wait set is looked through.
-    pub class: u8,
+    pub place: usize,
     /// Its executor, by number.
     pub executor: usize,
     /// Its callback group, by number.
