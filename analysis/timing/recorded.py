@@ -30,6 +30,8 @@ _NEEDED = (
 )  # fmt: skip
 _KNOWN_OWN = 0.9
 """Part of the executions of which the kernel must tell the own time, so that it is taken."""
+_LEAST_HANDOVERS = 3
+"""Fewer tell nothing of the soonest: what always waits for others is never handed over."""
 _ON = "callback_instance_id"
 _THREAD = ("host", "vpid", "vtid")
 
@@ -61,15 +63,15 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         raise UsageError(f"{run.name}: no callback was recorded that ended, so nothing is timed")
     start_up = round((start_up_s((last - first) / 1e9) if warm_up_s is None else warm_up_s) * 1e9)
     begin = first + start_up
-    rows = _executions(whole.filter(pl.col("start_ns") >= begin), frames)
-    known = rows.drop_nulls("kind")
-    if not known.height:
+    # What ran in the start-up may have kept a thread from what follows.
+    every = _executions(whole, frames)
+    counts = pl.col("start_ns") >= begin
+    known = every.drop_nulls("kind")
+    if not known.filter(counts).height:
         raise UsageError(f"{run.name}: no callback ran after the start-up of {start_up / 1e9:g} s")
     executors = recorded_executors(known, frames["executor_intervals"], run)
-    by_kernel, known = _with_own_time(
-        _waited(grouped(with_executor(known, executors), executors), executors),
-        frames["callback_scheduling"],
-    )
+    waited = _waited(grouped(with_executor(known, executors), executors), executors)
+    by_kernel, known = _with_own_time(waited.filter(counts), frames["callback_scheduling"])
     known = known.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
     heard = set(known.filter(pl.col("kind") == "subscription")["name"].drop_nulls())
     published = _published(known, frames["publications"], begin).filter(
@@ -93,7 +95,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         sources=_sources(known, published, begin),
         left_out=[
             LeftOut(what=f"callback {x}", why="what it serves is not known")
-            for x in rows.filter(pl.col("kind").is_null())["callback_id"].unique().sort()
+            for x in every.filter(counts, pl.col("kind").is_null())["callback_id"].unique().sort()
         ],
     )
 
@@ -137,22 +139,25 @@ def _waited(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
     """The executions with ``handover`` or ``gap`` (ns), whichever it was, and ``lag`` (ns).
 
     What a thread of the executor itself publishes it can take next. What others publish can be
-    taken no later than the soonest that one was handed over.
+    taken no later than the soonest that one was handed over to an idle thread.
     """
-    wait = pl.col("start_ns") - pl.col("ready")
     vtids = [executor.vtids for executor in executors]
     of_executor = pl.col("executor").replace_strict(
         range(len(vtids)), vtids, return_dtype=pl.List(pl.Int32)
     )
     other = (pl.col("from_vpid") != pl.col("vpid")) | ~pl.col("from_vtid").is_in(of_executor)
-    soonest = wait.filter(other).min().over("callback_id")
+    handed = pl.col("handover").filter(other)
+    soonest = pl.when(handed.count() >= _LEAST_HANDOVERS).then(handed.min()).over("callback_id")
     held = pl.col("end_ns").cum_max().shift(1).over("excluding")
     rows = rows.with_columns(
-        lag=soonest.fill_null(0), held=pl.when(pl.col("reentrant").is_null()).then(held)
-    )
-    rows = rows.with_columns(
-        free=pl.max_horizontal(pl.col("end_ns").shift(1).over(_THREAD), "held")
-    )
+        lag=pl.lit(0, dtype=pl.Int64), held=pl.when(pl.col("reentrant").is_null()).then(held)
+    ).with_columns(free=pl.max_horizontal(pl.col("end_ns").shift(1).over(_THREAD), "held"))
+    first = _with_waits(rows, executors)
+    return _with_waits(first.with_columns(lag=soonest.fill_null(0)), executors)
+
+
+def _with_waits(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
+    """With ``handover`` and ``gap``, by ``lag``."""
     arrived = pl.col("ready") + pl.col("lag")
     rows = rows.with_columns(begun=pl.max_horizontal("free", pl.coalesce(arrived, "start_ns")))
     rows = pl.concat(
@@ -161,11 +166,11 @@ def _waited(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
             for (number,), of in rows.partition_by("executor", as_dict=True).items()
         ]
     ).sort("start_ns", "end_ns")
-    known = pl.col("ready").is_not_null()
+    idle, known = ~pl.col("busy"), pl.col("ready").is_not_null()
     gap = (pl.col("start_ns") - pl.max_horizontal("free", arrived)).clip(0)
     return rows.with_columns(
-        handover=pl.when(known & ~pl.col("busy")).then(wait),
-        gap=pl.when(known & pl.col("busy")).then(gap),
+        handover=pl.when(known & idle).then(pl.col("start_ns") - pl.col("ready")),
+        gap=pl.when(known & ~idle).then(gap),
     )
 
 
