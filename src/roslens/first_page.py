@@ -20,7 +20,7 @@ from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.measures.loss import health_findings, what_is_bent
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
 from roslens.analysis.reports.front import Front
-from roslens.analysis.reports.numbers import duration, significant
+from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.compare import write_text
 from roslens.first_facts import Facts
@@ -348,7 +348,7 @@ class FirstPage(Facts):
         from roslens.analysis.overview.figure import topics_plot  # noqa: PLC0415  (matplotlib)
 
         first, *more = self.suspicions or [Suspicion(_NOTHING, "")]
-        told = [first.what + (f" {len(more)} more below look wrong." if more else "")]
+        told = [first.what + (f" {counted(len(more), 'more thing')} below." if more else "")]
         known = self.topics.filter(pl.col("worst_ms") > 0)
         for row in known.head(1).iter_rows(named=True):
             count = self.topics["topic"].n_unique()
