@@ -25,6 +25,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
 from roslens.analysis.runs import why_left_out
 from roslens.recording.files import write_atomically
+from roslens.recording.text import shown_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +50,7 @@ class Section:
         return "\n".join(part._repr_html_() for part in self.parts)
 
     def __repr__(self) -> str:
-        return "\n\n".join(map(str, self.parts))
+        return shown_lines("\n\n".join(map(str, self.parts)))
 
 
 P = TypeVar("P", bound=ReportParameters)

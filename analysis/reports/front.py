@@ -19,6 +19,7 @@ from roslens.analysis.reports.numbers import seen, shown_unit, value_and_interva
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import FactorEffect
+from roslens.recording.text import shown_lines
 
 _MOST_TOLD = 5
 
@@ -69,7 +70,8 @@ class Front:
     def __repr__(self) -> str:
         facts = "; ".join(f"{name}: {text}" for name, text in self.facts.items())
         picture = [str(self.picture)] if self.picture else []
-        return "\n".join([*self.sentences, *map(str, self.around), *picture, facts])
+        lines = [*self.sentences, *map(str, self.around), *picture, facts]
+        return shown_lines("\n".join(lines))
 
 
 _LOUD = ' class="roslens-loud"'

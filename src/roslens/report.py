@@ -27,6 +27,7 @@ from roslens.recording import UsageError
 from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import text_path, write_atomically
 from roslens.recording.terminal import Console
+from roslens.recording.text import shown_lines
 from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import default_output, find_notebook, own_folder
 from roslens.summary_text import SUMMARY_NAME, Summary
@@ -165,6 +166,7 @@ def _report(
             cell_timeout_s,
         )
     _without_places(executed, source)
+    _names_shown(executed)
     text: str = nbformat.writes(executed)  # type: ignore[no-untyped-call]
     write_atomically(executed_path, text + "\n")
     html, markdown = folder / f"{source.stem}.html", metrics.with_name(SUMMARY_NAME)
@@ -308,6 +310,23 @@ def _without_places(notebook: nbformat.NotebookNode, source: Path) -> None:
     """A report may be sent around: it need not tell the folders of this machine."""
     about = notebook.metadata.get("papermill", {})
     about.update({"input_path": source.name, "output_path": source.name})
+
+
+def _names_shown(notebook: nbformat.NotebookNode) -> None:
+    """Outputs hold names of the trace: whatever shows the file obeys none of them."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            for part in ("data", "text"):
+                if part in output:
+                    output[part] = _shown_in(output[part])
+
+
+def _shown_in(value: Any) -> Any:
+    if isinstance(value, dict):
+        return type(value)({key: _shown_in(x) for key, x in value.items()})
+    if isinstance(value, list):
+        return [_shown_in(x) for x in value]
+    return shown_lines(value) if isinstance(value, str) else value
 
 
 def _title(notebook: nbformat.NotebookNode, name: str) -> str:

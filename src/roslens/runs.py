@@ -23,6 +23,7 @@ from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.paths import PathLike, resolve
 from roslens.recording import UsageError
+from roslens.recording.text import shown_lines
 from roslens.run_tables import RunTables
 
 _MOST_SHOWN = 20
@@ -183,7 +184,7 @@ class Runs(RunTables):
             yield f"{len(problems)} not complete: {', '.join(problems[:5])}", True
 
     def __repr__(self) -> str:
-        return "\n".join(text for text, _ in self._told())
+        return shown_lines("\n".join(text for text, _ in self._told()))
 
     def _repr_html_(self) -> str:
         told = [Sentence(text, loud) for text, loud in self._told()]

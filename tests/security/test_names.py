@@ -2,13 +2,16 @@
 
 import ast
 import io
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -16,6 +19,7 @@ from rich.progress import Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+import roslens as rl
 from roslens.analysis.interop.graph_text import dot, mermaid
 from roslens.analysis.statistics.hdr import log
 from roslens.markdown import escaped
@@ -156,6 +160,27 @@ def test_verbs_show_a_hostile_trace(hostile_run: Path, tmp_path: Path) -> None:
     made = [x for x in tmp_path.rglob("*") if x.suffix in {".html", ".md", ".json", ".dot", ".mmd"}]
     assert {x.suffix for x in made} == {".html", ".md", ".json", ".dot", ".mmd"}
     assert [file for file in made if BAD.search(file.read_text())] == []
+    notebooks = [json.loads(x.read_text()) for x in (tmp_path / "report").glob("*.ipynb")]
+    outputs = [x for notebook in notebooks for cell in notebook["cells"] for x in outputs_of(cell)]
+    assert len(outputs) > 20
+    assert not BAD.search("".join(outputs))
+    assert r"/\x07\u202e" in "".join(outputs)
+
+
+def outputs_of(cell: dict[str, Any]) -> Iterator[str]:
+    """What a cell of an executed notebook showed, as texts."""
+    for output in cell.get("outputs", ()):
+        for part in (*output.get("data", {}).values(), output.get("text", "")):
+            yield "".join(part) if isinstance(part, list) else str(part)
+
+
+def test_what_an_interpreter_shows_holds_none(hostile_run: Path) -> None:
+    """In a terminal a repr is printed as it is."""
+    opened = rl.open(hostile_run)
+    nouns = (opened.latency, opened.chains, opened.callbacks, opened.loss, opened.why)
+    for thing in (opened, *nouns):
+        assert not BAD.search(repr(thing)), type(thing)
+    assert r"/\x07\u202e" in repr(opened) + repr(opened.latency)
 
 
 @pytest.fixture

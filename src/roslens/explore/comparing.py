@@ -17,6 +17,7 @@ from roslens.check import load
 from roslens.compare import comparison_table, load_side, summary
 from roslens.explore.noun import picture
 from roslens.recording import UsageError
+from roslens.recording.text import shown_lines
 
 if TYPE_CHECKING:
     from roslens.runs import Runs
@@ -84,7 +85,8 @@ class Comparison:
         return comparison_table(self.found)._repr_html_()
 
     def __repr__(self) -> str:
-        return "\n".join([str(comparison_table(self.found)), *self.sentences()])
+        lines = [str(comparison_table(self.found)), *self.sentences()]
+        return shown_lines("\n".join(lines))
 
 
 def compared(

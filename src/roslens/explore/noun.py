@@ -14,6 +14,7 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Report, Section
 from roslens.collectors.views import matching
 from roslens.recording import UsageError
+from roslens.recording.text import shown_lines
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.picture import Picture
@@ -79,7 +80,7 @@ class Noun(ABC, Generic[R_co]):
         return self._report().sentences()
 
     def __repr__(self) -> str:
-        return "\n".join(self.sentences())
+        return shown_lines("\n".join(self.sentences()))
 
 
 def shown(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...], S]:

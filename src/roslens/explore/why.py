@@ -20,6 +20,7 @@ from roslens.collectors.topics import internal
 from roslens.collectors.views import matching
 from roslens.explore.noun import estimates_frame, picture
 from roslens.recording import UsageError
+from roslens.recording.text import shown_lines
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.picture import Picture
@@ -199,7 +200,7 @@ class Why:
         return told
 
     def __repr__(self) -> str:
-        return "\n".join(self.sentences())
+        return shown_lines("\n".join(self.sentences()))
 
     def plot(
         self,

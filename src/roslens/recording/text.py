@@ -26,6 +26,11 @@ def shown(text: str, *, lines: bool = False) -> str:
     return (_IN_LINES if lines else _ANY).sub(_escaped, text)
 
 
+def shown_lines(text: str) -> str:
+    """`text` of several lines, as `shown`."""
+    return shown(text, lines=True)
+
+
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     # A byte that is no UTF-8 is held as U+DC00 and the byte (PEP 383).
