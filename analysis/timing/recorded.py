@@ -10,6 +10,7 @@ import polars as pl
 from roslens.analysis.flow.chain import Tables
 from roslens.analysis.measures.measured_part import start_up_s
 from roslens.analysis.runs import Run
+from roslens.analysis.statistics.quantiles import quantile_of
 from roslens.analysis.timing.executors import grouped, recorded_executors, with_executor
 from roslens.analysis.timing.schema import (
     LeftOut,
@@ -237,7 +238,7 @@ class _Of:
         first = rows.row(0, named=True)
         told = rows.select(
             pl.col("subscription_id", "period_ns", "release_ns").drop_nulls().first(),
-            jitter=pl.col("jitter_ns").abs().quantile(0.99).round().cast(pl.Int64),
+            jitter=quantile_of(pl.col("jitter_ns").abs(), 0.99).round().cast(pl.Int64),
         ).row(0, named=True)
         subscription, period, due = (
             told[x] for x in ("subscription_id", "period_ns", "release_ns")

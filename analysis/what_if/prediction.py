@@ -221,8 +221,9 @@ def _predicted(
         apart = f"{again / of.recorded - 1:+.0%}" if of.recorded > 0 else "far"
         why = f"the simulation of what was recorded is {apart} off, more than {bar:.0%}"
         return replace(of, refused=why)
-    low, high = np.nanquantile(every, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return replace(of, value=_middle(will), low=float(low), high=float(high))
+    known = every[~np.isnan(every)]
+    low, high = (quantile(known, q) for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    return replace(of, value=_middle(will), low=low, high=high)
 
 
 def _middle(of: Sequence[Floats]) -> float:

@@ -619,7 +619,7 @@ def test_what_a_trigger_recorded_opens_at_its_moment(tmp_path: Path) -> None:
     assert isinstance(worst, ReportTable)
     assert worst.rows[0][:3] == ["40.0", "-0.040", "/data"]
     assert "90.0" not in [row[0] for row in worst.rows]
-    assert drawing.svg in front._repr_html_()
+    assert drawing._repr_html_() in front._repr_html_()
     widget = rl.timeline(rl.open(tmp_path, collect=False))
     assert widget.selection == (START + 460_000_000, START + 620_000_000)
     # The workbench's panes are of the range.

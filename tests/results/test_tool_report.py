@@ -262,7 +262,7 @@ def test_what_is_told_several_times_is_numbered(tmp_path: Path) -> None:
 
 def test_the_notebook_takes_files_and_no_recordings(tmp_path: Path) -> None:
     logs = [log(tmp_path / f"{k}.csv", k, lost=1) for k in (1, 2, 3)]
-    rows = "".join(f"{p.name},<b>\n" for p in logs)
+    rows = "".join(f"{p.name},<u>\n" for p in logs)
     factors = text(tmp_path / "f.csv", "file,rmw\n" + rows)
     before = sorted(tmp_path.iterdir())
     quiet = Console(quiet=True)
@@ -279,8 +279,8 @@ def test_the_notebook_takes_files_and_no_recordings(tmp_path: Path) -> None:
     page = made.html.read_text()
     assert "from result files of other tools" in page
     assert page.count("<figure") == 2
-    assert "&lt;b&gt;" in page
-    assert "<b>" not in page
+    assert "&lt;u&gt;" in page
+    assert "<u>" not in page
     values = pl.read_csv(made.folder / "values.csv")
     means = values.filter(metric="latency_mean")
     assert means["value"].to_list() == pytest.approx([1e6, 2e6, 3e6])

@@ -277,9 +277,11 @@ def start(verb: Verb, place: Place) -> subprocess.Popen[bytes]:
     """The verb at work; all that it starts has the mark."""
     shutil.rmtree(place.out, ignore_errors=True)
     place.out.mkdir(parents=True)
+    # Also where these tests run in the background of a shell, which lets them ignore Ctrl-C.
+    heeding = ("env", "--default-signal=INT")
     with (place.folder / "said").open("wb") as said:
         return subprocess.Popen(
-            [sys.executable, "-m", "roslens", *map(str, verb.arguments(place))],
+            [*heeding, sys.executable, "-m", "roslens", *map(str, verb.arguments(place))],
             cwd=place.folder / "work", env=os.environ | {MARK: str(place.folder)},
             stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -142,7 +143,7 @@ def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
                     break
                 time.sleep(0.1)
             if verb.ends is None:
-                assert end(process, 2, place) == []
+                assert end(process, signal.SIGINT, place) == []
             assert left(process, place) == []
             # What the verb says goes to a file of the test.
             allowed = {str(x) for x in (*given, place.folder / "said")}

@@ -124,7 +124,7 @@ def _manifest(folder: Path, made: Path, triggered: Sequence[Hit]) -> Manifest:
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    return error.strerror or str(error)
 
 
 def _copy(trace: Path, copied: Path) -> None:
