@@ -1,12 +1,17 @@
-"""The tracer's library, and a folder that it writes to."""
+"""The tracer's library, a folder that it writes to, and programs that are traced."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from roslens.tracing.native_tracer.library import native_library
+from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.sources import VARIABLE
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +24,20 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "trace"
     made.mkdir(mode=0o700)
     return made
+
+
+@pytest.fixture(scope="module", params=["rclpy", "rclcpp"])
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The module's ``NODE``, the same program with each client library."""
+    node: Path = request.module.NODE
+    if request.param == "rclpy":
+        return ["python", str(node)]
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
+    made = rclcpp_for(embedded_ros())
+    built, source = tmp_path_factory.mktemp("program") / "node", str(node.with_suffix(".cpp"))
+    subprocess.run(
+        [*made.compiler, *made.compile_flags(), source, "-o", str(built), *made.link_flags()],
+        check=True,
+    )
+    return [str(built)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Literal
@@ -14,29 +12,10 @@ import pytest
 import roslens as rl
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.ros import embedded_ros
-from roslens.tracing.ros.rclcpp import rclcpp_for
-from roslens.tracing.sources import VARIABLE
 
 NODE = Path(__file__).parent / "goals_node.py"
 COUNT = 60
 pytestmark = pytest.mark.live
-
-
-@pytest.fixture(scope="module", params=["rclpy", "rclcpp"])
-def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The same program with each client library."""
-    if request.param == "rclpy":
-        return ["python", str(NODE)]
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
-    made = rclcpp_for(embedded_ros())
-    built, source = tmp_path_factory.mktemp("program") / "node", str(NODE.with_suffix(".cpp"))
-    subprocess.run(
-        [*made.compiler, *made.compile_flags(), source, "-o", str(built), *made.link_flags()],
-        check=True,
-    )
-    return [str(built)]
 
 
 @pytest.mark.parametrize("tracer", ["native", "lttng"])
