@@ -238,6 +238,8 @@ def _sentence(row: Mapping[str, Any], limit: str) -> str:
         f"Took {duration(row['latency_ns'])}, {duration(abs(row['late_by_ns']))} {more} than "
         f"{limit}"
     )
+    if row["share"] is None:
+        return f"{told}: no part of it took longer than usual"
     kind = row["cause"]
     nobody = row["who"] is None or (kind == "executor" and row["by_ns"] < row["spent_ns"] / 2)
     words = _NOBODY.get(kind, _WAITED[kind]) if nobody else _WAITED[kind]

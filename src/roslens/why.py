@@ -70,12 +70,13 @@ def run_why(
     if told_of:
         show_text(why.sentences(topic, deadline, warm_up_s)[0])
     if late.height:
-        show_table(_late_table(late))
+        asked = "Late messages, the latest first" if message is None else "The message"
+        show_table(_late_table(late, asked))
     if shares:
         show_table(_shares_table(shares))
 
 
-def _late_table(late: pl.DataFrame) -> ReportTable:
+def _late_table(late: pl.DataFrame, title: str) -> ReportTable:
     several = late["run"].n_unique() > 1
     shown = late.head(MOST_SHOWN)
     rows = [
@@ -83,7 +84,7 @@ def _late_table(late: pl.DataFrame) -> ReportTable:
             *([row["run"]] if several else []),
             str(row["message_id"]),
             f"{row['at_s']:.3f}",
-            row["cause"].replace("_", " "),
+            "none" if row["share"] is None else row["cause"].replace("_", " "),
             "" if row["share"] is None else f"{100 * row['share']:.0f} %",
             row["sentence"],
         ]
@@ -93,7 +94,7 @@ def _late_table(late: pl.DataFrame) -> ReportTable:
     return ReportTable(
         [*(["run"] if several else []), "message", "at [s]", "cause", "share", "why"],
         rows,
-        "Late messages, the latest first",
+        title,
         [_DEFINITION, *([f"{more:,} more are not shown; --json has all."] if more else [])],
         left=frozenset({"run", "cause", "why"}),
         minor=["share"],
