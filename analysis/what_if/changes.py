@@ -27,7 +27,7 @@ _RATE = re.compile(r"(?P<topic>.+)=(?P<hz>\d+(?:\.\d+)?) ?Hz")
 
 @dataclass(frozen=True)
 class Took:
-    """Another execution time: more or less, so much, or so many times as much.
+    """A change of execution times: a difference, a new value, or a factor.
 
     Attributes
     ----------

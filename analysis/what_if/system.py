@@ -15,7 +15,7 @@ QUANTILES = (0.5, 0.99)
 LEAST_BLOCKS = 20
 """So many blocks a recording is cut into: fewer say little of how it varies."""
 _MOST_TIMES, _MOST = 100, 1_000_000
-"""More executions than so many times the recorded ones, and so many, have no end."""
+"""A simulation is given up beyond this multiple of the recorded executions plus this number."""
 _ORDERS = {
     "SingleThreaded": "wait_set", "MultiThreaded": "wait_set",
     "Events": "events", "EventsCBG": "groups",
@@ -46,10 +46,12 @@ def simulated(
     as_recorded: bool = False,
     schedule: bool = False,
 ) -> dict[str, Any]:
-    """Simulate a model so many times, each as long as it was recorded.
+    """Simulate a model repeatedly, each time for as long as it was recorded.
 
     Parameters
     ----------
+    replications
+        How often.
     cpus
         On how many callbacks run; none: as recorded.
     as_recorded

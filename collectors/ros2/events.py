@@ -242,8 +242,11 @@ class Events:
         return self._load(name, (begin_ns, end_ns))
 
     def of_objects(self, name: str, field: str, handles: pl.Series) -> pl.DataFrame:
-        """The events of one name of few objects: as all of them, without those of others."""
-        if name not in self._raw:
+        """The events of one name of few objects: as all of them, without those of others.
+
+        Of no object nothing is read.
+        """
+        if name not in self._raw or handles.is_empty():
             return nothing(name)
         own = self._scanned(name, EVER).filter(pl.col(field).is_in(handles.implode())).collect()
         kept = [column for column in own.columns if column not in ("trace", "nowhere")]

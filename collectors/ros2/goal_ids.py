@@ -23,11 +23,12 @@ _STATUS = "/_action/status"
 def with_goal_ids(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
     """Calls of action services with the ``goal_id`` that the request named; null: not told."""
     asked = _with_id(events["action_request"])
-    handles = objects.services.filter(pl.col("service").cast(TEXT).str.contains("/_action/"))
+    of_actions = pl.col("service").cast(TEXT).str.contains("/_action/")
+    services = objects.services.filter(of_actions & pl.lit(not asked.is_empty()))
     taken = events.of_objects(
-        "rmw_take_request", "rmw_service_handle", handles["rmw_service_handle"]
-    ).select("thread", "proc", pl.col("time_ns").alias("request_taken_ns"))
-    ids = beside(asked, taken.drop("proc"), "time_ns", "request_taken_ns", "thread")
+        "rmw_take_request", "rmw_service_handle", services["rmw_service_handle"]
+    ).select("thread", pl.col("time_ns").alias("request_taken_ns"))
+    ids = beside(asked, taken, "time_ns", "request_taken_ns", "thread")
     ids = ids.select("proc", "request_taken_ns", "goal_id").drop_nulls()
     key = ["proc", "request_taken_ns"]
     # Of two that follow one take, the first is its own.
@@ -55,7 +56,8 @@ def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
         pl.col("status").filter(ended).first().replace_strict(_ENDS, return_dtype=TEXT)
         .alias("outcome"),
     )  # fmt: skip
-    publishers = objects.publishers.filter(pl.col("topic").cast(TEXT).str.ends_with(_STATUS))
+    of_status = pl.col("topic").cast(TEXT).str.ends_with(_STATUS)
+    publishers = objects.publishers.filter(of_status & pl.lit(not told.is_empty()))
     published = as_of(
         events.of_objects("rcl_publish", "publisher_handle", publishers["publisher_handle"]),
         publishers.select("proc", "publisher_handle", "created_ns", "topic", "node"),

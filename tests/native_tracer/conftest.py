@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.native_tracer.test_native_tracer import compile_program
 
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.ros import embedded_ros
@@ -41,3 +42,11 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         check=True,
     )
     return [str(built)]
+
+
+@pytest.fixture(scope="session")
+def talking(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
+    """A program that emits the events of messages; see its source."""
+    made = tmp_path_factory.mktemp("programs") / "talking"
+    compile_program(Path(__file__).with_name("talking.c"), library, made)
+    return made

@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from prometheus_client.parser import text_string_to_metric_families
-from tests.native_tracer.test_native_tracer import compile_program, environment
+from tests.native_tracer.test_native_tracer import environment
 from tests.native_tracer.test_watch import is_written, roslens, wait_for
 
 import roslens as rl
@@ -36,13 +36,6 @@ from roslens.live.screen import Moment
 
 TOKEN = "0123456789abcdef0123"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-@pytest.fixture(scope="module")
-def talking(tmp_path_factory, library) -> Path:
-    made = tmp_path_factory.mktemp("programs") / "talking"
-    compile_program(Path(__file__).with_name("talking.c"), library, made)
-    return made
 
 
 @pytest.fixture
