@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from roslens.collectors import _native
 from roslens.recording import RunFailedError, UsageError
@@ -193,6 +193,19 @@ class Trace:
     def span(self) -> tuple[int | None, int | None]:
         """First and last time that the heads of packets state, ns; None where none does."""
         return self._reader.span
+
+    @cached_property
+    def first_event_ns(self) -> int | None:
+        """When the first event was recorded, from which times as ``+2s`` count; None without any.
+
+        A packet begins before its first event. As many packets are decoded as it takes to find one.
+        """
+        for begin_ns, end_ns in self.windows(size=1 << 16):
+            frames = self.read(begin_ns=begin_ns, end_ns=end_ns, fields=())
+            times = [frame["time_ns"].min() for frame in frames.values() if frame.height]
+            if times:
+                return min(cast("list[int]", times))
+        return None
 
     def info(
         self, *, threads: int = 0, progress: Callable[[int, int], object] | None = None

@@ -19,7 +19,7 @@ def parse_time(text: str, first_ns: int | None) -> int:
 
     Nanoseconds since the epoch (``1760000005000001243``); time of day (``08:53:25.000001243``,
     local, as babeltrace2 prints it; on the first day of the trace at or after its beginning); or
-    from the beginning of the trace (``+2.5s``, ``+300ms``, ``+2min``).
+    from the first event of the trace, at `first_ns` (``+2.5s``, ``+300ms``, ``+2min``).
 
     Raises
     ------
@@ -33,7 +33,7 @@ def parse_time(text: str, first_ns: int | None) -> int:
     if not relative and of_day is None:
         raise UsageError(
             f"'{text}' is no time: give ns since the epoch, HH:MM:SS.fff, or +2.5s from the "
-            "beginning of the trace"
+            "first event of the trace"
         )
     if first_ns is None:
         raise UsageError(f"'{text}': this trace does not say when it begins; give ns")

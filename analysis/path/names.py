@@ -25,9 +25,10 @@ def named(
         it), and rows, -1 for none: execution (of `executions`), cpu and interrupt (of what `kernel`
         saw); tid.
     """
-    runs = executions.select(
-        "node", _callback().alias("callback"), pl.col("vtid").cast(pl.Int64)
-    ).with_row_index("execution").cast({"execution": pl.Int64})  # fmt: skip
+    held_up = pieces.filter(pl.col("execution") >= 0)["execution"].unique()
+    runs = executions[held_up].select(
+        held_up, "node", _callback().alias("callback"), pl.col("vtid").cast(pl.Int64)
+    )
     keys = messages.select("message_id", "subscription_id", "host").with_row_index("message")
     empty = pl.DataFrame(schema={"by_name": pl.String})
     had, interrupts = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -488,7 +489,13 @@ def summary(found: Comparisons) -> str:
     for comparison in found.compared:
         counts[comparison.verdict] += 1
     words = {} if found.by is None else _OF_LEVELS
-    parts = [f"{count} {words.get(name, name)}" for name, count in counts.items() if count]
+    unsure = Counter(c.verdict for c in found.compared if c.confirmed is False)
+    parts = [
+        f"{count} {words.get(name, name)}"
+        + (f" ({unsure[name]} of them unsure)" if unsure[name] else "")
+        for name, count in counts.items()
+        if count
+    ]
     cells = len({cell_label(c.cell) for c in found.compared})
     made = f"{counted(len(found.compared), 'comparison')} in {counted(cells, 'cell')}"
     if found.unmatched:

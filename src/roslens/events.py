@@ -83,7 +83,7 @@ def write_events(
     path = opened(path)
     trace = open_recording(path)
     chosen = choose(trace.event_names, names, path)
-    first, last = trace.span
+    first, last = trace.first_event_ns, trace.span[1]
     begin_ns = None if start is None else parse_time(start, first)
     end_ns = None if end is None else parse_time(end, first)
     if begin_ns is not None and end_ns is not None and begin_ns > end_ns:

@@ -9,6 +9,8 @@ import polars as pl
 
 from roslens.analysis.chains.parameters import ChainsParameters
 from roslens.analysis.chains.report import ChainsReport
+from roslens.analysis.leaks.by_cell import leaks_of, memory_series
+from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.measures.callbacks import CALLBACK, durations
 from roslens.analysis.overview.in_range import chains_overview
 from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, topics_by_cell
@@ -82,6 +84,9 @@ class Facts:
         told = [text for table, text in words.items() if table in absent]
         if self.callbacks.is_empty():
             told.insert(0, "callbacks, so that no latency has an end")
+        goals = self._all.table("action_goals").group_by("run").agg(pl.col("outcome").count())
+        if (goals.collect()["outcome"] == 0).any():
+            told.append("how goals ended (roslens record sees it)")
         return f"Not recorded: {'; '.join(told)}." if told else "All that is looked for was seen."
 
     @cached_property
@@ -148,6 +153,14 @@ class Facts:
                 [replace(each, instances=each.instances.filter(runs)) for each in found]
             ).filter(pl.col("instances") > 0),
         ).sort("worst_ms", descending=True, nulls_last=True, maintain_order=True)
+
+    @cached_property
+    def leaks(self) -> list[Leak]:
+        """Whether memory climbs in each cell of complete runs; none where it was not sampled."""
+        runs = [run for run in self._all.runs if run.complete]
+        messages, work = self._all.table("messages"), self._all.work_logs
+        series = memory_series(self._all.resources, messages, runs, "rss", work)
+        return leaks_of(series, "rss", runs, measured=True)
 
     @cached_property
     def late(self) -> pl.DataFrame:

@@ -15,11 +15,11 @@ from typing import Any
 import polars as pl
 
 from roslens.analysis.chains.tables import AT_LEAST, BOUNDS
-from roslens.analysis.estimate import telling_factors
+from roslens.analysis.estimate import short_labels, telling_factors
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.measures.loss import health_findings, what_is_bent
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
-from roslens.analysis.reports.front import Front
+from roslens.analysis.reports.front import Front, with_interval
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.compare import write_text
@@ -39,11 +39,11 @@ _GOALS = '"SELECT run, action, outcome, count(*) AS goals FROM action_goals GROU
 _MOST_DRAWN = 3
 _NOTHING = (
     "Nothing that is looked for: no silence, no loss, no timer that did not run when due, no tail, "
-    "no unanswered request, no goal that was aborted or rejected."
+    "no unanswered request, no goal that was aborted or rejected, no memory that surely climbs."
 )
 _LATE = (
-    "Late is what takes longer than the P99 of its subscription, where the first tenth of each "
-    "run, 5 s at most, is left out."
+    "Late is what takes longer, from publish to the end of its callback, than the P99 of its "
+    "subscription without the start of each run (a tenth, 5 s at most); above, nothing is left out."
 )
 _STRIP = ("recorded", "for", "runs", "ROS 2", "middleware", "nodes", "topics", "the tracer lost")
 _LOSSES = ("discarded_events", "lost_packets", "truncated")
@@ -81,7 +81,7 @@ class FirstPage(Facts):
     @cached_property
     def suspicions(self) -> list[Suspicion]:
         """What looks wrong, the gravest first."""
-        return [*self._silences(), *self._lost_events(), *self._lost_messages(),
+        return [*self._silences(), *self._lost_events(), *self._lost_messages(), *self._climbs(),
                 *self._late_timers(), *self._tails(), *self._busy(), *self._unanswered(),
                 *self._failed_goals(), *self._findings()]  # fmt: skip
 
@@ -174,6 +174,16 @@ class FirstPage(Facts):
                     f"Of {row['len']:,} goals of {row['action']} in {row['run']}, "
                     f"{' and '.join(ends)}.",
                     f"roslens sql {_GOALS} {self._paths}",
+                )
+
+    def _climbs(self) -> Iterator[Suspicion]:
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
+        for leak, label in zip(self.leaks, labels, strict=True):
+            if leak.verdict == "climbs":
+                where = f" with {label}" if len(self.leaks) > 1 else ""
+                yield Suspicion(
+                    f"Memory climbs{where}: {with_interval(leak.per_second)}.",
+                    f"roslens report leaks {self._paths}",
                 )
 
     def _findings(self) -> Iterator[Suspicion]:

@@ -22,8 +22,8 @@ MOST_SHOWN = 20
 """Late messages in a terminal; JSON has all."""
 _DEFINITION = (
     "At: its publication, since the run's first event. Late is more than the deadline, or else the "
-    "P99 of the subscription in its run, from publish to callback_end. The cause is what took "
-    "longest beyond what is usual for it, share its part of all that did."
+    "P99 of the subscription in its run without the start, from publish to callback_end. The cause "
+    "is what took longest beyond what is usual for it, share its part of all that did."
 )
 
 

@@ -1,6 +1,7 @@
 """``roslens PATH``: the first page of a bare recording, held against the program's own log."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -174,3 +175,18 @@ def test_what_is_neither_a_command_nor_a_path(roslens: Roslens) -> None:
     run = roslens("no/such/folder")
     assert run.returncode == 2
     assert "no/such/folder" in run.stderr
+
+
+def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> None:
+    """By hand: 50 messages/s keep 1,024 B each, 51,200 B/s, and what the allocator adds to each."""
+    page = json.loads(roslens(SAMPLES / "leak.tar.zst", "--json").stdout)
+    (told,) = (row for row in page["looks_wrong"] if row["what"].startswith("Memory"))
+    found = re.fullmatch(
+        r"Memory climbs with leak_bytes_per_message=1024: ([\d,]+) B/s \[([\d,]+), ([\d,]+)\]\.",
+        told["what"],
+    )
+    assert found is not None
+    value, low, high = (int(x.replace(",", "")) for x in found.groups())
+    assert low < value < high
+    assert 51_200 < value < 1.05 * 51_200
+    assert told["command"].startswith("roslens report leaks ")

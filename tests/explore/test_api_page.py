@@ -178,7 +178,10 @@ def test_further_answers_are_what_the_programs_logged(tmp_path: Path) -> None:
     assert late["/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"] == 23
     # 200 Hz: ten in 50 ms.
     assert frame("What was published").filter(topic="/data").height == 10
-    assert frame("Where do messages pile up")["topic"].to_list() == ["/topic_0"]
+    assert frame("Where do messages pile up")["topic"].to_list() == [
+        "/topic_0",
+        "/parameter_events",
+    ]
     assert set(frame("Who uses")["nodes"]) == {"/talker", "/listener"}
     assert frame("What else").height
     assert frame("Does it hang, or").height

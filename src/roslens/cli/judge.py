@@ -342,6 +342,8 @@ def trend(
 ) -> int:
     """Find when a metric changed over a series of campaigns; no baseline is needed.
 
+    What was read is kept in the folder's catalog.parquet, so that the next look is quick.
+
     Exit code: 0 no regression, 1 a regression that lasts, 3 a series is too short.
 
     Parameters

@@ -185,7 +185,7 @@ def events(
         all events.
     start
         First time to show: ns since the epoch, a time of day such as 08:53:25.5, or +2.5s from
-        the start of the trace.
+        the first event of the trace.
     end
         Last time to show, in the same forms as --start.
     fields

@@ -50,16 +50,18 @@ class Why:
 
         Returns
         -------
-        ``run`` and the columns of `roslens.analysis.path.path.message_path`: ``message_id``,
-        ``subscription_id``, ``segment``, ``kind``, ``begin_ns``, ``end_ns``, ``duration_ns`` (ns),
-        ``who``, ``who_node``, ``who_callback``, ``who_vtid``, ``source``.
+        ``run``, ``topic``, ``subscription_node`` and the columns of
+        `roslens.analysis.path.path.message_path`: ``message_id``, ``subscription_id``,
+        ``segment``, ``kind``, ``begin_ns``, ``end_ns``, ``duration_ns`` (ns), ``who``,
+        ``who_node``, ``who_callback``, ``who_vtid``, ``source``.
         """
         parts = []
         for run in self._run.runs:
             paths = self._paths_of(run.name)
             shown = paths.messages.with_row_index("row").filter(self._shown(run.name))
-            path = paths.of(shown["row"].to_numpy().astype(np.int64)).drop("message")
-            parts.append(path.select(pl.lit(run.name).alias("run"), pl.all()))
+            path = paths.of(shown["row"].to_numpy().astype(np.int64))
+            of = paths.messages.select("topic", "subscription_node")[path["message"]]
+            parts.append(path.select(pl.lit(run.name).alias("run"), *of, pl.exclude("message")))
         return pl.concat(parts)
 
     def _paths_of(self, run: str) -> Paths:
