@@ -463,8 +463,9 @@ def release_notes(version: str, *, tagged: bool) -> str:
 def release(session: nox.Session) -> None:
     """Make what a release consists of, and stop before what needs a network.
 
-    Wheels and sdist in dist/; the section of the changelog, the documentation and the checksums of
-    all in build/release/. ``-- --tag v1.2.3`` also holds the tag against version and changelog.
+    Wheels and sdist in dist/; the section of the changelog, the documentation, the recorder as a
+    ROS 2 package and the checksums of all in build/release/. ``-- --tag v1.2.3`` also holds the tag
+    against version and changelog.
     """
     version = released_version()
     tag = session.posargs[session.posargs.index("--tag") + 1] if session.posargs else None
@@ -482,8 +483,15 @@ def release(session: nox.Session) -> None:
     of_wheel = f"roslens[report] @ {wheel.as_uri()}"
     session.install(*groups, of_wheel, "-c", str(CONSTRAINTS))
     session.run("mkdocs", "build", "--strict", "--quiet")
-    with tarfile.open(out / f"roslens-{version}-docs.tar.gz", "w:gz") as archive:
-        archive.add(ROOT / "build" / "site", arcname=f"roslens-{version}-docs")
+    recorder = ROOT / "build" / "roslens_tracer"
+    shutil.rmtree(recorder, ignore_errors=True)
+    session.run("python", "-m", "roslens.tracing.native_tracer.package", str(recorder))
+    for name, folder in (
+        ("roslens-{}-docs", ROOT / "build" / "site"),
+        ("roslens_tracer-{}", recorder),
+    ):
+        with tarfile.open(out / f"{name.format(version)}.tar.gz", "w:gz") as archive:
+            archive.add(folder, arcname=name.format(version))
     files = sorted([*(ROOT / "dist").iterdir(), *out.glob("*.tar.gz")], key=lambda path: path.name)
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}" for path in files]
     (out / "SHA256SUMS").write_text("\n".join(sums) + "\n", encoding="utf-8")

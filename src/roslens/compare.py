@@ -489,7 +489,7 @@ def summary(found: Comparisons) -> str:
     for comparison in found.compared:
         counts[comparison.verdict] += 1
     words = {} if found.by is None else _OF_LEVELS
-    unsure = Counter(c.verdict for c in found.compared if c.confirmed is False)
+    unsure = Counter(str(c.verdict) for c in found.compared if c.confirmed is False)
     parts = [
         f"{count} {words.get(name, name)}"
         + (f" ({unsure[name]} of them unsure)" if unsure[name] else "")

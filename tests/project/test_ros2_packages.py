@@ -12,12 +12,10 @@ import re
 import sys
 import tomllib
 import types
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "docs" / "howto" / "ros2"
@@ -60,21 +58,6 @@ def test_the_command_leaves_all_arguments_to_the_verb(monkeypatch: pytest.Monkey
         extension.main(parser=parser, args=args)
         assert given.pop() == line
     monkeypatch.delitem(sys.modules, "roslens.ros2_command")
-
-
-def test_the_package_is_of_format_3_and_its_keys_are_told() -> None:
-    package = ET.fromstring((FILES / "package.xml").read_text())
-    assert package.get("format") == "3"
-    order = [part.tag for part in package]
-    assert order[:5] == ["name", "version", "description", "maintainer", "license"]
-    assert package.findtext("version") == VERSION
-    assert package.findtext("license") == PROJECT["license"]
-    name = package.findtext("name")
-    assert f"project({name} NONE)" in (FILES / "CMakeLists.txt").read_text()
-    rosdep = yaml.safe_load((FILES / "rosdep.yaml").read_text())
-    (key,) = rosdep
-    assert key in [part.text for part in package.findall("exec_depend")]
-    assert {x["pip"]["packages"][0] for x in rosdep[key].values()} == {PROJECT["name"]}
 
 
 def test_the_image_takes_the_distribution_as_argument() -> None:

@@ -1,0 +1,29 @@
+"""Include this first: what is launched after it records itself into the folder `output`."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
+from launch.substitutions import LaunchConfiguration
+
+ENV = Path(__file__).resolve().parents[3] / "lib" / "roslens_tracer" / "env"
+
+
+def _variables(context):
+    output, events = (LaunchConfiguration(x).perform(context) for x in ("output", "events"))
+    told = subprocess.run([ENV, output, events], capture_output=True, check=True, text=True).stdout
+    exports = shlex.split(told.replace("export ", ""))
+    return [SetEnvironmentVariable(*export.split("=", 1)) for export in exports]
+
+
+def generate_launch_description():
+    """Set the environment of the programs."""
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument("output", description="The folder of the recording."),
+            DeclareLaunchArgument("events", default_value="ros2:*", description="Which events."),
+            OpaqueFunction(function=_variables),
+        ]
+    )
