@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roslens.generate.ctf import CLOCK_OFFSET_NS, COMMON, HEAD, metadata, write_stream
+
 TRACE_UUID = UUID("0f7a4c52-6f1d-4a57-8b0a-9d1c1a2b3c4d")
-CLOCK_OFFSET_NS = 1_760_000_000_000_000_000
 SLOT_NS = 20_000
 START_NS = 5_000_000_000
 PROCESSES = (
@@ -84,123 +86,11 @@ NODE, RMW_NODE = 0x5610_0050_1000, 0x5610_0060_1000
 PUBLISHER, RMW_PUBLISHER = 0x5610_0000_1000, 0x5610_0020_1000
 SUBSCRIPTION, RMW_SUBSCRIPTION = 0x5610_0070_1000, 0x5610_0030_1000
 OBJECT, CALLBACK = 0x5610_0080_1000, 0x5610_0040_1000
-COMMON = [("id", "<u2"), ("stamp", "<u4"), ("vpid", "<i4"), ("vtid", "<i4"), ("procname", "S17")]
-HEAD = np.dtype(
-    [
-        ("magic", "<u4"),
-        ("uuid", "V16"),
-        ("stream_id", "<u4"),
-        ("instance", "<u8"),
-        ("begin", "<u8"),
-        ("end", "<u8"),
-        ("content_size", "<u8"),
-        ("packet_size", "<u8"),
-        ("sequence", "<u8"),
-        ("discarded", "<u8"),
-        ("cpu", "<u4"),
-    ]
-)
-INDEX = np.dtype([(f"f{i}", ">u8") for i in range(9)])
 
 
 def event_type(name: str) -> np.dtype:
     """The bytes of one event."""
     return np.dtype(COMMON + [(field, f"<{kind}") for field, kind in CLASSES[name]])
-
-
-def metadata(*, named: bool) -> str:
-    """The trace's TSDL, laid out as LTTng writes it."""
-    types = {"u8": (64, 0, 16), "i8": (64, 1, 10), "i4": (32, 1, 10)}
-    integer = "integer {{ size = {}; align = 8; signed = {}; encoding = none; base = {}; }}".format
-    text = f"""/* CTF 1.8 */
-
-typealias integer {{ size = 8; align = 8; signed = false; }} := uint8_t;
-typealias integer {{ size = 16; align = 8; signed = false; }} := uint16_t;
-typealias integer {{ size = 32; align = 8; signed = false; }} := uint32_t;
-typealias integer {{ size = 64; align = 8; signed = false; }} := uint64_t;
-
-trace {{
-	major = 1;
-	minor = 8;
-	uuid = "{TRACE_UUID}";
-	byte_order = le;
-	packet.header := struct {{
-		uint32_t magic;
-		uint8_t  uuid[16];
-		uint32_t stream_id;
-		uint64_t stream_instance_id;
-	}};
-}};
-
-env {{
-	domain = "ust";
-	tracer_name = "lttng-ust";
-	tracer_major = 2;
-	tracer_minor = 13;
-	hostname = "host";
-}};
-
-clock {{
-	name = "monotonic";
-	freq = 1000000000;
-	offset = {CLOCK_OFFSET_NS};
-}};
-
-typealias integer {{ size = 32; align = 8; signed = false; map = clock.monotonic.value; }}
-	:= stamp32_t;
-typealias integer {{ size = 64; align = 8; signed = false; map = clock.monotonic.value; }}
-	:= stamp64_t;
-
-struct packet_context {{
-	stamp64_t timestamp_begin;
-	stamp64_t timestamp_end;
-	uint64_t content_size;
-	uint64_t packet_size;
-	uint64_t packet_seq_num;
-	uint64_t events_discarded;
-	uint32_t cpu_id;
-}};
-
-struct event_header_large {{
-	enum : uint16_t {{ compact = 0 ... 65534, extended = 65535 }} id;
-	variant <id> {{
-		struct {{ stamp32_t timestamp; }} compact;
-		struct {{ uint32_t id; stamp64_t timestamp; }} extended;
-	}} v;
-}} align(8);
-
-stream {{
-	id = 0;
-	event.header := struct event_header_large;
-	packet.context := struct packet_context;
-	event.context := struct {{
-		{integer(32, 1, 10)} _vpid;
-		{integer(32, 1, 10)} _vtid;
-		integer {{ size = 8; align = 8; signed = 1; encoding = UTF8; base = 10; }} _procname[17];
-	}};
-}};
-"""
-
-    def member(field: str, kind: str) -> str:
-        if kind == "text":
-            return f"\t\tstring _{field};\n"
-        if kind == "gid":
-            return f"\t\t{integer(8, 0, 10)} _{field}[16];\n"
-        return f"\t\t{integer(*types[kind])} _{field};\n"
-
-    for name, fields in (CLASSES | INIT if named else CLASSES).items():
-        members = "".join(member(field, kind) for field, kind in fields)
-        text += f"""
-event {{
-	name = "ros2:{name}";
-	id = {IDS[name]};
-	stream_id = 0;
-	loglevel = 13;
-	fields := struct {{
-{members}	}};
-}};
-"""
-    return text
 
 
 def begin_of(process: int, time: int) -> bytes:
@@ -336,8 +226,9 @@ def write_trace(
     if folder.exists() and not (folder / "metadata").is_file():
         raise SystemExit(f"{folder}: is there and is no trace; give another folder")
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "index").mkdir(parents=True)
-    (folder / "metadata").write_text(metadata(named=named), encoding="ascii")
+    folder.mkdir(parents=True)
+    classes = CLASSES | INIT if named else CLASSES
+    (folder / "metadata").write_text(metadata(TRACE_UUID, classes), encoding="ascii")
     total = events // (8 * cpus)
     width = sum(event_type(name).itemsize for name in CLASSES)
     drawn = [Drawn(cpus, cpu, total) for cpu in range(cpus)] if named else []
@@ -349,42 +240,19 @@ def write_trace(
     per_packet = (packet_size - HEAD.itemsize - len(begins)) // width
     if per_packet < 1:
         raise SystemExit(f"a packet takes at least {HEAD.itemsize + len(begins) + width} bytes")
-    for cpu in range(cpus):
+
+    def packets(cpu: int) -> Iterator[tuple[bytes, int, int]]:
         rng = np.random.default_rng([cpus, cpu])
-        name = f"ch0_{cpu}"
-        entries = []
-        with (folder / name).open("wb") as stream:
-            for sequence, first in enumerate(range(0, total, per_packet)):
-                pair = (drawn[cpu], drawn[(cpu + 1) % cpus]) if named else None
-                count = min(per_packet, total - first)
-                rows, begin, end = slots(rng, first, count, cpu, pair)
-                opening = begins if cpu == 0 and sequence == 0 else b""
-                if opening:
-                    begin[0] = START_NS - 1_000 * len(PROCESSES)
-                head = np.zeros(1, HEAD)
-                content = HEAD.itemsize + len(opening) + rows.size
-                head["magic"] = 0xC1FC1FC1
-                head["uuid"] = np.void(TRACE_UUID.bytes)
-                head["instance"] = cpu
-                head["begin"], head["end"] = begin[0], end[-1]
-                head["content_size"] = content * 8
-                head["packet_size"] = packet_size * 8
-                head["sequence"] = sequence
-                head["cpu"] = cpu
-                entries.append(
-                    (
-                        *(stream.tell(), packet_size * 8, content * 8, begin[0], end[-1]),
-                        *(0, 0, cpu, sequence),
-                    )
-                )
-                stream.write(head.tobytes())
-                stream.write(opening)
-                stream.write(rows.tobytes())
-                stream.write(bytes(packet_size - content))
-        # LTTng's index 1.1: magic, version and size of an entry, then one entry per packet.
-        with (folder / "index" / f"{name}.idx").open("wb") as index:
-            index.write(np.array([0xC1F1DCC1, 1, 1, INDEX.itemsize], ">u4").tobytes())
-            index.write(np.array(entries, INDEX).tobytes())
+        pair = (drawn[cpu], drawn[(cpu + 1) % cpus]) if named else None
+        for first in range(0, total, per_packet):
+            rows, begin, end = slots(rng, first, min(per_packet, total - first), cpu, pair)
+            opening = begins if cpu == first == 0 else b""
+            if opening:
+                begin[0] = START_NS - 1_000 * len(PROCESSES)
+            yield opening + rows.tobytes(), int(begin[0]), int(end[-1])
+
+    for cpu in range(cpus):
+        write_stream(folder, TRACE_UUID, cpu, packets(cpu), packet_size)
     return total * 8 * cpus
 
 

@@ -55,6 +55,14 @@ def test_a_recording_without_any_event_is_no_success(
     assert f"{root}: no event was recorded, or none was saved" in capsys.readouterr().err
 
 
+def test_a_first_page_of_no_event_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = trace(tmp_path / "trace", events=0)
+    assert exit_code(str(root)) == 3
+    assert "no ros2 event was recorded" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments", [("report", "latency", ""), ("check", "b.yaml", " "), ("info", "")]
 )

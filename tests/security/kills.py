@@ -87,6 +87,16 @@ class Place:
                     found.append(process)
         return found
 
+    def end_all(self) -> list[str]:
+        """Kill those that are still there, and say which."""
+        ended = []
+        for one in self.alive():
+            with suppress(psutil.Error):
+                ended.append(f"process {one.name()} is left: {' '.join(one.cmdline())[-200:]}")
+                one.kill()
+                one.wait(SECONDS)
+        return ended
+
 
 def flight(place: Place, stack: ExitStack) -> None:
     """A program that records itself as a flight recorder."""
@@ -352,11 +362,7 @@ def left(process: subprocess.Popen[bytes], place: Place) -> list[str]:
     with suppress(TimeoutError):
         # A look at the graph of ROS 2 has the programs' environment, and ends by itself.
         wait(lambda: not place.alive() and not shared_memory() - place.shared)
-    wrong = []
-    for one in place.alive():
-        with suppress(psutil.Error):
-            wrong.append(f"process {one.name()} is left: {' '.join(one.cmdline())[-200:]}")
-            one.kill()
+    wrong = place.end_all()
     with suppress(OSError), tracefs() as root:
         there = [*(root / "instances").iterdir(), *(root / "events").glob(f"{PROBES}*")]
         mine = f"-{process.pid}-"
@@ -385,9 +391,10 @@ def own_places() -> bool:
 
 @contextmanager
 def prepared(verb: Verb) -> Iterator[Place]:
-    """A place with what the verb needs; its programs end with it."""
+    """A place with what the verb needs; its programs and what the verb started end with it."""
     with tempfile.TemporaryDirectory(prefix="kills-") as made, ExitStack() as stack:
         place = Place(Path(made))
+        stack.callback(place.end_all)
         verb.prepare(place, stack)
         (place.folder / "work").mkdir()
         place.shared = shared_memory()

@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
-from tests.security.kills import VERBS, Place, end, kernel_answers, left, prepared, start
+from tests.security.kills import VERBS, Place, end, kernel_answers, left, prepared, start, wait
 
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
 
@@ -158,6 +158,21 @@ def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
     assert found["writes"] == set()
     assert found["reaches"] == set()
     assert len(found["ports"]) == (name == "lab")
+
+
+def test_what_a_verb_started_ends_where_the_test_fails() -> None:
+    places = []
+
+    def fails() -> None:
+        with prepared(VERBS["lab"]) as place:
+            places.append(place)
+            process = start(VERBS["lab"], place)
+            wait(lambda: len(place.alive()) > 1 or process.poll() is not None)
+            raise AssertionError(f"of this test, with {len(place.alive())} processes")
+
+    with pytest.raises(AssertionError, match=r"with [2-9] processes"):
+        fails()
+    assert places[0].alive() == []
 
 
 def check_door(place: Place, ports: list[int]) -> None:

@@ -88,6 +88,35 @@ def schema(
         write_atomically(output, text)
 
 
+@verb(
+    None,
+    "dev generate DIR [NAME=VALUE ...] [--events N]",
+    parent=dev,
+    example="dev generate made layers=3 fan_out=2 loss=0.01 processes=4",
+)
+def generate(folder: Path, /, *shape: str, events: int = 100_000) -> None:
+    """Make up a recording of any shape, with what is true of its messages beside.
+
+    A trace of messages that pass layers of nodes; DIR/truth.parquet has a row for each message and
+    subscription, with the columns of the table messages that say from where, to where and when.
+
+    Parameters
+    ----------
+    folder
+        Where trace and truth are written.
+    shape
+        What differs from 4 topics of 4 nodes in one process to one of 4 threads: layers, fan_out,
+        topics, nodes, processes, threads, period_ns, lag, loss, taken, stamp_rate,
+        stamp_offset_ns, seed.
+    events
+        About how many events of messages.
+    """
+    from roslens.generate import generate as make  # noqa: PLC0415
+    from roslens.generate import parse_shape  # noqa: PLC0415
+
+    say(f"{folder}: {make(parse_shape(shape), folder, events):,} events")
+
+
 @verb(None, "dev selftest [OPTIONS]", parent=dev, example="dev selftest")
 def selftest(
     *,

@@ -129,10 +129,12 @@ class Why:
             late.frame().select(pl.lit(name).alias("run"), pl.all()) for name, late in found.items()
         )
         begin = self._run.table("processes").group_by("run").agg(pl.col("begin_ns").min()).collect()
-        since = pl.col("publish_ns") - pl.col("run").replace_strict(begin["run"], begin["begin_ns"])
-        rows.insert_column(
-            rows.get_column_index("publish_ns"), rows.select(at_s=since / 1e9)["at_s"]
+        at_s = (
+            rows.join(begin, on="run", how="left", maintain_order="left")
+            .select((pl.col("publish_ns") - pl.col("begin_ns")) / 1e9)
+            .to_series()
         )
+        rows.insert_column(rows.get_column_index("publish_ns"), at_s.alias("at_s"))
         if message is not None and rows.is_empty():
             raise UsageError(f"no message {message} whose callback was seen to end")
         return rows

@@ -1,0 +1,55 @@
+"""Recordings that are made up, of any shape, with what is true of them beside: loads for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roslens.generate.ctf import write_trace
+from roslens.generate.shape import Shape, made_up
+from roslens.recording import UsageError
+from roslens.recording.scratch import held
+
+TRUTH = "truth.parquet"
+__all__ = ["TRUTH", "Shape", "generate", "made_up", "parse_shape"]
+
+
+def parse_shape(texts: tuple[str, ...]) -> Shape:
+    """A shape from texts such as ``layers=3``.
+
+    Raises
+    ------
+    UsageError
+        One is not of that form, or is no shape.
+    """
+    kinds = {name: type(value) for name, value in vars(Shape()).items()}
+    given: dict[str, float] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        name = name.replace("-", "_")
+        if name not in kinds or name in given:
+            raise UsageError(f"'{text}': give each of these once: {', '.join(kinds)}")
+        try:
+            given[name] = kinds[name](value)
+        except ValueError as error:
+            raise UsageError(f"'{text}': no number") from error
+    return Shape(**given)  # type: ignore[arg-type]
+
+
+def generate(shape: Shape, folder: Path, events: int) -> int:
+    """Write a trace and its truth into a folder; returns the number of events.
+
+    Raises
+    ------
+    UsageError
+        A trace is there already, or that is no number of events.
+    """
+    made = made_up(shape, events)
+    with held(folder):
+        trace = folder / "trace"
+        try:
+            trace.mkdir()
+        except FileExistsError as error:
+            raise UsageError(f"{trace}: is there already; give another folder") from error
+        write_trace(trace, made.events, f"{shape} {events}")
+        made.truth.write_parquet(folder / TRUTH)
+    return sum(frame.height for frame in made.events.values())

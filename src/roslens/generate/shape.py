@@ -1,0 +1,294 @@
+"""The events of a made-up system, and what became of each of its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from roslens.generate.ctf import CLOCK_OFFSET_NS
+from roslens.recording import UsageError
+
+START_NS = CLOCK_OFFSET_NS + 5_000_000_000
+_BEFORE_NS = 1_000_000_000
+_APART_NS = 3_000
+"""Between the takes of one message by several subscriptions."""
+_BOUNDS = {
+    "layers": (1, 100),
+    "fan_out": (1, 100),
+    "topics": (1, 100_000),
+    "nodes": (1, 100_000),
+    "processes": (1, 20_000),
+    "threads": (1, 1_000),
+    "period_ns": (_APART_NS, 1_000_000_000),
+    "lag": (1, 1_000_000),
+    "loss": (0, 1),
+    "taken": (0, 1),
+    "stamp_rate": (0, 10),
+    "stamp_offset_ns": (-(10**15), 10**15),
+    "seed": (0, 2**63),
+}
+_MOST_EVENTS = 100_000_000
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Messages through layers of nodes: what one takes, its callback publishes to the next.
+
+    Attributes
+    ----------
+    layers
+        How many topics a message passes, one after the other.
+    fan_out
+        Subscriptions of each topic; the callback of the first one publishes on.
+    topics, nodes
+        Of each layer.
+    processes
+        Of each layer: its nodes in turn.
+    threads
+        Of each process.
+    period_ns
+        Time between two messages that enter.
+    lag
+        Messages that enter before one is taken.
+    loss
+        The share of deliveries, drawn at random, that do not come.
+    taken
+        The share of topics whose messages are taken.
+    stamp_rate
+        How fast the clock of the source timestamps runs, against that of the events.
+    stamp_offset_ns
+        How far that clock is ahead, for every second topic.
+    seed
+        Of what is drawn.
+    """
+
+    layers: int = 1
+    fan_out: int = 1
+    topics: int = 4
+    nodes: int = 4
+    processes: int = 1
+    threads: int = 4
+    period_ns: int = 20_000
+    lag: int = 1
+    loss: float = 0.0
+    taken: float = 1.0
+    stamp_rate: float = 1.0
+    stamp_offset_ns: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _BOUNDS.items():
+            if not least <= getattr(self, name) <= most:
+                raise UsageError(f"{name}: from {least:,} to {most:,}")
+        if self.processes > self.nodes or self.nodes > self.topics:
+            raise UsageError("there are at least as many topics as nodes, and nodes as processes")
+        if self.period_ns < self.fan_out * _APART_NS:
+            raise UsageError(f"period_ns: at least {_APART_NS:,} for each of fan_out")
+
+    @property
+    def events_per_message(self) -> int:
+        """How many events a message makes that is lost nowhere."""
+        return self.layers * (3 + 5 * self.fan_out)
+
+
+@dataclass
+class MadeUp:
+    """Events by name, each in the order of time, and the truth.
+
+    Attributes
+    ----------
+    truth
+        A row is a message for a subscription, with the columns of the table `messages` that say
+        where from, where to and when; what was lost has no ``take_ns`` and what follows from it.
+    """
+
+    events: dict[str, pl.DataFrame]
+    truth: pl.DataFrame
+
+
+def made_up(shape: Shape, events: int) -> MadeUp:
+    """About as many events of messages as are asked for, behind those that make the objects."""
+    if not 0 <= events <= _MOST_EVENTS:
+        raise UsageError(f"events: from 0 to {_MOST_EVENTS:,}")
+    system = _System(shape)
+    for layer in range(shape.layers + 1):
+        system.begin(layer)
+    number = np.arange(events // shape.events_per_message)
+    topic, published = number % shape.topics, START_NS + number * shape.period_ns
+    for layer in range(shape.layers):
+        system.publish(layer, topic, published, number)
+        # Several take a message; what the first one's callbacks publish is the next layer's.
+        first = system.deliver(layer, topic, published, number)
+        topic, published, number = topic[first], system.forwarded(published[first]), number[first]
+    return system.made()
+
+
+@dataclass
+class _System:
+    shape: Shape
+    parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    truth: list[pl.DataFrame] = field(default_factory=list)
+    now: int = START_NS - _BEFORE_NS
+
+    def __post_init__(self) -> None:
+        self.draw = np.random.default_rng(self.shape.seed)
+        self.delay = self.shape.lag * self.shape.period_ns - self.shape.period_ns // 2
+
+    # ------------------------------------------------------------ who is there
+
+    def process(self, layer: int, topic: Numbers) -> Numbers:
+        """Where the node of a topic runs, at the end that this layer has of it."""
+        node = topic % self.shape.nodes
+        return 1 + layer * self.shape.processes + node % self.shape.processes
+
+    def node_names(self, layer: int, topic: Numbers) -> Sequence[str]:
+        return [f"node_{layer + 1}_{n}" for n in topic % self.shape.nodes]
+
+    def topic_names(self, layer: int, topic: Numbers) -> Sequence[str]:
+        return [f"/topic_{n}" for n in topic + layer * self.shape.topics]
+
+    def begin(self, layer: int) -> None:
+        """The objects of a layer: its publishers, and the subscriptions of what is before it."""
+        shape = self.shape
+        topic, node = np.arange(shape.topics), np.arange(shape.nodes)
+
+        def made(name: str, of: Numbers, **columns: object) -> None:
+            times = self.now + np.arange(len(of)) * 100
+            self.now = int(times[-1]) + 100
+            process = self.process(layer, of)
+            self.emit(name, times, process, process, **columns)
+
+        made(
+            "rcl_node_init", node, node_handle=_pointers(1, node), rmw_handle=_pointers(2, node),
+            node_name=self.node_names(layer, node), namespace=["/"] * len(node),
+        )  # fmt: skip
+        if layer < shape.layers:
+            made(
+                "rcl_publisher_init", topic, publisher_handle=_pointers(3, topic),
+                node_handle=_pointers(1, topic % shape.nodes),
+                rmw_publisher_handle=_pointers(4, topic),
+                topic_name=self.topic_names(layer, topic),
+                queue_depth=np.full(len(topic), 10, np.uint64),
+            )  # fmt: skip
+        if layer == 0:
+            return
+        topic = np.repeat(topic, shape.fan_out)
+        own = np.arange(len(topic))
+        made(
+            "rcl_subscription_init", topic, subscription_handle=_pointers(5, own),
+            node_handle=_pointers(1, topic % shape.nodes),
+            rmw_subscription_handle=_pointers(6, own),
+            topic_name=self.topic_names(layer - 1, topic),
+            queue_depth=np.full(len(topic), 10, np.uint64),
+        )  # fmt: skip
+        made(
+            "rclcpp_subscription_init", topic, subscription_handle=_pointers(5, own),
+            subscription=_pointers(7, own),
+        )  # fmt: skip
+        made(
+            "rclcpp_subscription_callback_added", topic, subscription=_pointers(7, own),
+            callback=_pointers(8, own),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ what happens
+
+    def publish(self, layer: int, topic: Numbers, published: Numbers, number: Numbers) -> None:
+        process = self.process(layer, topic)
+        # A callback publishes on its own thread.
+        own = topic * self.shape.fan_out if layer else topic
+        who = process, 1_000 * process + own % self.shape.threads
+        message = _messages(layer, number)
+        self.emit("rclcpp_publish", published, *who, message=message)
+        self.emit(
+            "rcl_publish", published + 500, *who, publisher_handle=_pointers(3, topic),
+            message=message,
+        )  # fmt: skip
+        self.emit(
+            "rmw_publish", published + 1_000, *who, rmw_publisher_handle=_pointers(4, topic),
+            message=message, timestamp=self.stamp(topic, published),
+        )  # fmt: skip
+
+    def stamp(self, topic: Numbers, published: Numbers) -> Numbers:
+        late = np.where(topic % 2 == 1, self.shape.stamp_offset_ns, 0)
+        return START_NS + ((published - START_NS) * self.shape.stamp_rate).astype(np.int64) + late
+
+    def deliver(
+        self, layer: int, topic: Numbers, published: Numbers, number: Numbers
+    ) -> NDArray[np.bool_]:
+        """The message to each subscription; returns where the first one has it."""
+        shape = self.shape
+        reached = np.zeros(len(topic), bool)
+        for place in range(shape.fan_out):
+            there = topic < shape.taken * shape.topics
+            there &= self.draw.random(len(topic)) >= shape.loss
+            at = published + self.delay + place * _APART_NS
+            forwards = place == 0 and layer + 1 < shape.layers
+            end = at + (2_500 if forwards else 1_500)
+            own, process = topic * shape.fan_out + place, self.process(layer + 1, topic)
+            times = {"take_ns": at, "callback_start_ns": at + 900, "callback_end_ns": end}
+            self.truth.append(self.told(layer, topic, published, there, **times))
+            if place == 0:
+                reached = there
+            own, at, end, process = own[there], at[there], end[there], process[there]
+            who = process, 1_000 * process + own % shape.threads
+            message = _messages(layer, number[there])
+            self.emit(
+                "rmw_take", at, *who, rmw_subscription_handle=_pointers(6, own), message=message,
+                source_timestamp=self.stamp(topic, published)[there],
+                taken=np.ones(len(own), np.int32),
+            )  # fmt: skip
+            self.emit("rcl_take", at + 300, *who, message=message)
+            self.emit("rclcpp_take", at + 600, *who, message=message)
+            callback = _pointers(8, own)
+            self.emit(
+                "callback_start", at + 900, *who, callback=callback,
+                is_intra_process=np.zeros(len(own), np.int32),
+            )  # fmt: skip
+            self.emit("callback_end", end, *who, callback=callback)
+        return reached
+
+    def forwarded(self, published: Numbers) -> Numbers:
+        """When the first subscription's callback publishes what it was given."""
+        return published + self.delay + 1_000
+
+    def told(
+        self, layer: int, topic: Numbers, published: Numbers, there: NDArray[np.bool_],
+        **times: Numbers,
+    ) -> pl.DataFrame:  # fmt: skip
+        """Rows of the truth; times are those of what was taken."""
+        return pl.DataFrame(
+            {
+                "topic": self.topic_names(layer, topic),
+                "publisher_node": [f"/{x}" for x in self.node_names(layer, topic)],
+                "subscription_node": [f"/{x}" for x in self.node_names(layer + 1, topic)],
+                "publisher_vpid": self.process(layer, topic).astype(np.int32),
+                "subscription_vpid": self.process(layer + 1, topic).astype(np.int32),
+                "publish_ns": published,
+                "source_timestamp_ns": self.stamp(topic, published),
+                **times,
+            }
+        ).with_columns(pl.when(pl.lit(pl.Series(there))).then(pl.col(*times)))
+
+    def emit(
+        self, name: str, times: Numbers, process: Numbers, thread: Numbers, **columns: object
+    ) -> None:
+        who = {"vpid": process.astype(np.int32), "vtid": thread.astype(np.int32)}
+        frame = pl.DataFrame({"time_ns": times, **who, **columns})
+        self.parts.setdefault(name, []).append(frame)
+
+    def made(self) -> MadeUp:
+        events = {name: pl.concat(x).sort("time_ns") for name, x in self.parts.items()}
+        return MadeUp(events, pl.concat(self.truth))
+
+
+def _pointers(kind: int, of: Numbers) -> NDArray[np.uint64]:
+    return ((kind << 40) + of * 0x100).astype(np.uint64)
+
+
+def _messages(layer: int, number: Numbers) -> NDArray[np.uint64]:
+    return (0x7F00_0000_0000 + layer * 0x10_0000 + number % 1024 * 0x100).astype(np.uint64)
