@@ -269,22 +269,35 @@ def check_tables(recording: Recording) -> None:
     UsageError
         They are of such a version, cannot be read, or are not those that were written.
     """
-    note = read_note(recording)
     files = sorted(recording.tables.glob("*.parquet"))
     # Where digests were noted, they tell of damage, and one file tells the version of all.
     from roslens.collectors.table_file import check_versions  # noqa: PLC0415  (polars, for tables only)
 
-    check_versions(recording, files if note is None else files[:1])
+    check_versions(recording, files if read_note(recording) is None else files[:1])
+    check_files(recording, recording.tables)
+
+
+def check_files(recording: Recording, folder: Path) -> None:
+    """Refuse collected files of a folder, its tables or events, that are to be read as they are.
+
+    Raises
+    ------
+    UsageError
+        They cannot be read, or are not those that were written.
+    """
+    note = read_note(recording)
     if note is None:
-        read_foreign(
-            "roslens.collectors.table_file:decode_all",
-            recording.tables,
-            "tables",
-            "run 'roslens collect' again",
-            seconds=SECONDS + (sum(path.stat().st_size for path in files) >> 20),
-        )
+        sizes = [path.stat().st_size for path in folder.rglob("*.parquet")]
+        if sizes:
+            read_foreign(
+                "roslens.collectors.table_file:decode_all",
+                folder,
+                "tables",
+                "run 'roslens collect' again",
+                seconds=SECONDS + (sum(sizes) >> 20),
+            )
         return
-    changed = store.changed_table(recording, note["files"])
+    changed = store.changed_file(recording, note["files"], folder)
     if changed is not None:
         raise UsageError(
             f"{changed}: damaged, or changed since it was written; run 'roslens collect' again"

@@ -205,16 +205,17 @@ def examine(recording: Recording, files: Files, *, read_all: bool) -> tuple[bool
     return True, touched
 
 
-def changed_table(recording: Recording, files: Files) -> Path | None:
-    """The first table that is not as it was noted; None where all are."""
-    for name, noted in files.items():
+def changed_file(recording: Recording, files: Files, folder: Path) -> Path | None:
+    """The first file at or below a folder that is not as it was noted; None where all are."""
+    there = {path.relative_to(recording.output).as_posix() for path in folder.rglob("*.parquet")}
+    noted = {name for name in files if (recording.output / name).is_relative_to(folder)}
+    for name in sorted(noted | there):
         path = recording.output / name
-        if path.parent == recording.tables:
-            try:
-                if not _compared(path, noted)[0]:
-                    return path
-            except (OSError, KeyError, TypeError, AttributeError):
+        try:
+            if not _compared(path, files[name])[0]:
                 return path
+        except (OSError, KeyError, TypeError, AttributeError):
+            return path
     return None
 
 

@@ -85,14 +85,14 @@ def check_versions(recording: Recording, files: Iterable[Path]) -> None:
 
 
 def decode_all(folder: Path) -> None:
-    """Decode every table of a folder, piece by piece, for a process that may end over it.
+    """Decode every file at or below a folder, piece by piece, for a process that may end over it.
 
     Raises
     ------
     UsageError
         One is damaged; it is named.
     """
-    for path in sorted(folder.glob("*.parquet")):
+    for path in sorted(folder.rglob("*.parquet")):
         try:
             scan = pl.scan_parquet(text_path(path), glob=False)
             rows = scan.select(pl.len()).collect().item()

@@ -15,7 +15,6 @@ import lzma
 import os
 import shutil
 import stat
-import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -119,7 +118,7 @@ def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | Non
     Returns what the user should know.
     """
     made, beside = Path(scratch), Path(folder)
-    room = shutil.disk_usage(beside).free * 9 // 10
+    room = _room(beside)
     wanted = (
         max(_SMALL, _HIGHEST_RATIO * archive.stat().st_size) if max_bytes is None else max_bytes
     )
@@ -138,16 +137,25 @@ def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | Non
     except TooLargeError as error:
         if limit == wanted:
             raise
-        raise RunFailedError(
-            f"{beside}: cannot be written: {archive} holds more than the {room:,} B for which "
-            "there is room"
-        ) from error
+        raise _no_room(beside, archive, room) from error
     except OSError as error:
         # Decompression that fails is one of no number.
         if error.errno is None or error.filename == str(archive):
             raise
         raise cannot_be_written(beside, error) from error
     return []
+
+
+def _room(folder: Path) -> int:
+    """How much may be written there: not the last of the disk."""
+    return shutil.disk_usage(folder).free * 9 // 10
+
+
+def _no_room(folder: Path, archive: Path, room: int) -> RunFailedError:
+    return RunFailedError(
+        f"{folder}: cannot be written: {archive} holds more than the {room:,} B for which "
+        "there is room"
+    )
 
 
 def unpack_stream(read: Read, folder: Path, name: str) -> None:
@@ -166,11 +174,17 @@ def unpack_stream(read: Read, folder: Path, name: str) -> None:
     ------
     UsageError
         It is damaged, not whole or hostile.
+    RunFailedError
+        It holds more than nine tenths of the free space.
     OSError
         The folder cannot be written.
     """
     folder.mkdir(parents=True)
-    _Unpacked(Path(name), folder, sys.maxsize, _MOST_ENTRIES).regular(read)
+    room = _room(folder)
+    try:
+        _Unpacked(Path(name), folder, room, _MOST_ENTRIES).regular(read)
+    except TooLargeError as error:
+        raise _no_room(folder, Path(name), room) from error
 
 
 class _Unpacked:

@@ -13,6 +13,7 @@ import polars as pl
 
 from roslens.analysis.measures.loss import TracerLoss, tracer_loss
 from roslens.analysis.runs import Run
+from roslens.collectors.collected import check_files
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import (
     ALLOCATION_SITES,
@@ -236,17 +237,13 @@ class RunTables:
         Raises
         ------
         UsageError
-            There is no such run, or it was not collected.
+            There is no such run, it was not collected, or its events are not as they were written.
         """
         (recording,) = self.only(run).recordings
-        events = recording.events
-        raw = {
-            f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
-            for path in sorted(events.glob("*/*.parquet"))
-        }
-        if not raw:
-            raise UsageError(f"{events}: no events; run 'roslens collect' first")
-        return raw
+        found = _scanned(recording, recording.events)
+        if not found:
+            raise UsageError(f"{recording.events}: no events; run 'roslens collect' first")
+        return {f"{path.parent.name}:{path.stem}": frame for path, frame in found.items()}
 
     def kernel_events(self, run: str, *, cut: bool = False) -> dict[str, pl.LazyFrame]:
         """The kernel's events of a run as they were recorded, by name; none without a kernel trace.
@@ -261,11 +258,11 @@ class RunTables:
         Raises
         ------
         UsageError
-            There is no such run.
+            There is no such run, or its events are not as they were written.
         """
         (recording,) = self.only(run).recordings
-        paths = sorted((recording.events / "kernel").glob("*.parquet"))
-        found = {path.stem: pl.scan_parquet(text_path(path), glob=False) for path in paths}
+        scanned = _scanned(recording, recording.events / "kernel")
+        found = {path.stem: frame for path, frame in scanned.items()}
         for view in self.views if cut else ():
             begin, end = view.window_of(self._spans.get(run, (None, None))[0])
             since = pl.lit(value=True) if begin is None else pl.col("time_ns") >= begin
@@ -367,6 +364,13 @@ class RunTables:
             (name, f"factor_{name}" if name in taken else name, _common_type(found))
             for name, found in levels.items()
         ]
+
+
+def _scanned(recording: Recording, folder: Path) -> dict[Path, pl.LazyFrame]:
+    """Collected files at or below a folder, none of them other than it was written."""
+    check_files(recording, folder)
+    paths = sorted(folder.rglob("*.parquet"))
+    return {path: pl.scan_parquet(text_path(path), glob=False) for path in paths}
 
 
 def _meaning(table: Table) -> str:

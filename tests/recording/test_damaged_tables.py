@@ -67,3 +67,32 @@ def test_a_note_that_is_nested_without_end_is_no_note(tmp_path: Path) -> None:
         (recording.tables / "collected.json").write_text(note)
         (row,) = catalog(tmp_path, file=tmp_path / f"{number}").select().rows.to_dicts()
         assert (row["collected"], row["problem"]) == (False, None)
+
+
+def test_damaged_events_are_named(tmp_path: Path) -> None:
+    """Also a file that was not there when they were written; tables go on being read."""
+    run = tmp_path / "run"
+    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    recording = Recording.at(run)
+    collect(recording)
+    opened = open_recordings(run, collect=False)
+    (name,) = (one.name for one in opened.runs)
+    assert {"ros2:rcl_publish", "ros2:rmw_take"} <= opened.raw_events(name).keys()
+    draw = random.Random(2)
+    for note in (True, False):
+        for path in sorted(recording.events.rglob("*.parquet"))[:: 1 if note else 9]:
+            whole = path.read_bytes()
+            path.write_bytes(damaged(whole, draw) if note else whole[:-9])
+            with pytest.raises(UsageError, match=f"{path}: damaged.* run 'roslens collect' again"):
+                opened.raw_events(name)
+            path.write_bytes(whole)
+        assert opened.messages.collect().height > 900
+        if note:
+            (recording.tables / "collected.json").rename(tmp_path / "note")
+    (tmp_path / "note").rename(recording.tables / "collected.json")
+    for folder, read in (("more", opened.raw_events), ("kernel", opened.kernel_events)):
+        more = recording.events / folder / "x.parquet"
+        more.parent.mkdir()
+        shutil.copy(recording.tables / "messages.parquet", more)
+        with pytest.raises(UsageError, match=f"{more}: damaged, or changed"):
+            read(name)

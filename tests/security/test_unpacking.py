@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from roslens.collectors.reader import open_trace
-from roslens.recording import UsageError
+from roslens.recording import RunFailedError, UsageError
 from roslens.recording.foreign import read_here
 from roslens.tracing.archive import pack
 from roslens.tracing.archive_names import HEAD
-from roslens.tracing.unpacking import take_apart, unpack
+from roslens.tracing.unpacking import take_apart, unpack, unpack_stream
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
@@ -128,6 +128,32 @@ def test_hostile_tar_files(tmp_path: Path, form: str, name: str) -> None:
     with pytest.raises(UsageError, match=said):
         do(archive, tmp_path / ("out" if form == "tar.zst" else "scratch"))
     assert list((tmp_path / "out").iterdir()) == []
+
+
+STREAMS = {
+    **HOSTILE,
+    "large": (HOSTILE["large"][0], "holds more than the [0-9,]+ B for which there is room"),
+    "outside": (lambda: iter([header("../a", 1)]), "outside of the folder"),
+    "absolute": (lambda: iter([header("/tmp/a", 1)]), "outside of the folder"),
+    "twice": (lambda: iter([header("a")] * 2), "is in it twice"),
+}
+LEFT_OUT = {"link", "sparse"}
+
+
+@pytest.mark.parametrize("name", sorted(STREAMS.keys() - LEFT_OUT - {"many", "headers"}))
+def test_a_hostile_stream_of_another_host(tmp_path: Path, name: str) -> None:
+    blocks, said = STREAMS[name]
+    told = {"large": RunFailedError}.get(name, UsageError)
+    with pytest.raises(told, match=said):
+        unpack_stream(io.BytesIO(b"".join(blocks())).read, tmp_path / "out", "what it sent")
+    assert {x.name for x in tmp_path.rglob("*")} <= {"out", "a"}
+
+
+@pytest.mark.parametrize("name", sorted(LEFT_OUT))
+def test_a_stream_of_another_host_brings_files_alone(tmp_path: Path, name: str) -> None:
+    content = header("b", 1) + b"x".ljust(512, b"\0") + b"".join(HOSTILE[name][0]()) + bytes(1024)
+    unpack_stream(io.BytesIO(content).read, tmp_path / "out", "what it sent")
+    assert [x.name for x in (tmp_path / "out").iterdir()] == ["b"]
 
 
 def zipped(path: Path, *entries: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
