@@ -17,6 +17,7 @@ from roslens.analysis.estimate import Estimate
 from roslens.analysis.measures.loss import TracerLoss
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
+from roslens.recording.text import first_problem
 
 METRICS_NAME = "metrics.json"
 SCHEMA_VERSION = 1
@@ -166,11 +167,8 @@ def read_metrics(path: Path) -> Metrics:
     try:
         MetricsFile.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(
-            f"{path}: field '{where}': {first['msg']}; make the report again"
-        ) from error
+        where, problem = first_problem(error)
+        raise UsageError(f"{path}: field '{where}': {problem}; make the report again") from error
     try:
         estimates = [
             Estimate.from_json({k: v for k, v in entry.items() if k != "environments"})

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.manifest import Level
+from roslens.recording.text import first_problem
 from roslens.tracing.suite import MOST_RUNS, Suite
 
 PLAN_NAME = "plan.json"
@@ -149,9 +150,8 @@ def read_plan(folder: Path) -> Plan:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: not a valid plan: {where}: {first['msg']}") from error
+        where, problem = first_problem(error)
+        raise UsageError(f"{path}: not a valid plan: {where}: {problem}") from error
 
 
 def _folder(order: int, repetition: int, factors: dict[str, Level]) -> str:

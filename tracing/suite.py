@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from roslens.recording import UsageError
 from roslens.recording.files import shipped
 from roslens.recording.manifest import Level
+from roslens.recording.text import first_problem
 from roslens.recording.yaml_file import read_yaml, text_of_yaml
 from roslens.tracing.host import HostLimits
 from roslens.tracing.lttng.settings import TracingOptions
@@ -294,9 +295,8 @@ class Suite(_Part):
             try:
                 self.tracing_of(factors)
             except ValidationError as error:
-                first = error.errors()[0]
-                field = ".".join(str(part) for part in first["loc"])
-                raise ValueError(f"levels: tracing: {field}: {first['msg']}") from error
+                field, problem = first_problem(error)
+                raise ValueError(f"levels: tracing: {field}: {problem}") from error
 
     def _placeholders(self) -> set[str]:
         found = set()
@@ -455,9 +455,7 @@ def _validated(data: dict[str, Any], where: str) -> Suite:
     try:
         return Suite.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        reason = first["msg"].removeprefix("Value error, ")
+        field, reason = first_problem(error)
         raise UsageError(f"{where}: {f'{field}: ' if field else ''}{reason}") from error
 
 

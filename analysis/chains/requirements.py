@@ -25,6 +25,7 @@ from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.links import Link, links_of
 from roslens.analysis.verdicts.budgets import Budget, parse_budget
 from roslens.recording import UsageError
+from roslens.recording.text import first_problem
 from roslens.recording.yaml_file import read_yaml_file
 
 _STATISTIC = re.compile(r"p(?=.*[1-9])\d{1,2}(\.\d+)?|mean|max|worst|bound")
@@ -120,8 +121,7 @@ def _chain(said: object, where: str) -> NamedChain:
     try:
         return _Entry.model_validate(said).named()
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{where}: {f'{key}: ' if key else ''}{first['msg']}") from error
+        key, problem = first_problem(error)
+        raise UsageError(f"{where}: {f'{key}: ' if key else ''}{problem}") from error
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from roslens.analysis.runs import LeaveOut
 from roslens.recording import UsageError
+from roslens.recording.text import first_problem
 
 
 def _as_list(value: object) -> object:
@@ -73,6 +74,6 @@ class ReportParameters(BaseModel):
         try:
             return cls.model_validate(dict(given))
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise UsageError(f"parameter {name} = {first['input']!r}: {first['msg']}") from error
+            name, problem = first_problem(error)
+            given_value = error.errors()[0]["input"]
+            raise UsageError(f"parameter {name} = {given_value!r}: {problem}") from error

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.json_file import read_json
+from roslens.recording.text import first_problem
 
 ExecutorKind = Literal["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"]
 Times = list[Annotated[int, Field(ge=0)]]
@@ -152,7 +153,6 @@ def read_timing_model(path: Path) -> TimingModel:
     try:
         return TimingModel.model_validate(read_json(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        said = f"{place}: {first['msg']}" if place else first["msg"]
+        place, problem = first_problem(error)
+        said = f"{place}: {problem}" if place else problem
         raise UsageError(f"{path}: not a timing model: {said}") from error

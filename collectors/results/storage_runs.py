@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from roslens.collectors.results.storage_study import Batches, read_batches
 from roslens.recording.errors import UsageError
 from roslens.recording.files import text_path
+from roslens.recording.text import first_problem
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -185,6 +186,5 @@ def read_model(path: Path, model: type[Model]) -> Model:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "it"
-        raise UsageError(f"{path}: {where}: {first['msg']}") from error
+        where, problem = first_problem(error)
+        raise UsageError(f"{path}: {where or 'it'}: {problem}") from error

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from roslens.analysis.chains.requirements import read_requirements
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
 from roslens.analysis.verdicts.budgets import check_budgets, read_budgets
@@ -181,6 +183,27 @@ def test_manifest_fields(tmp_path: Path) -> None:
     for _ in range(600):
         path.write_text(json.dumps(changed(whole, chance)))
         assert "\n" not in answer(read_manifest, path)
+
+
+@pytest.mark.parametrize(
+    ("before", "read"),
+    [
+        ((RUN / "manifest.json").read_text().rstrip().removesuffix("}") + ",", read_manifest),
+        ((SHIPPED / "demo.yaml").read_text() + "\n", load_suite),
+        ("chains: [{path: /a -> /b, ", read_requirements),
+    ],
+    ids=["manifest", "suite", "requirements"],
+)
+def test_a_name_of_two_lines_is_one(
+    tmp_path: Path, before: str, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "file.json"
+    ends = "}" if before.startswith("{") else "}]" if before.startswith("chains") else ""
+    path.write_text(f'{before}"a\\nb\\u202e": 1{ends}')
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert "a\\x0ab\\u202e" in str(caught.value)
+    assert not re.search(r"[\n\u202e]", str(caught.value))
 
 
 @pytest.mark.parametrize("error", ["ValueError('nobody\\nforesaw')", "RecursionError()", "Panic()"])

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from roslens.recording import UsageError
+from roslens.recording.text import first_problem
 
 DEFAULT_EVENTS = ("ros2:*",)
 NEEDED_CONTEXTS = ("vpid", "vtid", "procname")
@@ -158,9 +159,8 @@ class TracingOptions(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"][:1])
-            reason = first["msg"].removeprefix("Value error, ")
+            where, reason = first_problem(error)
+            field = where.partition(".")[0]
             raise UsageError(f"{field + ': ' if field else ''}{reason}") from error
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from roslens.recording.errors import UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.harness_manifest import from_harness, is_harness_manifest
+from roslens.recording.text import first_problem
 
 SCHEMA_VERSION = 1
 _SECOND_NS = 1_000_000_000
@@ -286,9 +287,8 @@ def read_manifest(path: Path) -> Manifest:
             )
         return Manifest.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: field '{where}': {first['msg']}") from error
+        where, problem = first_problem(error)
+        raise UsageError(f"{path}: field '{where}': {problem}") from error
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:

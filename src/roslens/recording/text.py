@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 UNSEEN = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """Control characters of ASCII and Latin 1, marks that turn the direction of text or end a line."""
@@ -29,6 +33,13 @@ def shown(text: str, *, lines: bool = False) -> str:
 def shown_lines(text: str) -> str:
     """`text` of several lines, as `shown`."""
     return shown(text, lines=True)
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """Where the first problem of a file that was validated lies, and what it is; one line each."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return shown(where), shown(first["msg"].removeprefix("Value error, "))
 
 
 def _escaped(found: re.Match[str]) -> str:
