@@ -9,7 +9,7 @@ import polars as pl
 from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
 from roslens.analysis.flow.links import Link
 from roslens.collectors.topics import internal
-from roslens.recording import UsageError
+from roslens.recording.errors import TooLargeError
 
 _MOST_CHAINS = 1000
 _Step = tuple[str, str]
@@ -91,7 +91,7 @@ def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
 
     Raises
     ------
-    UsageError
+    TooLargeError
         There are more than 1,000: name those of interest.
     """
     receivers: dict[_Step, list[str]] = {}
@@ -114,7 +114,7 @@ def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
             for path in _paths((node, outlet), receivers, outlets, followed):
                 found.append(Chain(path))
                 if len(found) > _MOST_CHAINS:
-                    raise UsageError(
+                    raise TooLargeError(
                         f"there are more than {_MOST_CHAINS} chains; name those of interest, such "
                         "as '/camera -> /image -> /detector'"
                     )

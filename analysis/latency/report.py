@@ -53,6 +53,7 @@ from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.flags import OUTLIER, outlying, same_series, warm_up
 from roslens.analysis.statistics.omission import CorrectedRun, corrected_runs
+from roslens.recording.errors import TooLargeError
 
 # Figures are imported where they are drawn: a comparison needs the estimates only.
 # ruff: noqa: PLC0415
@@ -559,9 +560,11 @@ class LatencyReport(Report[LatencyParameters]):
              "leave_out": list(self.parameters.leave_out)}
         )  # fmt: skip
         report = ChainsReport(self.tables, parameters)
-        longer = [
-            c for c in report.chains if c.found.complete.height and len(c.named.chain.topics) > 1
-        ]
+        try:
+            followed = report.chains
+        except TooLargeError as error:
+            return Section(Sentence(f"Chains: {error}."))
+        longer = [c for c in followed if c.found.complete.height and len(c.named.chain.topics) > 1]
         if not longer:
             return Section()
         return Section(

@@ -19,6 +19,7 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.quantiles import least_samples
 from roslens.collectors.topics import of_application
 from roslens.explore.processes import processes_of
+from roslens.recording.errors import TooLargeError
 from roslens.recordings import Recordings
 
 _MOST_FOLLOWED = 1_000_000
@@ -146,7 +147,10 @@ class Facts:
             self._all,
             ChainsParameters.checked({"recordings": [str(r.path) for r in self._all.recordings]}),
         )
-        found = [chain.found for chain in report.chains]
+        try:
+            found = [chain.found for chain in report.chains]
+        except TooLargeError:
+            return None
         return by_cell(
             self._cells,
             lambda runs: chains_overview(

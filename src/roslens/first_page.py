@@ -307,7 +307,9 @@ class FirstPage(Facts):
 
     def _chains(self) -> list[Part]:
         if self.chains is None:
-            text = f"Not followed unasked, of so many messages: roslens chains {self._paths}"
+            text = (
+                f"Not followed unasked, of so many messages or chains: roslens chains {self._paths}"
+            )
             return [Sentence(text)]
         if self.chains.is_empty():
             return [Sentence("No node was seen to pass on what it received.")]

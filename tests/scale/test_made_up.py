@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 import roslens as rl
+from roslens.analysis.latency.parameters import LatencyParameters
+from roslens.analysis.latency.report import LatencyReport
 from roslens.cli import main
 from roslens.collectors.reader import open_trace
 from roslens.generate import TRUTH, Shape, generate
@@ -58,6 +60,19 @@ def test_all_that_is_published_on_is_a_chain_of_all_layers(tmp_path: Path) -> No
     assert truth.group_by("topic").len()["len"].to_list() == [500] * 8
     chains = rl.open(tmp_path).chains.frame()
     assert chains.height == 1_000
+
+
+def test_a_first_page_goes_without_chains_where_they_are_too_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(Shape(topics=1_001, nodes=1_001), tmp_path, 8_008)
+    with pytest.raises(SystemExit) as ended:
+        main((str(tmp_path),))
+    assert ended.value.code == 0
+    assert "Not followed unasked, of so many messages or chains" in capsys.readouterr().out
+    given = LatencyParameters.checked({"recordings": str(tmp_path)})
+    said = str(LatencyReport(rl.open(tmp_path), given).chains())
+    assert "there are more than 1000 chains; name those of interest" in said
 
 
 def test_the_same_shape_is_the_same_recording(tmp_path: Path) -> None:
