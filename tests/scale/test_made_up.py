@@ -14,6 +14,7 @@ from roslens.analysis.latency.report import LatencyReport
 from roslens.cli import main
 from roslens.collectors.reader import open_trace
 from roslens.generate import TRUTH, Shape, generate
+from roslens.widgets.start import StartPage
 
 WHERE = ("topic", "publisher_node", "subscription_node", "publisher_vpid", "subscription_vpid")
 WHEN = ("publish_ns", "source_timestamp_ns", "take_ns", "callback_start_ns", "callback_end_ns")
@@ -71,8 +72,10 @@ def test_a_first_page_goes_without_chains_where_they_are_too_many(
     assert ended.value.code == 0
     assert "Not followed unasked, of so many messages or chains" in capsys.readouterr().out
     given = LatencyParameters.checked({"recordings": str(tmp_path)})
-    said = str(LatencyReport(rl.open(tmp_path), given).chains())
-    assert "there are more than 1000 chains; name those of interest" in said
+    recordings = rl.open(tmp_path)
+    page = StartPage([str(tmp_path)], recordings)
+    for section in (LatencyReport(recordings, given).chains(), page.chains()):
+        assert "there are more than 1000 chains; name those of interest" in str(section)
 
 
 def test_the_same_shape_is_the_same_recording(tmp_path: Path) -> None:

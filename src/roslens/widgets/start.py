@@ -38,6 +38,7 @@ from roslens.analysis.reports.tables import health_table
 from roslens.analysis.timeline.journey import Journey, journey_of, way_of
 from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.paths import resolve
+from roslens.recording.errors import TooLargeError
 from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import find_notebook
@@ -351,6 +352,10 @@ class StartPage:
 
     def chains(self) -> ipywidgets.Widget | Still:
         """The chains of messages that began in the range, end to end."""
+        try:
+            self._found_chains()
+        except TooLargeError as error:
+            return Section(Sentence(f"Chains: {error}."))
         if not _static():
             return self._frame(self._chain_rows, "")
         from roslens.analysis.figures.waterfall import chain_waterfall  # noqa: PLC0415
