@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roslens.analysis.overview.live import LastSeconds
+from roslens.analysis.reports.numbers import duration
 
 _ROWS = (24, 10, 8)
 _NS = 1e9
@@ -76,7 +77,7 @@ def line(moment: Moment) -> str:
         return "no event yet"
     parts = [clock(found.end_ns), f"{_number(moment.events)} events/s"]
     parts += [
-        f"{row['topic']} {_number(row['rate_hz'])} Hz P99 {_number(row['p99_ms'])} ms "
+        f"{row['topic']} {_number(row['rate_hz'])} Hz P99 {_time(row['p99_ms'])} "
         f"lost {_part(row['lost'])}"
         for row in found.topics.head(3).iter_rows(named=True)
     ]
@@ -105,23 +106,23 @@ def screen(moment: Moment) -> RenderableType:
         "red" if moment.dropped else "green",
     )
     over = {(one["topic"], one["to"], one["column"]): one["budget"] for one in moment.exceeded}
-    topics = _table("topic", "from", "to", "Hz", "P50 ms", "P99 ms", "max ms", "lost")
+    topics = _table("topic", "from", "to", "Hz", "P50", "P99", "max", "lost")
     for row in found.topics.head(_ROWS[0]).iter_rows(named=True):
         cells = [
             ("rate_hz", _number(row["rate_hz"])),
-            *((column, _number(row[column])) for column in ("p50_ms", "p99_ms", "worst_ms")),
+            *((column, _time(row[column])) for column in ("p50_ms", "p99_ms", "worst_ms")),
             ("lost", _part(row["lost"])),
         ]
         topics.add_row(
             *(Text(str(row[column] or "?")) for column in ("topic", "from", "to")),
             *(Text(x, "bold red" * ((row["topic"], row["to"], c) in over)) for c, x in cells),
         )
-    callbacks = _table("callback", "of", "node", "runs", "P50 ms", "P99 ms", "max ms")
+    callbacks = _table("callback", "of", "node", "runs", "P50", "P99", "max")
     for row in found.callbacks.head(_ROWS[1]).iter_rows(named=True):
         callbacks.add_row(
             *(Text(str(row[column] or "?")) for column in ("kind", "name", "node")),
             str(row["count"]),
-            *(_number(row[column]) for column in ("p50_ms", "p99_ms", "worst_ms")),
+            *(_time(row[column]) for column in ("p50_ms", "p99_ms", "worst_ms")),
         )
     threads = _table("thread", "process", "nodes", "busy", left=3)
     for row in found.threads.head(_ROWS[2]).iter_rows(named=True):
@@ -166,6 +167,10 @@ def _number(value: float | None) -> str:
         if value < 1e3
         else f"{value:,.0f}"
     )
+
+
+def _time(milliseconds: float | None) -> str:
+    return duration(None if milliseconds is None else milliseconds * 1e6)
 
 
 def _part(value: float | None) -> str:

@@ -135,6 +135,7 @@ class Watch:
         self.model = Model(keep_of(window_ns, settings))
         self._dropped = 0
         self._before: int | None = None
+        self._since: pl.DataFrame | None = None
 
     def look(self, *, all_of_it: bool = False, to_last: bool = False) -> Moment:
         """Take in what happened since, and say what is to be seen now.
@@ -201,7 +202,9 @@ class Watch:
         begin = first if first is not None else end
         if self._window_ns is not None:
             begin = max(begin, end - self._window_ns)
-        return last_seconds(messages, instances, begin, end)
+        found = last_seconds(messages, instances, begin, end, self._since)
+        self._since = found.since
+        return found
 
 
 def keep_of(window_ns: int | None, settings: Settings | None = None) -> int | None:

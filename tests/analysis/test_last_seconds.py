@@ -1,0 +1,64 @@
+"""Live figures of topics; expected rates are counted by hand."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from roslens.analysis.overview.live import LastSeconds, last_seconds
+from roslens.collectors.schema.tables import TABLES
+from roslens.live.screen import Moment, line
+from roslens.live.watch import INSTANCES, MESSAGES
+
+S = 1_000_000_000
+
+
+def figures(
+    times_s: list[float], begin_s: float, end_s: float, since: pl.DataFrame | None = None
+) -> LastSeconds:
+    """Of messages from /n to /m on /a, each of which arrived after 22 ns."""
+    rows = [
+        {"topic": "/a", "publisher_node": "/n", "subscription_node": "/m", "latency_ns": 22,
+         "publish_ns": round(x * S), "callback_start_ns": round(x * S) + 22, "outcome": "delivered"}
+        for x in times_s
+    ]  # fmt: skip
+    messages = pl.DataFrame(rows, schema={x: TABLES["messages"].schema[x] for x in MESSAGES})
+    instances = TABLES["callback_instances"].empty().select(INSTANCES)
+    return last_seconds(messages, instances, round(begin_s * S), round(end_s * S), since)
+
+
+def rates(*arguments: object) -> list[float | None]:
+    return figures(*arguments).topics["rate_hz"].to_list()  # type: ignore[arg-type]
+
+
+def test_a_rate_is_of_the_window_and_of_what_was_there_to_count() -> None:
+    ten_hz = [k / 10 for k in range(200)]
+    # 3.0, 3.1, ..., 13.0 lie within.
+    assert rates(ten_hz, 3, 13) == [10.1]
+    # It began 1.9 s ago: 19 after the first.
+    assert rates([x + 100 for x in ten_hz], 92, 101.9) == [10]
+    # Nobody knows after half a second, unless nothing longer is asked for.
+    assert rates([x + 100 for x in ten_hz], 92, 100.5) == [None]
+    assert rates([x + 100 for x in ten_hz], 100.0, 100.5) == [10]
+
+
+def test_a_topic_that_died_is_seen_to_be_dead() -> None:
+    # Three messages within 1 ms, then nothing: 2 in 8 s, and 0 when they are out of the window.
+    burst = [50, 50.0005, 50.001]
+    assert rates(burst, 48, 58) == [pytest.approx(2 / 8)]
+    dead = figures(burst, 51, 61)
+    assert dead.topics.select("topic", "from", "to", "messages", "rate_hz", "p50_ms").rows() == [
+        ("/a", "/n", "/m", 0, 0.0, None)
+    ]
+    # Also when the messages are forgotten.
+    assert rates([], 70, 80, dead.since) == [0]
+    assert rates([], 70, 80) == []
+    assert rates([79], 70, 80, dead.since) == [0.1]
+
+
+def test_times_are_told_in_units_that_fit() -> None:
+    told = line(Moment(figures([1, 2, 3, 4, 5, 6], 0, 10), 8.0, 0))
+    # Five after the first in 9 s; too few for P99.
+    assert "/a 0.556 Hz P99 - lost 0 %" in told
+    many = line(Moment(figures([k / 100 for k in range(300)], 0, 10), 8.0, 0))
+    assert "P99 22.0 ns" in many
