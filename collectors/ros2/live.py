@@ -104,6 +104,15 @@ class Model:
         events = Events({**self._declared, **named, **self._names})
         return goal_ends(events, find_objects(events))
 
+    def nodes(self) -> list[tuple[str, int, int]]:
+        """Nodes so far: name, vpid and PID namespace (0 where not recorded), as they were made."""
+        if self._pass is None:
+            self._begin_again()
+        nodes = self._objects[0].nodes.join(self.processes, on="proc", how="left")
+        return (
+            nodes.sort("created_ns").select(pl.col("node").cast(pl.String), "vpid", "pid_ns").rows()
+        )
+
     @property
     def processes(self) -> pl.DataFrame:
         """Processes so far: ``proc``, host, vpid, procname."""

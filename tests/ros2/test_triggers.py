@@ -6,11 +6,17 @@ Expected moments and values are counted by hand from synthetic events. A live ru
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+import subprocess
 import time
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 from ros2_trace import Trace
@@ -18,6 +24,8 @@ from ros2_trace import Trace
 from roslens.analysis.reports.numbers import seen
 from roslens.collectors.ros2.live import Model
 from roslens.live.beside import watched_for
+from roslens.live.past import Past
+from roslens.live.processes import Processes
 from roslens.live.snapshots import Snapshots
 from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
 from roslens.recording import RunFailedError, UsageError, read_manifest
@@ -47,6 +55,14 @@ def settings(tmp_path: Path, text: str) -> Settings:
         ("triggers: [gap of /a -> /b -> /c > 5 ms]", "only the latency"),
         ("triggers: [goal of /a lost]", "is no trigger"),
         ("triggers: [1]", "is no trigger"),
+        ("triggers: [goal of /a > 1 s]", "give no limit, but 'aborted or canceled'"),
+        ("triggers: [P99 of /a > 1 s]", "give no limit, but 'changed'"),
+        ("triggers: [process of /a aborted]", "a process is never aborted"),
+        ("triggers: [silence > 1 s]", "say which node or timer"),
+        ("triggers: [P99 changed]", "say which topic"),
+        ("triggers: [deadline > 1 s]", "say which chain"),
+        ("triggers: [deadline of /a > 1 s]", "give a chain"),
+        ("triggers: [memory of /a > 1 MB]", "cannot be measured in MB"),
         ("triggers: [gap of /a > 1 s]\nafter: 5", "unknown key 'after'"),
         ("triggers: [gap of /a > 1 s]\nafter_s: -5", "after_s is a number of at least 0"),
         ("triggers: [gap of /a > 1 s]\nwindow_s: true", "window_s is a number"),
@@ -174,9 +190,132 @@ def test_rate_and_loss_hit_when_they_begin_to_hold(tmp_path: Path) -> None:
     assert found(tmp_path, "rate of /a < 10 Hz", 300, 1100, 1500) == [[], [(1100, 1)], []]
     assert found(tmp_path, "rate of /a > 10 Hz", 300) == [[(300, 11)]]
     assert found(tmp_path, "rate of /nothing < 10 Hz", 300) == [[]]
-    ((hit,),) = found(tmp_path, "loss of /a > 5 %", 300)
-    assert hit == (300, pytest.approx(1 / 11))
-    assert found(tmp_path, "loss of /a > 10 %", 300) == [[]]
+    # The topic begins at 0: before 1,000 there is no whole window, and a rate can only be too high.
+    assert found(tmp_path, "rate of /a < 12 Hz", 300, 999, 1000) == [[], [], [(1000, 11)]]
+    early, late = found(tmp_path, "loss of /a > 5 %", 999, 1000)
+    assert (early, late) == ([], [(1000, pytest.approx(1 / 11))])
+    assert found(tmp_path, "loss of /a > 10 %", 1000) == [[]]
+
+
+def test_a_deadline_is_missed_as_soon_as_it_passed(tmp_path: Path) -> None:
+    """Of 50 nothing is taken, 80 ends after 20 ms, 90 after 22, 200 never."""
+    chain = "deadline of /n -> /a -> /m > {} ms"
+    assert found(tmp_path, chain.format(21), 60, 71, 110, 111, 220, 221, 300) == [
+        [], [(71, 21)], [], [(111, 22)], [], [(221, 21)], []
+    ]  # fmt: skip
+    assert found(tmp_path, chain.format(150), 300) == [[(200, 250)]]
+    assert found(tmp_path, chain.replace("/m", "/x").format(1), 300) == [[]]
+
+
+def test_a_silence_of_a_node_and_of_what_it_runs(tmp_path: Path) -> None:
+    """/n publishes last at 200, and before at 90; /m ends that of 90 at 112.001, begins 201.001."""
+    expected = [[], [(170, 110)], [], [(280, 90)]]
+    assert found(tmp_path, "silence of /n > 80 ms", 169, 180, 279, 290) == expected
+    of_node = found(tmp_path, "silence of /m > 80 ms", 190, 250, 300)
+    assert of_node == [[], [(192, pytest.approx(89.001))], [(281.001, 98.999)]]
+    assert found(tmp_path, "silence of /a > 80 ms", 190, 250, 300) == of_node
+    assert found(tmp_path, "silence of /x > 80 ms", 300) == [[]]
+
+
+def test_p99_that_changes_is_told_without_a_limit() -> None:
+    """Blocks of 10 s and 1,000 latencies; P99 of the numbers 1 to 1,000 by its definition."""
+    random = np.random.default_rng(5)
+
+    def blocks(count: int, scale: int) -> list[np.ndarray]:
+        return [random.permutation(np.arange(1, 1001)) * 1000 * scale for _ in range(count)]
+
+    def hits(latencies: list[np.ndarray], step: int) -> list[tuple[float, float]]:
+        every = np.concatenate(latencies)
+        every = np.exp(random.normal(0, 0.02, len(latencies))).repeat(1000) * every
+        times = np.arange(len(every)) * 10 * MS
+        past, found = Past(10_000 * MS), []
+        # As they come, not in blocks.
+        for k in range(0, len(every), step):
+            found += past.feed(times[k : k + step], every[k : k + step].astype(np.int64))
+        return [(at / 1e9, p99) for at, p99 in found]
+
+    p99 = np.quantile(np.arange(1, 1001), 0.99, method="median_unbiased") * 1000
+    assert hits(blocks(200, 1), 777) == []
+    # A block ends with the first latency 10 s after its own: each is of 1,001, and so 10.01 s.
+    for step in (777, 5000):
+        ((at, value),) = hits(blocks(100, 1) + blocks(50, 2), step)
+        # The third block that lies wholly within.
+        assert 1020 <= at <= 1041
+        assert value == pytest.approx(2 * p99, rel=0.1)
+    ((at, value),) = hits(blocks(150, 2) + blocks(50, 1), 1000)
+    assert 1520 <= at <= 1541
+    assert value == pytest.approx(p99, rel=0.1)
+    # One or two slow blocks are no change.
+    assert hits(blocks(100, 1) + blocks(1, 5) + blocks(60, 1), 1000) == []
+    # Nor is anything that is told before there is a past.
+    assert hits(blocks(20, 1) + blocks(20, 5), 1000) == []
+
+
+def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
+    """By samples given by hand: 1 MB/s and 0.8 CPUs from 10 s on; a step of 50 MB is no growth."""
+    seconds = [k / 2 for k in range(60)]
+    processes = Processes(5, memory=True)
+
+    def give(node: str, pid: int, cpu: Callable[[float], float], rss: Callable[[float], float]):
+        processes._pids[node] = pid
+        processes._samples[pid] = deque(
+            SimpleNamespace(time_ns=T0 + round(s * 1e9), cpu_time_ns=round(cpu(s) * 1e9),
+                            rss_bytes=round(rss(s) * 1e6)) for s in seconds
+        )  # fmt: skip
+
+    give("/grows", 1, lambda s: s * 0.1, lambda s: 90 + max(0.0, s - 10))
+    give("/works", 2, lambda s: s * 0.1 + 0.7 * max(0.0, s - 10), lambda s: 90 + 50 * (s > 12))
+    processes.died.append(("/gone", T0 + 7 * 10**9))
+    model = Model()
+    model.feed(frames())
+    tables = Tables(model.tables(), model.goal_ends, processes)
+
+    def hits(text: str, *moments: float) -> list[list[tuple[float, float | None]]]:
+        triggers = Triggers(settings(tmp_path, f"triggers: [{text}]\nwindow_s: 5"))
+        return [
+            [((x.at_ns - T0) / 1e9, x.value)
+             for x in triggers.hits(tables, T0 - 1, T0 + round(s * 1e9))]
+            for s in moments
+        ]  # fmt: skip
+
+    # In the 5 s before 12.5 a half is the new rate: 0.45; the next sample is beyond.
+    assert hits("cpu of /works > 45 %", 30) == [[(13, pytest.approx(0.52))]]
+    assert hits("cpu > 45 %", 30) == hits("cpu of /works > 45 %", 30)
+    assert hits("cpu of /grows > 45 %", 30) == [[]]
+    # Known after the first 5 s.
+    assert hits("cpu of /grows > 5 %", 30) == [[(5, pytest.approx(0.1))]]
+    ((at, slope),) = hits("memory of /grows > 0.3 MB/s", 30)[0]
+    assert 11 < at <= 15
+    # The slopes between all pairs of each half of its window, a second time.
+    window = [(s, 90 + max(0.0, s - 10)) for s in seconds if at - 5 <= s <= at]
+    halves = [
+        np.median([(y - b) / (x - a) for (a, b), (x, y) in itertools.combinations(half, 2)])
+        for half in (window[:6], window[5:])
+    ]
+    assert slope == pytest.approx(1e6 * min(halves))
+    assert hits("memory of /works > 0.3 MB/s", 30) == [[]]
+    assert hits("process of /gone died", 30) == [[(7, None)]]
+    assert hits("process died", 30) == [[(7, None)]]
+    assert hits("process of /works died", 30) == [[]]
+
+
+def test_a_process_that_is_gone_died_once() -> None:
+    """A real one, and one that was gone before anybody looked."""
+    with subprocess.Popen(["sleep", "60"]) as sleeping:
+        processes = Processes(5, memory=True)
+        nodes = [("/n", sleeping.pid, 0), ("/beside", sleeping.pid, 0), ("/other", sleeping.pid, 1)]
+        processes.know(nodes)
+        processes.sample()
+        assert processes.nodes == ["/n", "/beside"]
+        assert list(processes.died) == []
+        before = time.time_ns()
+        sleeping.kill()
+    processes.sample()
+    processes.sample()
+    assert [node for node, at in processes.died if at >= before] == ["/n", "/beside"]
+    processes.know([("/late", sleeping.pid, 0)])
+    processes.sample()
+    assert len(processes.died) == 2
 
 
 ANY = "{triggers: [gap of /a > 1 s], after_s: 2, cooldown_s: 10, most_mb: 1.3}"

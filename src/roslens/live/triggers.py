@@ -16,31 +16,58 @@ from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.verdicts.budgets import Budget
 from roslens.collectors.schema.tables import TABLES
+from roslens.live.past import Past
+from roslens.live.processes import Processes
 from roslens.recording import UsageError
 from roslens.recording.manifest import Hit
 from roslens.recording.yaml_file import read_yaml_file
 
-_TEXT = re.compile(
-    r"(?P<kind>latency|gap|rate|loss|callback)(?: of (?P<of>\S.*?))? (?P<sign>[<>]) ?"
-    r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[%/\w]*)"
-)
-_OUTCOMES = ("aborted", "canceled")
-_GOAL = re.compile(rf"goal(?: of (?P<of>\S+))? (?P<outcome>{'|'.join(_OUTCOMES)})")
 _EXAMPLE = "write it as 'latency of /scan > 50 ms'"
-_UNITS = {"latency": "ns", "gap": "ns", "callback": "ns", "rate": "Hz", "loss": "1"}
-_NAMED = ("gap", "rate")
 _KEYS = {"triggers", "after_s", "cooldown_s", "most_mb", "window_s"}
 
 
 @dataclass(frozen=True)
+class _Kind:
+    """A unit for those with a limit; how it ends for others; of what, where that must be said."""
+
+    unit: str | None = None
+    ends: tuple[str, ...] = ()
+    of: str = ""
+    lower: bool = False
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "latency": _Kind("ns"),
+    "deadline": _Kind("ns", of="chain"),
+    "gap": _Kind("ns", of="topic"),
+    "rate": _Kind("Hz", of="topic", lower=True),
+    "loss": _Kind("1"),
+    "P99": _Kind("ns", ends=("changed",), of="topic"),
+    "callback": _Kind("ns"),
+    "silence": _Kind("ns", of="node or timer"),
+    "cpu": _Kind("core"),
+    "memory": _Kind("byte/s"),
+    "process": _Kind(ends=("died",)),
+    "goal": _Kind(ends=("aborted", "canceled")),
+}
+_OF_CHAINS = ("latency", "deadline")
+_ENDS = sorted({end for kind in _KINDS.values() for end in kind.ends})
+_TEXT = re.compile(
+    rf"(?P<kind>{'|'.join(_KINDS)})(?: of (?P<of>\S.*?))? (?:(?P<end>{'|'.join(_ENDS)})|"
+    r"(?P<sign>[<>]) ?(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[%/\w]*))"
+)
+
+
+@dataclass(frozen=True)
 class Trigger:
-    """A condition: as `_TEXT`, its limit in the unit of its kind; or as `_GOAL`, by its outcome."""
+    """A condition, as `_TEXT`: its limit in the unit of its kind, or what it ends with."""
 
     text: str
     kind: str
     of: str | None
     upper: bool
     limit: float
+    end: str | None = None
 
     def is_beyond(self, value: float) -> bool:
         """Whether a value is beyond the limit."""
@@ -72,9 +99,15 @@ class Settings:
     window_s: float = 10
 
     @property
+    def processes(self) -> Processes | None:
+        """Who samples processes for them; None where none is about any."""
+        kinds = {x.kind for x in self.triggers} & {"cpu", "memory", "process"}
+        return Processes(self.window_s, memory="memory" in kinds) if kinds else None
+
+    @property
     def longest_ns(self) -> int:
         """How far back all of them look."""
-        back = [x.limit for x in self.triggers if _UNITS.get(x.kind) == "ns"]
+        back = [x.limit for x in self.triggers if _KINDS[x.kind].unit == "ns" and not x.end]
         return round(max([*back, self.window_s * 1e9]))
 
 
@@ -113,23 +146,33 @@ def read_triggers(path: Path) -> Settings:
 
 def _trigger(given: object) -> Trigger:
     text = " ".join(given.split()) if isinstance(given, str) else ""
-    goal = _GOAL.fullmatch(text)
-    if goal is not None:
-        return Trigger(text, goal["outcome"], goal["of"], upper=True, limit=math.inf)
     match = _TEXT.fullmatch(text)
     if match is None:
         raise UsageError(f"{given!r} is no trigger; {_EXAMPLE}")
-    kind, of, upper = match["kind"], match["of"], match["sign"] == ">"
-    if of is None and kind in _NAMED:
-        raise UsageError(f"'{text}': say which topic, as '{kind} of /scan {match['sign']} ...'")
-    if not upper and kind != "rate":
-        raise UsageError(f"'{text}': a {kind} can only be above a limit")
-    if of and "->" in of:
-        if kind != "latency":
-            raise UsageError(f"'{text}': of a chain there is only the latency")
+    name, of, end = match["kind"], match["of"], match["end"]
+    kind = _KINDS[name]
+    if end is None and kind.ends:
+        raise UsageError(f"'{text}': give no limit, but '{' or '.join(kind.ends)}'")
+    if end is not None and end not in kind.ends:
+        raise UsageError(f"'{text}': a {name} is never {end}; {_EXAMPLE}")
+    if of is None and kind.of:
+        rest = text.removeprefix(name)
+        raise UsageError(f"'{text}': say which {kind.of}, as '{name} of /scan{rest}'")
+    if of is not None and "->" in of:
+        if name not in _OF_CHAINS:
+            raise UsageError(f"'{text}': of a chain there is only the latency and the deadline")
         Chain.of(of)
-    budget = Budget(text, kind, float(match["number"]), match["unit"], upper)
-    return Trigger(text, kind, of, upper, budget.limit_in(_UNITS[kind]))
+    elif kind.of == "chain":
+        raise UsageError(
+            f"'{text}': give a chain, as '{name} of /camera -> /image -> /viewer > 1 s'"
+        )
+    if end is not None:
+        return Trigger(text, name, of, upper=True, limit=math.inf, end=end)
+    upper = match["sign"] == ">"
+    if not upper and not kind.lower:
+        raise UsageError(f"'{text}': a {name} can only be above a limit")
+    budget = Budget(text, name, float(match["number"]), match["unit"], upper)
+    return Trigger(text, name, of, upper, budget.limit_in(str(kind.unit)))
 
 
 class Tables:
@@ -141,11 +184,19 @@ class Tables:
         Tables by name, as the model gives them.
     goals
         Gives the goals of actions, as of `roslens.collectors.ros2.live.Model.goal_ends`.
+    processes
+        Those of the nodes; None where nobody samples them.
     """
 
-    def __init__(self, made: Mapping[str, Any], goals: Callable[[], pl.DataFrame]) -> None:
+    def __init__(
+        self,
+        made: Mapping[str, Any],
+        goals: Callable[[], pl.DataFrame],
+        processes: Processes | None = None,
+    ) -> None:
         self._made = made
         self.goals = goals
+        self.processes = processes
         self._frames: dict[str, pl.DataFrame] = {}
 
     def frame(self, name: str) -> pl.DataFrame:
@@ -172,9 +223,13 @@ class Triggers:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._window_ns = round(settings.window_s * 1e9)
         self._since: int | None = None
-        self._held: set[str] = set()
-        self._seen: set[str] = set()
+        self._held: set[tuple[str, str]] = set()
+        self._defined: dict[str, int] = {}
+        self._past = {
+            x.text: Past(self._window_ns) for x in settings.triggers if x.end == "changed"
+        }
 
     def hits(self, tables: Tables, first_ns: int, until_ns: int) -> list[Hit]:
         """What came to hold since the moment before; of each trigger the gravest.
@@ -189,56 +244,86 @@ class Triggers:
         since, self._since = self._since if self._since is not None else first_ns - 1, until_ns
         found: list[Hit] = []
         for one in self._settings.triggers:
-            if one.kind in ("rate", "loss"):
-                found += self._of_window(one, tables, first_ns, until_ns)
-                continue
-            if one.kind in _OUTCOMES:
-                ended = _ended(one, tables)
-                found += [Hit(trigger=one.text, at_ns=x) for x in ended if since < x <= until_ns][
-                    :1
-                ]
-                continue
-            seen = _LOOKS[one.kind](one, tables).with_columns(
-                at_least=pl.col("value").is_null(),
-                value=pl.col("value").fill_null(until_ns - pl.col("since")),
-            )
-            seen = seen.filter(
-                (pl.col("value") > one.limit) & (pl.col("at") > since) & (pl.col("at") <= until_ns)
-            ).select("at", "value", "at_least")
-            for at, value, at_least in seen.sort("value", descending=True).head(1).iter_rows():
-                found.append(_hit(one, at, value, at_least=at_least))
+            if one.kind in _LOOKS:
+                found += _longest(one, _LOOKS[one.kind](one, tables), since, until_ns)
+            elif one.kind in ("rate", "loss"):
+                found += self._of_window(one, tables, until_ns)
+            elif one.kind == "goal":
+                ended = (x for x in _ended(one, tables) if since < x <= until_ns)
+                found += [Hit(trigger=one.text, at_ns=x) for x in ended][:1]
+            elif one.kind == "P99":
+                known = _latencies(one, tables).filter(
+                    (pl.col("at") > since) & (pl.col("at") <= until_ns)
+                )
+                known = known.sort("at")
+                changes = self._past[one.text].feed(
+                    known["at"].to_numpy(), known["value"].to_numpy()
+                )
+                found += [_hit(one, at, value) for at, value in changes][:1]
+            elif tables.processes is not None:
+                found += self._of_processes(one, tables.processes, since)
         return found
 
-    def _of_window(
-        self, one: Trigger, tables: Tables, first_ns: int, until_ns: int
-    ) -> Sequence[Hit]:
+    def _of_window(self, one: Trigger, tables: Tables, until_ns: int) -> Sequence[Hit]:
         """Of what is counted over a window: when it begins to hold."""
-        window = round(self._settings.window_s * 1e9)
-        if first_ns > until_ns - window:
+        table = tables.frame("publications" if one.kind == "rate" else "messages")
+        of_topic = _of_topic(table, one.of)
+        first = of_topic["publish_ns"].min()
+        if first is not None:
+            self._defined.setdefault(one.text, int(str(first)))
+        # Before a whole window after the first publication only that there were too many.
+        is_defined = until_ns - self._defined.get(one.text, until_ns) >= self._window_ns
+        if not is_defined and not (one.kind == "rate" and one.upper):
             return []
-        during = pl.col("publish_ns").is_between(until_ns - window, until_ns)
+        during = of_topic.filter(
+            pl.col("publish_ns").is_between(until_ns - self._window_ns, until_ns)
+        )
         value: float | None
         if one.kind == "rate":
-            published = tables.frame("publications").filter(
-                during & (pl.col("topic").cast(pl.String) == one.of)
-            )
-            if published.height:
-                self._seen.add(one.text)
-            # A topic that nobody published on yet has no rate.
-            value = published.height / self._settings.window_s if one.text in self._seen else None
+            value = during.height / self._settings.window_s
         else:
-            sent = _of_topic(tables.frame("messages").filter(during), one.of)
-            value = sent.select(loss_of("outcome")).item() if sent.height else None
-        held = one.text in self._held
-        if value is None or not one.is_beyond(value):
-            self._held.discard(one.text)
-            return []
-        self._held.add(one.text)
-        return [] if held else [_hit(one, until_ns, float(value))]
+            value = during.select(loss_of("outcome")).item() if during.height else None
+        begins = self._begins((one.text, ""), holds=value is not None and one.is_beyond(value))
+        return [_hit(one, until_ns, float(value))] if begins and value is not None else []
+
+    def _of_processes(self, one: Trigger, processes: Processes, since: int) -> list[Hit]:
+        """Of what processes do: of all nodes that it is about the first moment."""
+        found: list[Hit] = []
+        if one.kind == "process":
+            died = (at for node, at in processes.died if one.of in (None, node) and at > since)
+            found = [Hit(trigger=one.text, at_ns=at) for at in died]
+        else:
+            for node in processes.nodes:
+                if one.of not in (None, node):
+                    continue
+                for at, value in processes.values(one.kind, node, self._window_ns, since):
+                    if self._begins((one.text, node), holds=one.is_beyond(value)):
+                        found.append(_hit(one, at, value))
+        return sorted(found, key=lambda hit: hit.at_ns)[:1]
+
+    def _begins(self, what: tuple[str, str], *, holds: bool) -> bool:
+        """Whether something holds that did not before."""
+        held = what in self._held
+        (self._held.add if holds else self._held.discard)(what)
+        return holds and not held
+
+
+def _longest(one: Trigger, looked: pl.DataFrame, since: int, until_ns: int) -> list[Hit]:
+    """What lasted longest of what was too long; see `_LOOKS`."""
+    goes_on = pl.col("value").is_null()
+    seen = looked.filter(
+        (goes_on | (pl.col("value") > one.limit))
+        & (pl.col("at") > since)
+        & (pl.col("at") <= until_ns)
+    ).select("at", pl.col("value").fill_null(until_ns - pl.col("since")), goes_on.alias("goes_on"))
+    return [
+        _hit(one, at, value, at_least=goes_on)
+        for at, value, goes_on in seen.sort("value", descending=True).head(1).iter_rows()
+    ]
 
 
 def _hit(one: Trigger, at_ns: int, value: float, *, at_least: bool = False) -> Hit:
-    unit = _UNITS[one.kind]
+    unit = _KINDS[one.kind].unit
     return Hit(trigger=one.text, at_ns=at_ns, value=value, at_least=at_least, unit=unit)
 
 
@@ -248,7 +333,7 @@ def _of_topic(frame: pl.DataFrame, topic: str | None) -> pl.DataFrame:
 
 def _ended(one: Trigger, tables: Tables) -> list[int]:
     """When goals ended so."""
-    goals = tables.goals().filter(pl.col("outcome") == one.kind)
+    goals = tables.goals().filter(pl.col("outcome") == one.end)
     if one.of is not None:
         goals = goals.filter(pl.col("action") == one.of)
     return goals["ended_ns"].sort().to_list()
@@ -260,15 +345,38 @@ def _ended(one: Trigger, tables: Tables) -> list[int]:
 
 def _latencies(one: Trigger, tables: Tables) -> pl.DataFrame:
     if one.of is not None and "->" in one.of:
-        try:
-            found = chain_instances(tables, Chain.of(one.of))
-        except UsageError:
-            # No message went along it yet.
-            return pl.DataFrame(schema=dict.fromkeys(("since", "value", "at"), pl.Int64))
-        return found.complete.select(since="begin_ns", value="latency_ns", at="end_ns")
+        found = _along(one.of, tables).filter(pl.col("outcome") == "complete")
+        return found.select(since="begin_ns", value="latency_ns", at="end_ns")
     messages = _of_topic(tables.frame("messages"), one.of)
     columns = {"since": "publish_ns", "value": "latency_ns", "at": "callback_start_ns"}
     return messages.select(**columns).drop_nulls()
+
+
+def _deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
+    """What is not at the end of the chain in time.
+
+    Of those that never were there, such as are lost or within a callback count, and what nothing
+    overtook: that may still be on its way. What a node made nothing of, or nobody waits for, not.
+    """
+    found = _along(str(one.of), tables)
+    done = pl.col("outcome") == "complete"
+    last = pl.col("begin_ns").filter(done).max()
+    under_way = pl.col("outcome").is_in(("lost", "unfinished")) | (
+        pl.col("outcome").is_in(("unknown", "taken")) & (pl.col("begin_ns") > last)
+    )
+    # Without any that came to the end nobody knows that it is a chain.
+    found = found.filter((done | under_way) & last.is_not_null())
+    since = pl.col("begin_ns")
+    return found.select(since=since, value="latency_ns", at=since + math.ceil(one.limit))
+
+
+def _along(chain: str, tables: Tables) -> pl.DataFrame:
+    try:
+        return chain_instances(tables, Chain.of(chain)).instances
+    except UsageError:
+        # No message went along it yet.
+        columns = {**dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)}
+        return pl.DataFrame(schema={**columns, "outcome": pl.String})
 
 
 def _gaps(one: Trigger, tables: Tables) -> pl.DataFrame:
@@ -278,18 +386,43 @@ def _gaps(one: Trigger, tables: Tables) -> pl.DataFrame:
     return times.select(since=since, value=since.shift(-1) - since, at=since + math.ceil(one.limit))
 
 
+def _of_name(one: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
+    """Executions of a node, or of a topic, service or period."""
+    if one.of is None:
+        return instances
+    own = (pl.col(x).cast(pl.String) == one.of for x in ("node", "name"))
+    return instances.filter(pl.any_horizontal(own))
+
+
 def _executions(one: Trigger, tables: Tables) -> pl.DataFrame:
     """Durations; only the last of its thread can still go on."""
     since = pl.col("start_ns")
     goes_on = since == since.max().over("host", "vpid", "vtid")
-    name = pl.any_horizontal(pl.col(x).cast(pl.String) == one.of for x in ("node", "name"))
     found = tables.frame("callback_instances")
-    found = found.filter(pl.col("end_ns").is_not_null() | goes_on)
-    if one.of is not None:
-        found = found.filter(name)
+    found = _of_name(one, found.filter(pl.col("end_ns").is_not_null() | goes_on))
     return found.select(
         since=since, value=pl.col("end_ns") - since, at=since + math.ceil(one.limit)
     )
 
 
-_LOOKS = {"latency": _latencies, "gap": _gaps, "callback": _executions}
+def _silences(one: Trigger, tables: Tables) -> pl.DataFrame:
+    """From a sign of life to the next: the start or end of an execution, or a publication."""
+    ran = _of_name(one, tables.frame("callback_instances"))
+    published = tables.frame("publications").filter(pl.col("node").cast(pl.String) == one.of)
+    signs = [ran.select("node", at=x) for x in ("start_ns", "end_ns")]
+    signs.append(published.select("node", at="publish_ns"))
+    signs = [x.with_columns(pl.col("node").cast(pl.String)) for x in signs]
+    times = pl.concat(signs).drop_nulls("at").unique().sort("at")
+    since = pl.col("at")
+    return times.select(
+        since=since, value=since.shift(-1).over("node") - since, at=since + math.ceil(one.limit)
+    )
+
+
+_LOOKS = {
+    "latency": _latencies,
+    "deadline": _deadlines,
+    "gap": _gaps,
+    "callback": _executions,
+    "silence": _silences,
+}

@@ -22,6 +22,7 @@ from roslens.analysis.reports.numbers import seen
 from roslens.analysis.verdicts.budgets import Budget, read_budgets
 from roslens.collectors.ros2.live import Model
 from roslens.collectors.ros2.one_pass import Rows
+from roslens.live.processes import TICK_S, Processes
 from roslens.live.screen import Moment, clock, line, screen
 from roslens.live.snapshots import Snapshots
 from roslens.live.source import Source, following
@@ -129,6 +130,7 @@ class Watch:
         self._limits = limits
         self._shows = shows
         self._triggers = Triggers(settings) if settings else None
+        self.processes = settings.processes if settings else None
         self._snapshots = snapshots
         self._said: deque[str] = deque(maxlen=_LINES)
         self.asked = False
@@ -165,10 +167,12 @@ class Watch:
         since, self._before = self._before, end
         rate = events / ((end - since) / 1e9) if since is not None and end > since else None
         tables = self.model.tables()
+        if self.processes is not None:
+            self.processes.know(self.model.nodes())
         figures = self._figures(tables, end) if self._shows else None
         exceeded = self._limits.exceeded(figures.topics.to_dicts()) if figures else []
         before = list(self._said)
-        hits = self._react(Tables(tables, self.model.goal_ends), end)
+        hits = self._react(Tables(tables, self.model.goal_ends, self.processes), end)
         new = [f"{clock(hit.at_ns)} triggered: {hit.trigger}{seen(hit)}" for hit in hits]
         new += self.make_due()
         self._said.extend(new)
@@ -273,11 +277,24 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
         if watch.due is not None:
             until = min(until, watch.due)
         who = [asked] if options.beside is None else [asked, options.beside]
-        ready, _, _ = select.select(who, [], [], max(0.0, until - time.monotonic()))
+        ready = _waited(who, until, watch.processes)
         is_last = options.beside in ready
         if asked in ready:
             os.eventfd_read(asked)
             watch.asked = True
+
+
+def _waited(who: Sequence[int], until: float, processes: Processes | None) -> list[int]:
+    """Wait for who can be read, or a time; processes are sampled meanwhile."""
+    while True:
+        left = max(0.0, until - time.monotonic())
+        ready, _, _ = select.select(who, [], [], left if processes is None else min(left, TICK_S))
+        if ready:
+            return ready
+        if processes is not None:
+            processes.sample()
+        if time.monotonic() >= until:
+            return []
 
 
 @contextmanager

@@ -1,0 +1,118 @@
+"""What the processes of watched nodes use, and when they died, sampled while they are watched."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from roslens.analysis.statistics.trends import theil_sen
+from roslens.tracing.sampling import ProcessReader
+from roslens.tracing.sampling.processes import Sample
+
+TICK_S = 0.5
+"""Samples are so far apart."""
+_SPARE_NS = 60_000_000_000
+_POINTS = 20
+"""Readings of memory in a window, each of which takes a millisecond."""
+
+
+class Processes:
+    """The processes that nodes are in. A sample is one of all nodes in it.
+
+    Parameters
+    ----------
+    window_s
+        Seconds that CPU and growth are of.
+    memory
+        Whether memory is read.
+
+    Attributes
+    ----------
+    died
+        Nodes whose process was seen, and then was gone; when that was found.
+    """
+
+    def __init__(self, window_s: float, *, memory: bool) -> None:
+        self._memory_seconds = max(TICK_S, window_s / _POINTS) if memory else math.inf
+        self._window_ns = round(window_s * 1e9)
+        self._pids: dict[str, int] = {}
+        self._readers: dict[int, ProcessReader] = {}
+        self._samples: dict[int, deque[Sample]] = {}
+        self.died: deque[tuple[str, int]] = deque(maxlen=1000)
+
+    @property
+    def nodes(self) -> list[str]:
+        """Those whose process is sampled."""
+        return [node for node, pid in self._pids.items() if pid in self._samples]
+
+    def know(self, found: Iterable[tuple[str, int, int]]) -> None:
+        """Take in nodes with their process and its PID namespace, 0 where nobody knows.
+
+        Of one name the last counts. Processes of another namespace have other numbers here: they
+        are not seen.
+        """
+        here = Path("/proc/self/ns/pid").stat().st_ino
+        last = {node: pid for node, pid, namespace in found if namespace in (0, here)}
+        for node, pid in last.items():
+            if self._pids.get(node) == pid:
+                continue
+            self._pids[node] = pid
+            if pid not in self._readers:
+                with suppress(OSError):
+                    self._readers[pid] = ProcessReader(pid, memory_seconds=self._memory_seconds)
+                    self._samples[pid] = deque()
+
+    def sample(self) -> None:
+        """Read all of them."""
+        for pid, reader in list(self._readers.items()):
+            try:
+                sample = reader.sample()
+            except OSError:
+                now = time.time_ns()
+                self.died += [(node, now) for node, own in self._pids.items() if own == pid]
+                del self._readers[pid], self._samples[pid]
+                continue
+            samples = self._samples[pid]
+            samples.append(sample)
+            while samples[0].time_ns < sample.time_ns - self._window_ns - _SPARE_NS:
+                samples.popleft()
+
+    def values(
+        self, what: str, node: str, window_ns: int, since_ns: int
+    ) -> Iterator[tuple[int, float]]:
+        """What a node's process used over the window before each sample that is later than a time.
+
+        Nothing before it was seen for a whole window: nobody could know.
+
+        Parameters
+        ----------
+        what
+            ``cpu``, in CPUs; ``memory``, by how many bytes a second its resident set grew, in that
+            half of the window in which it grew less: no single allocation is growth.
+        """
+        samples = self._samples.get(self._pids[node], ())
+        key = "cpu_time_ns" if what == "cpu" else "rss_bytes"
+        points = [(x.time_ns, y) for x in samples if (y := getattr(x, key)) is not None]
+        begin = 0
+        for end, (at, value) in enumerate(points):
+            while begin + 1 < end and points[begin + 1][0] <= at - window_ns:
+                begin += 1
+            if at <= since_ns or points[begin][0] > at - window_ns:
+                continue
+            if what == "cpu":
+                then, before = points[begin]
+                yield at, (value - before) / (at - then)
+            else:
+                window = points[begin : end + 1]
+                middle = len(window) // 2
+                yield at, min(_slope(window[: middle + 1]), _slope(window[middle:]))
+
+
+def _slope(points: Sequence[tuple[int, int]]) -> float:
+    """Bytes a second."""
+    times, sizes = zip(*points, strict=True)
+    return 1e9 * theil_sen([x - times[0] for x in times], sizes)
