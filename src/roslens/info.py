@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,7 @@ def _of_ros(recording: Recording) -> dict[str, Any] | None:
     if not (recording.tables / "messages.parquet").is_file():
         return None
     # As in `run_check`.
+    from roslens.analysis.overview.discovery import discovery_overview  # noqa: PLC0415
     from roslens.first_facts import Facts  # noqa: PLC0415
     from roslens.opening import open_as  # noqa: PLC0415
     from roslens.recordings import Recordings  # noqa: PLC0415
@@ -148,11 +150,13 @@ def _of_ros(recording: Recording) -> dict[str, Any] | None:
     there = open_as(Recordings, recording.path, collect=False)
     facts = Facts(there)
     topics = facts.topics.select("topic", "from", "to", "messages", "rate_hz")
+    names = ("messages", "publishers", "subscriptions")
     return {
         "distro": facts.recorded["ROS 2"],
         "middleware": facts.recorded["middleware"],
         "nodes": sorted(there.names("node", "nodes")),
         "topics": topics.to_dicts(),
+        "discovery": discovery_overview(*(there.table(name) for name in names)).to_dicts(),
     }
 
 
@@ -164,10 +168,15 @@ def _show_ros(ros: Mapping[str, Any] | None, path: Path) -> None:
         return
     show_text(f"ROS 2 {ros['distro']}, middleware {ros['middleware']}")
     show_text(f"nodes: {', '.join(ros['nodes']) or 'none known'}")
-    columns = ["topic", "from", "to", "n", "Hz"]
+    columns = ["topic", "from", "to", "n", "Hz", "found after ms"]
+    pair = itemgetter("topic", "from", "to")
+    found: dict[tuple[Any, ...], str] = {}
+    for x in ros["discovery"]:
+        least, most = (significant(x[name], 3) for name in ("at_least_ms", "delivered_ms"))
+        found.setdefault(pair(x), f"{least} to {most}")
     rows = [
         [x["topic"], x["from"] or "?", x["to"] or "?", f"{x['messages']:,}",
-         significant(x["rate_hz"], 3)]
+         significant(x["rate_hz"], 3), found.get(pair(x), "-")]
         for x in ros["topics"]
     ]  # fmt: skip
     if rows:

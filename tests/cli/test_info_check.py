@@ -9,6 +9,7 @@ import pytest
 from command_line import Roslens
 
 import roslens as rl
+from roslens.collectors.reader import open_trace
 from roslens.recording import read_manifest, write_manifest
 
 pytestmark = pytest.mark.recording
@@ -101,3 +102,14 @@ def test_what_of_ros_was_recorded_once_it_is_collected(roslens: Roslens, run: Pa
     assert (topic["topic"], topic["messages"]) == ("/data", log.len())
     assert topic["rate_hz"] == pytest.approx(1e9 * (log.len() - 1) / (log[-1] - log[0]), rel=1e-3)
     assert "/data  /talker  /listener  999  200" in roslens("info", run).stdout
+    # /talker was made last; what its first message to arrive waited for is in the raw events.
+    events = open_trace(run).read()
+    kinds = ("publisher", "subscription")
+    made = [events[f"ros2:rcl_{x}_init"].filter(topic_name="/data") for x in kinds]
+    begin = max(frame["time_ns"].item() for frame in made)
+    handle = made[1]["rmw_subscription_handle"].item()
+    took = events["ros2:rmw_take"].filter(rmw_subscription_handle=handle, taken=1)["time_ns"].min()
+    (found,) = [x for x in ros["discovery"] if x["topic"] == "/data"]
+    assert found["delivered_ms"] == pytest.approx((took - begin) / 1e6)
+    assert (found["missed"], found["at_least_ms"], found["since_ns"]) == (0, 0, begin)
+    assert f"0 to {(took - begin) / 1e6:.0f}" in roslens("info", run).stdout

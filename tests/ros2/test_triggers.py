@@ -294,6 +294,9 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     ]
     assert slope == pytest.approx(1e6 * min(halves))
     assert hits("memory of /works > 0.3 MB/s", 30) == [[]]
+    # Two readings are none.
+    processes._samples[1] = deque(x for x in processes._samples[1] if x.time_ns % (4 * 10**9) == 0)
+    assert hits("memory of /grows > 0.3 MB/s", 30) == [[]]
     assert hits("process of /gone died", 30) == [[(7, None)]]
     assert hits("process died", 30) == [[(7, None)]]
     assert hits("process of /works died", 30) == [[]]

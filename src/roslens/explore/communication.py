@@ -9,6 +9,7 @@ import polars as pl
 
 from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.report import CommunicationReport
+from roslens.analysis.overview.discovery import discovery_overview
 from roslens.explore.noun import Noun, estimates_frame, shown
 from roslens.paths import resolve
 
@@ -57,6 +58,28 @@ class Communication(Noun[CommunicationReport]):
             There is no such factor.
         """
         return self._report(by).files()["cells.csv"]
+
+    def discovery(self) -> pl.DataFrame:
+        """How long it took until each publisher and subscription had found each other.
+
+        Pairs between which messages went through the middleware; of those within a process by
+        pointer there is nothing to find.
+
+        Returns
+        -------
+        As of `roslens.analysis.overview.discovery.discovery_overview`: ``run``, ``topic``,
+        ``from``, ``to``, ``publisher_id``, ``subscription_id``, ``since_ns`` (when the later of
+        both was made), ``published_ms``, ``at_least_ms``, ``delivered_ms`` (from then to the first
+        message, to the last that was missed, and to the first take: they had found each other
+        between the latter two), ``missed`` (messages).
+
+        Raises
+        ------
+        UsageError
+            The tables cannot be read.
+        """
+        names = ("messages", "publishers", "subscriptions")
+        return discovery_overview(*(self._run.table(name) for name in names))
 
     def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
         """Periods, latency, loss, backlog, hops, copies and CPU, with intervals over runs.

@@ -13,8 +13,11 @@ from roslens.analysis.statistics.trends import theil_sen
 from roslens.tracing.sampling import ProcessReader
 from roslens.tracing.sampling.processes import Sample
 
-TICK_S = 0.5
-"""Samples are so far apart."""
+_TICK_S = 0.5
+_TICKS = 10
+"""A window has so many samples at least."""
+_LEAST = 5
+"""Of fewer readings in a window nobody can tell growth from a step."""
 _SPARE_NS = 60_000_000_000
 _POINTS = 20
 """Readings of memory in a window, each of which takes a millisecond."""
@@ -32,12 +35,15 @@ class Processes:
 
     Attributes
     ----------
+    tick_s
+        Samples are to be so far apart.
     died
         Nodes whose process was seen, and then was gone; when that was found.
     """
 
     def __init__(self, window_s: float, *, memory: bool) -> None:
-        self._memory_seconds = max(TICK_S, window_s / _POINTS) if memory else math.inf
+        self.tick_s = min(_TICK_S, window_s / _TICKS)
+        self._memory_seconds = max(self.tick_s, window_s / _POINTS) if memory else math.inf
         self._window_ns = round(window_s * 1e9)
         self._pids: dict[str, int] = {}
         self._readers: dict[int, ProcessReader] = {}
@@ -106,7 +112,7 @@ class Processes:
             if what == "cpu":
                 then, before = points[begin]
                 yield at, (value - before) / (at - then)
-            else:
+            elif end - begin + 1 >= _LEAST:
                 window = points[begin : end + 1]
                 middle = len(window) // 2
                 yield at, min(_slope(window[: middle + 1]), _slope(window[middle:]))

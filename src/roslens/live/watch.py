@@ -22,7 +22,7 @@ from roslens.analysis.reports.numbers import seen
 from roslens.analysis.verdicts.budgets import Budget, read_budgets
 from roslens.collectors.ros2.live import Model
 from roslens.collectors.ros2.one_pass import Rows
-from roslens.live.processes import TICK_S, Processes
+from roslens.live.processes import Processes
 from roslens.live.screen import Moment, clock, line, screen
 from roslens.live.snapshots import Snapshots
 from roslens.live.source import Source, following
@@ -288,7 +288,8 @@ def _waited(who: Sequence[int], until: float, processes: Processes | None) -> li
     """Wait for who can be read, or a time; processes are sampled meanwhile."""
     while True:
         left = max(0.0, until - time.monotonic())
-        ready, _, _ = select.select(who, [], [], left if processes is None else min(left, TICK_S))
+        wait = left if processes is None else min(left, processes.tick_s)
+        ready, _, _ = select.select(who, [], [], wait)
         if ready:
             return ready
         if processes is not None:

@@ -1,0 +1,76 @@
+"""How long it took until publishers and subscriptions had found each other."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from roslens.analysis.measures.samples import ARRIVED
+
+_PAIR = ("run", "publisher_id", "subscription_id")
+
+
+def discovery_overview(
+    messages: pl.LazyFrame, publishers: pl.LazyFrame, subscriptions: pl.LazyFrame
+) -> pl.DataFrame:
+    """One row per publisher and subscription between which messages go through the middleware.
+
+    Both are there when the later of them was made. From then until the first take they found each
+    other, and not before the last message that was published meanwhile and never taken.
+
+    Parameters
+    ----------
+    messages, publishers, subscriptions
+        The tables of those names with ``run``.
+
+    Returns
+    -------
+    ``run``, ``topic``, ``from``, ``to``, ``publisher_id``, ``subscription_id``, ``since_ns`` (when
+    both were there, ns since the epoch; null where nobody knows), ``published_ms``, ``at_least_ms``
+    and ``delivered_ms`` (from then to the first message, to the last that was missed, 0 for none,
+    and to the first take; null where there is none), ``missed`` (messages published from then on,
+    before the first that was taken). The longest first.
+    """
+    made = [pl.col(f"{x}_created_ns") for x in ("publisher", "subscription")]
+    both = messages.filter(
+        pl.all_horizontal(pl.col("publisher_id", "subscription_id").is_not_null())
+        & ~pl.col("intra_process").fill_null(value=False)
+        & (pl.col("outcome") != "no_subscriber")
+    )
+    for frame, name in ((publishers, "publisher"), (subscriptions, "subscription")):
+        of = frame.select("run", f"{name}_id", pl.col("created_ns").alias(f"{name}_created_ns"))
+        both = both.join(of, on=["run", f"{name}_id"], how="left")
+
+    def after(name: str) -> pl.Expr:
+        return (pl.col(name) - pl.col("since_ns")) / 1e6
+
+    missed = (pl.col("outcome") == "not_matched") & (pl.col("publish_ns") >= pl.col("since_ns"))
+    came = pl.col("outcome").is_in((*ARRIVED, "replayed"))
+    return (
+        both.with_columns(
+            since_ns=pl.when(*(x.is_not_null() for x in made)).then(pl.max_horizontal(made))
+        )
+        .group_by(_PAIR)
+        .agg(
+            pl.col("topic").first().cast(pl.String),
+            pl.col("publisher_node").first().cast(pl.String).alias("from"),
+            pl.col("subscription_node").first().cast(pl.String).alias("to"),
+            pl.col("since_ns").first(),
+            published_ns=pl.col("publish_ns")
+            .filter(pl.col("publish_ns") >= pl.col("since_ns"))
+            .min(),
+            last_ns=pl.col("publish_ns").filter(missed).max(),
+            first_ns=pl.col("take_ns").filter(came).min(),
+            missed=missed.sum(),
+        )
+        .select(
+            *("run", "topic", "from", "to", "publisher_id", "subscription_id", "since_ns"),
+            published_ms=after("published_ns"),
+            at_least_ms=pl.when(pl.col("since_ns").is_not_null()).then(
+                after("last_ns").fill_null(0)
+            ),
+            delivered_ms=after("first_ns"),
+            missed="missed",
+        )
+        .sort("delivered_ms", *_PAIR, descending=[True, False, False, False], nulls_last=True)
+        .collect()
+    )

@@ -1,0 +1,192 @@
+"""When triggers hit, against the logs of programs that do what they are about.
+
+``python benchmarks/triggers.py [--programs N]``: N programs that call the native tracer as rclcpp
+does. After a minute each doubles its latencies, falls silent for 3 s, hangs for 1 s in a callback,
+computes for 5 s, allocates 4 MB/s for 5 s and dies, each at a moment of its own that it writes
+down, while ``roslens watch`` waits for all of it. Printed is how much later than that moment a
+trigger says that it hit; of CPU, than the moment at which the program's own clock says that it used
+a quarter of one over the window.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from roslens.tracing.native_tracer.library import native_library
+
+WINDOW_S = 2
+HZ = 160
+BUSY = 0.25
+# Kind, text, and by how much later than the moment written down the condition holds, in s: of what
+# needs a window or blocks, at least and at most.
+KINDS = {
+    "P99": ("P99 of /t{0} changed", 0.0, 4 * WINDOW_S),
+    "silence": ("silence of /n{0} > 1 s", 1.0, 1.0),
+    "deadline": ("deadline of /n{0} -> /t{0} -> /n{0} > 500 ms", 0.5, 0.5),
+    "cpu": (f"cpu of /n{{0}} > {100 * BUSY:g} %", 0.0, 0.0),
+    "memory": ("memory of /n{0} > 1 MB/s", 0.0, WINDOW_S),
+    "process": ("process of /n{0} died", 0.0, 0.0),
+}
+
+
+class Program:
+    """One of the programs; what it does is printed as JSON, a line each."""
+
+    def __init__(self, number: int, library: str) -> None:
+        self.number = number
+        self._tracer = ctypes.CDLL(library)
+        self._random = random.Random(number)
+        self._due = time.time()
+        self.scale = 1e-3
+        pointers = [ctypes.c_void_p(x) for x in range(0x10, 0x1A)]
+        context, node, rmw, pub, rmw_pub, sub, rmw_sub, held, callback, message = pointers
+        self._publisher = (pub, rmw_pub, message)
+        self._subscription = (rmw_sub, callback)
+        topic, depth = f"/t{number}".encode(), ctypes.c_size_t(10)
+        gids = [ctypes.create_string_buffer(bytes([number, x] + [0] * 22), 24) for x in (1, 2)]
+        self._emit("rcl_init", context)
+        self._emit("rcl_node_init", node, rmw, f"n{number}".encode(), b"/")
+        self._emit("rmw_publisher_init", rmw_pub, gids[0])
+        self._emit("rcl_publisher_init", pub, node, rmw_pub, topic, depth)
+        self._emit("rmw_subscription_init", rmw_sub, gids[1])
+        self._emit("rcl_subscription_init", sub, node, rmw_sub, topic, depth)
+        self._emit("rclcpp_subscription_init", sub, held)
+        self._emit("rclcpp_subscription_callback_added", held, callback)
+        self._emit("rclcpp_callback_register", callback, b"heard")
+
+    def _emit(self, name: str, *values: object) -> None:
+        getattr(self._tracer, f"ros_trace_{name}")(*values)
+
+    def _turn(self, hang: float = 0) -> None:
+        self._due += 1 / HZ
+        time.sleep(max(0.0, self._due - time.time()))
+        pub, rmw_pub, message = self._publisher
+        rmw_sub, callback = self._subscription
+        self._emit("rclcpp_publish", pub, message)
+        self._emit("rcl_publish", pub, message)
+        stamp = ctypes.c_int64(time.time_ns())
+        self._emit("rmw_publish", rmw_pub, message, stamp)
+        time.sleep(self.scale * self._random.uniform(0.8, 1.2))
+        self._emit("rmw_take", rmw_sub, message, stamp, ctypes.c_bool(True))
+        self._emit("rcl_take", message)
+        self._emit("rclcpp_take", message)
+        self._emit("callback_start", callback, ctypes.c_bool(False))
+        time.sleep(hang)
+        self._emit("callback_end", callback)
+
+    def turns(self, least: float, most: float) -> None:
+        """Messages for so many seconds."""
+        self._due = time.time()
+        until = time.time() + self._random.uniform(least, most)
+        while time.time() < until:
+            self._turn()
+
+    def says(self, kind: str, at: float | None = None) -> None:
+        """Write down that something begins, now."""
+        said = {"number": self.number, "kind": kind, "at": at or time.time()}
+        print(json.dumps(said), flush=True)
+
+    def _compute(self) -> None:
+        """Say when a quarter of a CPU was used over the window, by the process' own clock."""
+        clocks = [(time.time(), time.process_time())]
+        while clocks[-1][0] < clocks[0][0] + 5:
+            if time.time() > clocks[-1][0] + 0.02:
+                clocks.append((time.time(), time.process_time()))
+        for at, used in clocks:
+            # What it used before that is little.
+            before = [x for x in clocks if x[0] <= at - WINDOW_S][-1:] or clocks[:1]
+            if used - before[0][1] > BUSY * WINDOW_S:
+                self.says("cpu", at)
+                return
+
+    def run(self) -> None:
+        """All of it."""
+        self.turns(75, 85)
+        self.says("P99")
+        self.scale *= 20
+        self.turns(20, 25)
+        self.scale /= 20
+        self.says("silence")
+        time.sleep(3)
+        self.turns(5, 10)
+        self.says("deadline")
+        self._turn(hang=1)
+        self.turns(5, 15)
+        self._compute()
+        self.turns(5, 10)
+        self.says("memory")
+        leaked = []
+        for _ in range(50):
+            leaked.append(os.urandom(1) * 400_000)
+            self.turns(0.1, 0.1)
+        self.turns(5, 10)
+        self.says("process")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=10)
+    parser.add_argument("--number", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    library = str(native_library("kilted"))
+    if options.number is not None:
+        Program(options.number, library).run()
+        return
+    numbers = range(options.programs)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, triggers = Path(scratch) / "trace", Path(scratch) / "triggers.yaml"
+        folder.mkdir(mode=0o700)
+        texts = {text.format(k): (kind, k) for kind, (text, *_) in KINDS.items() for k in numbers}
+        triggers.write_text(json.dumps({"window_s": WINDOW_S, "triggers": list(texts)}))
+        environment = {**os.environ, "LD_PRELOAD": library, "ROSLENS_TRACE_FOLDER": str(folder)}
+        environment["ROSLENS_TRACE_FLIGHT"] = "30"
+        programs = [
+            subprocess.Popen([sys.executable, __file__, "--number", str(k)], env=environment,
+                             stdout=subprocess.PIPE, text=True) for k in numbers
+        ]  # fmt: skip
+        time.sleep(10)
+        watching = subprocess.Popen(
+            [sys.executable, "-P", "-m", "roslens", "watch", str(folder), "--json", "--triggers",
+             str(triggers), "-o", f"{scratch}/made"], stdout=(Path(scratch) / "said").open("w"),
+        )  # fmt: skip
+        done = [json.loads(line) for x in programs for line in x.communicate()[0].splitlines()]
+        time.sleep(15)
+        watching.send_signal(signal.SIGINT)
+        watching.wait()
+        said = [json.loads(line) for line in (Path(scratch) / "said").read_text().splitlines()]
+    hits = [hit for moment in said for hit in moment["triggered"]]
+    for kind, (_, least, most) in KINDS.items():
+        expected = {x["number"]: x["at"] for x in done if x["kind"] == kind}
+        late, false = {}, 0
+        for hit in hits:
+            found, number = texts[hit["trigger"]]
+            if found != kind:
+                continue
+            off = hit["at_ns"] / 1e9 - expected[number]
+            if number not in late and least - 1 <= off <= most + 1:
+                late[number] = off
+            elif not 0 <= off <= 15:
+                false += 1
+        middle = f"{statistics.median(late.values()):.2f}" if late else "-"
+        lies = f"{min(late.values(), default=0):.2f} to {max(late.values(), default=0):.2f}"
+        print(
+            f"{kind:10}{len(late)} of {len(expected)} hit {least:g} to {most:g} s (to within 1 s) "
+            f"after: median {middle} s, {lies} s; {false} at other moments",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

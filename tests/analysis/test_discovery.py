@@ -1,0 +1,54 @@
+"""Discovery of pairs; expected times are counted by hand."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from roslens.analysis.overview.discovery import discovery_overview
+
+MS = 1_000_000
+
+
+def test_from_the_later_one_to_the_first_message_that_is_taken() -> None:
+    """Subscription 7 is made at 20 ms, publisher 1 at 10, and nobody knows when 2 was."""
+    rows = [
+        # Published (ms), taken, publisher, outcome, by pointer.
+        (15, None, 1, "not_matched", False),
+        (25, None, 1, "not_matched", False),
+        (35, None, 1, "not_matched", False),
+        (45, 47, 1, "delivered", False),
+        (55, 56, 1, "delivered", False),
+        (60, None, 1, "lost", False),
+        (30, 31, 2, "taken", False),
+        (30, None, 3, "not_matched", False),
+        (30, 31, 4, "delivered", True),
+    ]
+    messages = pl.LazyFrame(
+        {
+            "run": ["r"] * len(rows),
+            "topic": ["/a"] * len(rows),
+            "publisher_node": ["/n"] * len(rows),
+            "subscription_node": ["/m"] * len(rows),
+            "subscription_id": [7] * len(rows),
+            "publish_ns": [row[0] * MS for row in rows],
+            "take_ns": [row[1] and row[1] * MS for row in rows],
+            "publisher_id": [row[2] for row in rows],
+            "outcome": [row[3] for row in rows],
+            "intra_process": [row[4] for row in rows],
+        }
+    )
+    made = {1: 10, 2: None, 3: 5, 4: 1}
+    publishers = pl.LazyFrame(
+        {"run": ["r"] * 4, "publisher_id": list(made),
+         "created_ns": [x and x * MS for x in made.values()]}
+    )  # fmt: skip
+    subscriptions = pl.LazyFrame({"run": ["r"], "subscription_id": [7], "created_ns": [20 * MS]})
+    found = discovery_overview(messages, publishers, subscriptions)
+    columns = ("publisher_id", "since_ns", "published_ms", "at_least_ms", "delivered_ms", "missed")
+    assert found.select(columns).rows() == [
+        # What was published before there was anybody to find counts not.
+        (1, 20 * MS, 5, 15, 27, 2),
+        (2, None, None, None, None, 0),
+        (3, 20 * MS, 10, 10, None, 1),
+    ]
+    assert found.select("topic", "from", "to").unique().rows() == [("/a", "/n", "/m")]
