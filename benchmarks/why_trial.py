@@ -31,6 +31,10 @@ RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
     "page_fault": ({"page_fault"}, {"running"}),
     "disk": ({"disk"}, {"running"}),
     "lock": ({"futex"}, {"running"}),
+    "interrupt": ({"interrupt"}, {"transport_or_waiting"}),
+    "service": ({"syscall"}, {"running"}),
+    "relay": ({"transport"}, {"transport_or_waiting"}),
+    "gil": ({"futex"}, {"transport_or_waiting"}),
 }
 """By cause the kinds with and without the kernel's view: those of the workload's README."""
 

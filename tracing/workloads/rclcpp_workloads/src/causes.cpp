@@ -6,36 +6,47 @@
 //
 // Writes messages_<role>.csv as `messages` does, callbacks.csv (sequence, start_realtime_ns,
 // end_realtime_ns: of each callback) and injections.csv (cause, begin_realtime_ns,
-// end_realtime_ns, vtid: who injected).
+// end_realtime_ns, vtid: who injected). What is on its way late (relay) run.py injects.
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "std_msgs/msg/u_int64.hpp"
+#include "test_msgs/srv/empty.hpp"
 #include "workload.hpp"
 
 namespace
 {
 
 using Number = std_msgs::msg::UInt64;
+using Service = test_msgs::srv::Empty;
 using Nanoseconds = std::chrono::nanoseconds;
 
 const std::vector<std::string> kCauses = {
   "same_thread", "same_group", "timer_burst", "queue", "cpu_hog", "throttled", "page_fault",
-  "disk", "lock"};
+  "disk", "lock", "interrupt", "service", "relay"};
 constexpr std::size_t kBurst = 10;
 constexpr Nanoseconds kAhead = std::chrono::milliseconds(1);
 
@@ -210,6 +221,15 @@ private:
   int sum_ = 0;
 };
 
+void write_file(const std::string & path, const std::string & text)
+{
+  std::ofstream stream(path);
+  stream << text << std::flush;
+  if (!stream) {
+    fail(path);
+  }
+}
+
 // A group of threads whose CPU time the kernel limits.
 class Cgroup
 {
@@ -230,22 +250,97 @@ public:
   Cgroup(const Cgroup &) = delete;
   Cgroup & operator=(const Cgroup &) = delete;
 
-  void join() {write("tasks", std::to_string(thread_id()));}
+  void join() {write_file(path_ + "/tasks", std::to_string(thread_id()));}
 
   // In microseconds of each 100 ms; -1: no limit.
-  void limit(int quota) {write("cpu.cfs_quota_us", std::to_string(quota));}
+  void limit(int quota) {write_file(path_ + "/cpu.cfs_quota_us", std::to_string(quota));}
 
 private:
-  void write(const std::string & name, const std::string & text)
+  std::string path_;
+};
+
+// Datagrams that a thousand sockets receive, in a network of the calling thread alone: handing one
+// out is a softirq of half a millisecond on the CPU that is told to do it.
+class Storm
+{
+public:
+  explicit Storm(int cpu)
   {
-    std::ofstream stream(path_ + "/" + name);
-    stream << text << std::flush;
-    if (!stream) {
-      fail(path_ + "/" + name);
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = std::min<rlim_t>(files.rlim_max, 2 * kSockets);
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0 || unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 ||
+      mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("sysfs", "/sys", "sysfs", 0, nullptr) != 0)
+    {
+      fail("a network of its own (as root)");
+    }
+    std::ostringstream mask;
+    mask << std::hex << (1UL << cpu);
+    write_file("/sys/class/net/lo/queues/rx-0/rps_cpus", mask.str());
+    sender_ = made();
+    ifreq loopback{};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK;
+    ip_mreq group{inet_addr("239.1.1.1"), inet_addr("127.0.0.1")};
+    if (ioctl(sender_, SIOCSIFFLAGS, &loopback) != 0 ||
+      setsockopt(
+        sender_, IPPROTO_IP, IP_MULTICAST_IF, &group.imr_interface, sizeof(in_addr)) != 0)
+    {
+      fail("lo");
+    }
+    for (std::size_t i = 0; i < kSockets; ++i) {
+      const int yes = 1;
+      sockets_.push_back(made());
+      if (setsockopt(sockets_[i], SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        setsockopt(sockets_[i], IPPROTO_IP, IP_ADD_MEMBERSHIP, &group, sizeof group) != 0 ||
+        bind(sockets_[i], reinterpret_cast<sockaddr *>(&to_), sizeof to_) != 0)
+      {
+        fail("a socket of a thousand");
+      }
     }
   }
 
-  std::string path_;
+  ~Storm()
+  {
+    close(sender_);
+    for (const int one : sockets_) {
+      close(one);
+    }
+  }
+
+  Storm(const Storm &) = delete;
+  Storm & operator=(const Storm &) = delete;
+
+  // The next datagram is always there before the last one is handed out.
+  void rage(Nanoseconds duration)
+  {
+    const auto end = std::chrono::steady_clock::now() + duration;
+    std::size_t sent = 0, received = 0;
+    char byte = 0;
+    while (received < sent || std::chrono::steady_clock::now() < end) {
+      if (sent < received + 3 && std::chrono::steady_clock::now() < end) {
+        sent += sendto(sender_, &byte, 1, 0, reinterpret_cast<sockaddr *>(&to_), sizeof to_) == 1;
+      }
+      received += recv(sockets_.front(), &byte, 1, MSG_DONTWAIT) == 1;
+    }
+  }
+
+private:
+  static constexpr std::size_t kSockets = 1000;
+
+  static int made()
+  {
+    const int found = socket(AF_INET, SOCK_DGRAM, 0);
+    if (found < 0) {
+      fail("socket");
+    }
+    return found;
+  }
+
+  sockaddr_in to_{AF_INET, htons(7400), {inet_addr("239.1.1.1")}, {}};
+  int sender_;
+  std::vector<int> sockets_;
 };
 
 // What the subscriber does beside receiving; each cause is one of these or of `Receiver`.
@@ -270,6 +365,16 @@ public:
   Injector(const Injector &) = delete;
   Injector & operator=(const Injector &) = delete;
 
+  // Before the executor spins: a service that only its thread could serve.
+  void prepare(rclcpp::Node & node)
+  {
+    if (settings_.cause == "service") {
+      service_ = node.create_service<Service>(
+        "/own", [](const Service::Request::SharedPtr, Service::Response::SharedPtr) {});
+      client_ = node.create_client<Service>("/own");
+    }
+  }
+
   // On the thread of the executor, before it spins.
   void executor_begins()
   {
@@ -290,6 +395,13 @@ public:
       log_.during([this] {file_->read_for(settings_.hold);});
     } else if (hit && settings_.cause == "disk") {
       log_.during([this] {file_->write_for(settings_.hold);});
+    } else if (hit && client_) {
+      log_.during(
+        [this] {
+          auto asked = client_->async_send_request(std::make_shared<Service::Request>());
+          asked.wait_for(settings_.hold);
+          client_->remove_pending_request(asked);
+        });
     }
   }
 
@@ -318,6 +430,10 @@ public:
             fail("sched_setscheduler (needs root, or a limit on real-time priorities)");
           }
         }, [this] {log_.during([this] {workloads::busy(settings_.hold);});});
+    } else if (cause == "interrupt") {
+      repeat(
+        kAhead, [this] {storm_ = std::make_unique<Storm>(cpu_);},
+        [this] {log_.during([this] {storm_->rage(settings_.hold);});});
     } else if (cause == "lock") {
       repeat(
         kAhead, [] {}, [this] {
@@ -378,6 +494,9 @@ private:
   std::mutex mutex_;
   std::unique_ptr<File> file_;
   std::unique_ptr<Cgroup> cgroup_;
+  std::unique_ptr<Storm> storm_;
+  rclcpp::Service<Service>::SharedPtr service_;
+  rclcpp::Client<Service>::SharedPtr client_;
   std::vector<std::thread> threads_;
   rclcpp::CallbackGroup::SharedPtr group_;
   std::vector<rclcpp::TimerBase::SharedPtr> timers_;
@@ -452,6 +571,7 @@ int subscribe(const workloads::Options & options, const Settings & settings, int
   } else {
     executor = std::make_shared<rclcpp::executors::SingleThreadedExecutor>();
   }
+  injector.prepare(*node);
   executor->add_node(node);
   std::thread spinning(
     [&] {
@@ -480,7 +600,7 @@ int subscribe(const workloads::Options & options, const Settings & settings, int
       std::size_t{0});
     callbacks.row(row.sequence, row.start, row.end);
   }
-  if (settings.cause != "queue") {
+  if (settings.cause != "queue" && settings.cause != "relay") {
     injections.write(options, settings.cause);
   }
   return 0;
