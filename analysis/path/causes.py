@@ -172,10 +172,10 @@ def _by_kernel(p: Pieces, seen: Seen, told: Told) -> None:
     told.say("transport", by_receiver, kernel=True)
     told.say("page_fault", running & seen.fault, kernel=True)
     known = np.where(waiting, np.where(p.callback < 0, p.arrived, _stopped(p, seen)), True)
-    told.say("interrupt", known & (seen.interrupt >= 0), kernel=True, interrupt=seen.interrupt)
     who = {"tid": seen.by_tid, "cpu": seen.by_name, "execution": seen.by_execution}
     told.say("preempted", known & seen.off_cpu, kernel=True, **who)
     told.say("throttled", known & seen.off_cpu & seen.throttled, kernel=True)
+    told.say("interrupt", known & (seen.interrupt >= 0), kernel=True, interrupt=seen.interrupt)
 
 
 @dataclass(frozen=True)
@@ -193,17 +193,20 @@ class Kernel:
     states: Layer
     had_cpu: Layer
     interrupts: Layer
+    soft_interrupts: Layer
     faults: Layer
     ran: Callable[[Int64, Int64, Int64], Int64]
 
     @property
     def layers(self) -> list[Layer]:
         """All of them."""
-        return [self.states, self.had_cpu, self.interrupts, self.faults]
+        interrupts = [self.interrupts, self.soft_interrupts]
+        return [self.states, self.had_cpu, *interrupts, self.faults]
 
     def seen(self, place: Int64, line: Int64, begin_ns: Int64) -> Seen:
         """What it saw of pieces at these places."""
-        state, had, interrupt = (x.on(place) for x in (self.states, self.had_cpu, self.interrupts))
+        state, had, *interrupts = (x.on(place) for x in self.layers[:-1])
+        interrupt = np.where(interrupts[0] < 0, interrupts[1], interrupts[0])
         states, had_cpu = self.view.states, self.view.had_cpu
         kind = _at(states["kind"].replace_strict(_STATE_KINDS, return_dtype=pl.Int64), state)
         waker, woken_at = _at(states["waker"], state), _at(states["end_ns"], state)

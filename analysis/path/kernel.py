@@ -40,7 +40,8 @@ class KernelView:
     had_cpu
         Parts of what is preempted, with by_tid, by_name, and throttled: its CPU had nothing to do.
     interrupts
-        Parts of what ran, with by_name.
+        Parts of what ran or is preempted, on its CPU, with by_name, and soft; within soft ones
+        others may lie.
     faults
         From a page fault to the end of the last of those that follow it closely; a sleep in one,
         and what the kernel does before it, are part of it.
@@ -78,15 +79,18 @@ def kernel_view(events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame) -> Ke
     ran = states.filter(pl.col("kind") == "ran")
     stretches = ("from_ns", "until_ns")
     interrupts = [
-        overlaps(ran, x).select(
+        overlaps(pl.concat([ran, off]), x.rename({"kind": "sort"})).select(
             *_THREAD,
             pl.max_horizontal("begin_ns", stretches[0]).alias("begin_ns"),
             pl.min_horizontal("end_ns", stretches[1]).alias("end_ns"),
             "by_name",
+            soft=pl.col("sort") == "soft interrupt",
         )
         for x in find_interrupts(events)
     ]
-    none = ran.clear().select(*_THREAD, "begin_ns", "end_ns", pl.lit("").alias("by_name"))
+    none = ran.clear().select(
+        *_THREAD, "begin_ns", "end_ns", by_name=pl.lit(""), soft=pl.lit(value=False)
+    )
     faults = _faults(events, threads)
     asleep = _asleep(states.filter(pl.col("kind") == "blocked"), own, woken, faults)
     others = states.filter(pl.col("kind") != "blocked").with_columns(

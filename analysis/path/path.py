@@ -163,7 +163,9 @@ class Paths:
         def layer(frame: pl.DataFrame) -> Layer:
             return self._layer(frame, by_number=True)
 
-        layers = layer(view.states), layer(view.had_cpu), layer(view.interrupts), layer(view.faults)
+        every = view.interrupts.with_row_index("row")
+        soft, hard = (layer(every.filter(pl.col("soft") == x)) for x in (True, False))
+        layers = layer(view.states), layer(view.had_cpu), hard, soft, layer(view.faults)
         return Kernel(view, *layers, self._ran_by)
 
     def _ran_by(self, tid: Int64, line: Int64, time_ns: Int64) -> Int64:

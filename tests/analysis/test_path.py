@@ -260,6 +260,22 @@ def test_a_thread_that_may_not_run_while_its_cpu_is_idle_is_throttled():
     assert ("throttled", 210, 260, None) in short(path)
 
 
+def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
+    """Its CPU is in a soft interrupt from 120 to 170, in which there is another from 150 to 155."""
+    found = kernel()
+    at = ("time_ns", "cpu_id", "vec")
+    found |= {
+        "irq_softirq_entry": events(at, (120, 0, 3)), "irq_softirq_exit": events(at, (170, 0, 3)),
+        "irq_handler_entry": events(("time_ns", "cpu_id", "irq", "name"), (150, 0, 7, "nic")),
+        "irq_handler_exit": events(("time_ns", "cpu_id", "irq"), (155, 0, 7)),
+    }  # fmt: skip
+    path = message_path(run(*ONE), found)
+    assert short(path)[4:8] == [
+        ("interrupt", 140, 150, "softirq NET_RX"), ("interrupt", 150, 155, "irq 7 nic"),
+        ("interrupt", 155, 170, "softirq NET_RX"), ("preempted", 170, 180, "burner (thread 99)"),
+    ]  # fmt: skip
+
+
 def test_page_faults_that_follow_each_other():
     faults = events(("time_ns", "cpu_id", "ctx_tid"), *((t, 0, NODE) for t in (205, 208, 215)))
     switches = events(SWITCH, (10, 0, 0, 0, NODE, "planner"), (300, 0, NODE, 1, 0, "idle"))

@@ -143,6 +143,7 @@ def _relayed(commands: list[list[str]], options: dict[str, str], output: Path) -
     hold_ns = round(1000 * float(options.get("hold_us", "15000")))
     # Memory that both share would be a way past it.
     os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"
     try:
         with relay(step_ns, hold_ns) as between:
             there, here = (["ip", "netns", "exec", name] for name in between.networks)

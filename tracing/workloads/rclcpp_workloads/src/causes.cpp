@@ -319,10 +319,13 @@ public:
     std::size_t sent = 0, received = 0;
     char byte = 0;
     while (received < sent || std::chrono::steady_clock::now() < end) {
-      if (sent < received + 3 && std::chrono::steady_clock::now() < end) {
+      while (recv(sockets_.front(), &byte, 1, MSG_DONTWAIT) == 1) {
+        ++received;
+      }
+      while (sent < received + 3 && std::chrono::steady_clock::now() < end) {
         sent += sendto(sender_, &byte, 1, 0, reinterpret_cast<sockaddr *>(&to_), sizeof to_) == 1;
       }
-      received += recv(sockets_.front(), &byte, 1, MSG_DONTWAIT) == 1;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
 
