@@ -178,8 +178,14 @@ class _Silent:
                 if row is not None:
                     yield row
 
-    def _idle(self, key: Thread, since: int, until: int) -> bool | None:
-        """Whether a process used less than half a CPU meanwhile; None where nobody saw it."""
+    def _idle(self, key: Thread, since: int, until: int, waits: list[Wait]) -> bool | None:
+        """Whether a process used less than half a CPU meanwhile; None where nobody saw it.
+
+        What it uses does not tell either where threads wait for work beside: rclcpp's ask again
+        and again for what their callback group keeps them from.
+        """
+        if any(wait.idle for wait in waits):
+            return None
         own = self.sampled.filter(
             pl.col("vpid") == key[1], pl.col("host").cast(pl.String) == key[0],
             pl.col("time_ns").is_between(since, until),
@@ -194,7 +200,7 @@ class _Silent:
         thread, waits = self.threads[key], self.waits[key]
         call = waits[0].call
         since, until = call["start_ns"], call["end_ns"] or thread["until_ns"]
-        idle = self._idle(key, since, until)
+        idle = self._idle(key, since, until, waits)
         if until - call["asked_ns"] < LEAST_NS or idle is False:
             return None
         if self._lost(key[0], since, until):
@@ -240,7 +246,7 @@ class _Silent:
             longest = same.select(pl.col("duration_ns").max()).item()
         too_long = longest is not None and until - since >= max(LEAST_NS, TIMES * longest)
         waits = [] if call is None else self.waits.get(executor[0], [])
-        idle = self._idle(executor[0], since, until)
+        idle = self._idle(executor[0], since, until, waits)
         if idle is False:
             waits = []
         stuck = executor[0] in self.stuck and any(

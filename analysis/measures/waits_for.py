@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from roslens.collectors.times import LEAST_NS
 
 Thread = tuple[str, int, int]
 """Host, process and thread."""
-NEEDED = ("service_calls", "services", "callback_instances")
+NEEDED = ("service_calls", "services", "callback_instances", "executor_intervals")
 _THREAD = ["host", "vpid", "vtid"]
 
 
@@ -32,6 +33,9 @@ class Wait(NamedTuple):
     needed
         The threads of which one has to act next: those that ran callbacks of the serving node, or
         where it answered of the asking one, and all that share an executor with them.
+    idle
+        Those of `needed` that wait for work meanwhile, where the node that has to act is its own:
+        its callback groups keep them from it, or the request was lost.
     nodes
         The nodes that serve it.
     """
@@ -41,7 +45,15 @@ class Wait(NamedTuple):
     call: Mapping[str, Any]
     answered: bool
     needed: frozenset[Thread]
+    idle: frozenset[Thread]
     nodes: tuple[str, ...]
+
+    def meets(self, other: Wait) -> bool:
+        """Whether the two callbacks ran at one time."""
+        begins, ends = zip(
+            *((x.call["start_ns"], x.call["end_ns"]) for x in (self, other)), strict=True
+        )
+        return max(begins) < min((x for x in ends if x is not None), default=math.inf)
 
 
 def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
@@ -67,7 +79,7 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
     known = asked.join(
         last, left_on="client_callback_instance_id", right_on="callback_instance_id"
     ).filter(pl.col("end_ns") - pl.col("asked_ns") >= LEAST_NS)
-    open_ = last.filter(pl.col("end_ns").is_null(), pl.len().over("host", "node") == 1)
+    open_ = last.filter(pl.col("end_ns").is_null()).filter(pl.len().over("host", "node") == 1)
     since = asked.filter(pl.col("client_callback_instance_id").is_null()).join(
         open_, left_on=["host", "client_node"], right_on=["host", "node"], coalesce=False
     ).filter(pl.col("asked_ns") >= pl.col("start_ns"))  # fmt: skip
@@ -90,18 +102,35 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
         acting = [(row["host"], row["node"])] if row["answered"] else serving
         needed = frozenset(x for key in acting for x in of_node.get(key, ()))
         names = tuple(sorted({node for _, node in serving}))
-        wait = Wait(thread, row["service"], row, row["answered"], needed, names)
+        own = set(acting) == {(row["host"], row["node"])}
+        idle = needed & _idle(tables, row["asked_ns"]) if own else frozenset()
+        wait = Wait(thread, row["service"], row, row["answered"], needed, idle, names)
         waits.setdefault(thread, []).append(wait)
     return waits
+
+
+def _idle(tables: Mapping[str, pl.LazyFrame], asked_ns: int) -> frozenset[Thread]:
+    """The threads that waited for work since then, and for long ran no callback."""
+
+    def those(table: str, begin: str, of: pl.Expr) -> set[Thread]:
+        then = pl.col("end_ns").fill_null(asked_ns + LEAST_NS) > asked_ns
+        found = tables[table].filter(of & then, pl.col(begin) < asked_ns + LEAST_NS)
+        return set(found.select(pl.col("host").cast(pl.String), "vpid", "vtid").collect().rows())
+
+    waited = those("executor_intervals", "begin_ns", pl.col("state").cast(pl.String) == "wait")
+    return frozenset(waited - those("callback_instances", "start_ns", pl.lit(value=True)))
 
 
 def deadlocked(waits: Mapping[Thread, list[Wait]]) -> set[Thread]:
     """The threads of which none can go on before another of them does."""
     stuck = set(waits)
+
+    def held(wait: Wait) -> bool:
+        others = wait.needed - wait.idle
+        return bool(others) and others <= {x for x in stuck if any(map(wait.meets, waits[x]))}
+
     while True:
-        free = {
-            x for x in stuck if not any(wait.needed and wait.needed <= stuck for wait in waits[x])
-        }
+        free = {x for x in stuck if not any(map(held, waits[x]))}
         if not free:
             return stuck
         stuck -= free
@@ -123,8 +152,15 @@ def in_words(
     act = "take" if wait.answered else "serve"
     if not wait.nodes and not wait.answered:
         return f"{told}, which no recorded node serves"
-    if not wait.needed or not wait.needed <= stuck:
+    if not wait.needed or wait.thread not in stuck or not wait.needed - wait.idle <= stuck:
         return told
+    if wait.idle:
+        numbers = " and ".join(str(vtid) for _, _, vtid in sorted(wait.idle))
+        who = f"threads {numbers} wait" if len(wait.idle) > 1 else f"thread {numbers} waits"
+        return (
+            f"{told}, which no thread has {'taken' if wait.answered else 'served'} although {who} "
+            "for work: a deadlock, if it waits for that and one mutually exclusive group has both"
+        )
     if wait.needed == {wait.thread}:
         return f"{told}, which only this thread could {act}: {deadlock}"
     others = sorted(wait.needed - {wait.thread})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import struct
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +27,9 @@ from roslens.tracing.sampling import cpu_time_ns
 
 _STREAM = re.compile(r"(/\S*/ros2-[^/\s]+)/ros2_")
 _SAMPLES, _APART_S = 4, 0.1
+_FUTEX = {"x86_64": "202", "aarch64": "98"}
+"""The system call's number."""
+_COMMAND, _FUTEX_WAIT, _CONTENDED = 0x7F, 0, 2
 _STATES = {
     "R": "running, or ready to", "S": "asleep", "D": "asleep, and no signal wakes it",
     "T": "stopped", "t": "stopped by a debugger", "Z": "ended",
@@ -37,12 +42,19 @@ _UNTOLD = (
 
 @dataclass(frozen=True)
 class _Thread:
-    """What /proc tells of a thread; `number` is what the process itself sees."""
+    """What /proc tells of a thread; `number` is what the process itself sees.
+
+    Attributes
+    ----------
+    holder
+        The thread that holds the mutex that this one waits for; None without one.
+    """
 
     number: int
     name: str
     state: str
     at: str
+    holder: int | None
 
 
 def run_dump(target: str) -> None:
@@ -57,6 +69,8 @@ def run_dump(target: str) -> None:
     threads = list(_threads(pid))
     name = _text(PROC / str(pid) / "comm")
     show_text(f"Process {pid} ({name}), {counted(len(threads), 'thread')}")
+    for sentence in mutexes({t.number: t.holder for t in threads if t.holder is not None}):
+        show_text(sentence)
     if trace is None:
         show_text(_UNTOLD)
         show_table(_table(threads, {}))
@@ -142,7 +156,44 @@ def _threads(pid: int) -> Iterator[_Thread]:
         where = _text(task / "wchan")
         at = " < ".join(stack[:3]) or ("" if where == "0" else where)
         told = _STATES.get("".join(state), "".join(state))
-        yield _Thread(_inside_number(task), _text(task / "comm"), told, at)
+        holder = _holder(pid, _text(task / "syscall").split())
+        yield _Thread(_inside_number(task), _text(task / "comm"), told, at, holder)
+
+
+def _holder(pid: int, call: list[str]) -> int | None:
+    """Who holds the mutex of the C library that a thread waits for in this system call.
+
+    Such a mutex is three numbers, of which the first is 2 while somebody waits and the third is
+    its thread; no other lock, such as Python's, tells who holds it.
+    """
+    if call[:1] != [_FUTEX.get(platform.machine())]:
+        return None
+    address, operation, expected = (int(x, 16) for x in call[1:4])
+    if operation & _COMMAND != _FUTEX_WAIT or expected != _CONTENDED:
+        return None
+    with suppress(OSError), (PROC / str(pid) / "mem").open("rb") as memory:
+        memory.seek(address)
+        state, _, thread = struct.unpack("3i", memory.read(12))
+        if state == _CONTENDED and thread > 0:
+            return int(thread)
+    return None
+
+
+def mutexes(holders: Mapping[int, int]) -> Iterator[str]:
+    """Which threads wait for mutexes of which others, and where that is a deadlock.
+
+    Parameters
+    ----------
+    holders
+        By thread that waits for a mutex, the one that holds it.
+    """
+    for thread in sorted(holders):
+        chain = [holders[thread]]
+        while chain[-1] in holders and chain.count(chain[-1]) == 1 and chain[-1] != thread:
+            chain.append(holders[chain[-1]])
+        held = ", which waits for one that ".join(f"thread {x} holds" for x in chain)
+        deadlock = ": a deadlock" if chain[-1] == thread else ""
+        yield f"Thread {thread} waits for a mutex that {held}{deadlock}."
 
 
 def _cpu_samples(pid: int) -> pl.DataFrame:

@@ -212,6 +212,22 @@ def test_two_threads_that_wait_for_each_other() -> None:
     assert not rows["sentence"].str.contains("deadlock").any()
 
 
+def test_a_service_that_a_thread_that_waits_for_work_does_not_serve() -> None:
+    """Before that this thread ran the same timer; a request of another node would be its own."""
+    free = [row | {"callback_id": 71} for row in timer(9, tid=72)]
+    wait = {**P, "vtid": 72, "state": "wait", "begin_ns": 9 * SECOND, "end_ns": None}
+    ran = [*free, inside(71, "/node")]
+    given = {"service_calls": [request("/own", "/node")], "executor_intervals": [wait]}
+    (row,) = found(ran, sampled=50, services=serves(("/own", "/node")), **given).to_dicts()
+    assert row["state"] == "hung"
+    assert (
+        "it has not got the answer of /own of /node, which no thread has served although thread 72 "
+        "waits for work: a deadlock, if it waits for that and one mutually exclusive group has both"
+    ) in row["sentence"]
+    rows = found(ran, sampled=50, services=serves(("/own", "/other")), **given)
+    assert not rows["sentence"].str.contains("deadlock").any()
+
+
 def test_a_deadlock_that_ctrl_c_ended() -> None:
     """The callback ends with its program, 39 s later; one that gave up after 0.5 s is none."""
     call = request("/own", "/node", client_callback_instance_id=1)

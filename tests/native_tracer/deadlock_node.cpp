@@ -1,7 +1,9 @@
 // Nodes of rclcpp that call a service within a timer's callback after 2 s and wait for 4 s:
-// NAME/SERVES/ASKS ... Each node has a thread and an executor of its own.
+// NAME/SERVES/ASKS ... Each node has a thread and an executor of its own; with THREADS=2 an executor
+// of two threads.
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -29,16 +31,23 @@ void spin(const std::string & told)
     serves, [](const std::shared_ptr<Empty::Request>, std::shared_ptr<Empty::Response>) {});
   auto client = node->create_client<Empty>(asks);
   const auto begun = std::chrono::steady_clock::now();
+  bool asked = false;
   auto timer = node->create_wall_timer(
-    50ms, [client, begun] {
-      if (std::chrono::steady_clock::now() - begun > 2s) {
+    50ms, [client, begun, &asked] {
+      if (!asked && std::chrono::steady_clock::now() - begun > 2s) {
+        asked = true;
         client->async_send_request(std::make_shared<Empty::Request>()).wait_for(4s);
         rclcpp::shutdown();
       }
     });
-  rclcpp::executors::SingleThreadedExecutor executor;
-  executor.add_node(node);
-  executor.spin();
+  std::unique_ptr<rclcpp::Executor> executor =
+    std::make_unique<rclcpp::executors::SingleThreadedExecutor>();
+  if (std::getenv("THREADS") != nullptr) {
+    executor =
+      std::make_unique<rclcpp::executors::MultiThreadedExecutor>(rclcpp::ExecutorOptions(), 2);
+  }
+  executor->add_node(node);
+  executor->spin();
 }
 
 }  // namespace

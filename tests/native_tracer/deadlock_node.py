@@ -1,6 +1,6 @@
 """Nodes that call a service within a timer's callback after 2 s and wait: NAME/SERVES/ASKS ...
 
-Each node has a thread and an executor of its own.
+Each node has a thread and an executor of its own; with THREADS=2 an executor of two threads.
 """
 
 import os
@@ -9,7 +9,7 @@ import threading
 import time
 
 import rclpy
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
 from std_srvs.srv import Empty
 
 AFTER_S = 2
@@ -25,7 +25,8 @@ def spin(name: str, serves: str, asks: str, begun: float) -> None:
             client.call(Empty.Request())
 
     node.create_timer(0.05, tick)
-    executor = SingleThreadedExecutor()
+    two = os.environ.get("THREADS") == "2"
+    executor = MultiThreadedExecutor(2) if two else SingleThreadedExecutor()
     executor.add_node(node)
     executor.spin()
 
@@ -38,3 +39,5 @@ threads = [
 for thread in threads:
     thread.start()
 time.sleep(float(os.environ.get("LASTS_S", "5")))
+# Threads of an executor's pool would be waited for.
+os._exit(0)

@@ -43,3 +43,22 @@ def test_two_executors_that_call_each_other(program: list[str], tmp_path: Path) 
     for own, other, service in (("/one", "/two", "/b"), ("/two", "/one", "/a")):
         assert f"it waits for the answer of {service} of {other}, which only" in told[own]
         assert told[own].count(": a deadlock") == 1
+
+
+def test_a_service_of_the_own_callback_group(
+    program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The executor's second thread is free, but the timer and the service exclude one another."""
+    monkeypatch.setenv("THREADS", "2")
+    told = sentences(program, tmp_path, "alone/own/own")
+    assert list(told) == ["/alone"]
+    assert "/own of /alone, which no thread has served although thread" in told["/alone"]
+    assert told["/alone"].count("one mutually exclusive group has both") == 1
+
+
+def test_three_executors_in_a_ring(program: list[str], tmp_path: Path) -> None:
+    told = sentences(program, tmp_path, "one/a/b", "two/b/c", "three/c/a")
+    assert sorted(told) == ["/one", "/three", "/two"]
+    for own, other, service in (("/one", "/two", "/b"), ("/two", "/three", "/c")):
+        assert f"it waits for the answer of {service} of {other}, which only" in told[own]
+        assert told[own].count(": a deadlock") == 1

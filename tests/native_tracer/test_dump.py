@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from roslens.dump import run_dump
+from roslens.dump import mutexes, run_dump
 from roslens.recording import UsageError
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
@@ -60,6 +60,67 @@ def test_a_program_that_records_nothing(capsys: pytest.CaptureFixture[str]) -> N
     assert f"Process {program.pid} (python" in told
     assert "since when, and which service they wait for cannot be told" in told
     assert re.search(rf"{program.pid} python\S* asleep", told)
+
+
+CYCLE = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static pthread_mutex_t locks[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_barrier_t both;
+
+static void * lock(void * first)
+{
+  pthread_mutex_lock(&locks[first != NULL]);
+  printf("%ld\n", syscall(SYS_gettid));
+  fflush(stdout);
+  pthread_barrier_wait(&both);
+  pthread_mutex_lock(&locks[first == NULL]);
+  return NULL;
+}
+
+int main(void)
+{
+  pthread_t threads[2];
+  pthread_barrier_init(&both, NULL, 2);
+  pthread_create(&threads[0], NULL, lock, NULL);
+  pthread_create(&threads[1], NULL, lock, &both);
+  return pthread_join(threads[0], NULL);
+}
+"""
+
+
+def test_two_threads_that_lock_in_opposite_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program says which threads they are."""
+    source = tmp_path / "cycle.c"
+    source.write_text(CYCLE)
+    subprocess.run(["cc", "-pthread", str(source), "-o", str(tmp_path / "cycle")], check=True)
+    with subprocess.Popen([tmp_path / "cycle"], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        a, b = sorted(int(program.stdout.readline()) for _ in range(2))
+        time.sleep(0.5)
+        told = shown(str(program.pid), capsys)
+        program.kill()
+    for own, other in ((a, b), (b, a)):
+        holds = f"thread {other} holds, which waits for one that thread {own} holds"
+        assert f"Thread {own} waits for a mutex that {holds}: a deadlock." in told
+
+
+def test_who_waits_for_whom_among_mutexes() -> None:
+    assert list(mutexes({1: 2, 2: 3, 3: 2, 4: 4, 5: 6})) == [
+        "Thread 1 waits for a mutex that thread 2 holds, which waits for one that thread 3 holds, "
+        "which waits for one that thread 2 holds.",
+        "Thread 2 waits for a mutex that thread 3 holds, which waits for one that thread 2 holds: "
+        "a deadlock.",
+        "Thread 3 waits for a mutex that thread 2 holds, which waits for one that thread 3 holds: "
+        "a deadlock.",
+        "Thread 4 waits for a mutex that thread 4 holds: a deadlock.",
+        "Thread 5 waits for a mutex that thread 6 holds.",
+    ]
 
 
 @pytest.mark.parametrize(
