@@ -3,10 +3,12 @@
 Usage: python benchmarks/why_trial.py FOLDER... [--deadline MS]
 
 Reads every run of the suite `causes` below the folders. A message is one of an injection if the two
-overlap (``native/injections.csv``) and it took longer than the deadline, 5 ms by default. Right
-is the kind that the README of the workload lists for the cause; it was written before any scoring.
+overlap (``native/injections.csv``), or where a callback is held up the injection begins within it, and it
+took longer than the deadline, 5 ms by default. Right is the kind that the README of the workload lists for the cause; it was written before any scoring.
 Each run is told twice: with the kernel's events, and as if these had not been recorded. Undisturbed
-messages that were late all the same are blamed wrongly if their cause is the injected one.
+messages that were late all the same are blamed wrongly if their cause is the injected one. Unknown
+is a first cause that is unexplained; how much of all that took longer than usual is unexplained is
+printed at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from pathlib import Path
 import polars as pl
 
 import roslens as rl
-from roslens.analysis.path.late import late_messages
+from roslens.analysis.path.kinds import CODE
+from roslens.analysis.path.late import Late, late_messages
 from roslens.analysis.path.path import NEEDED, Paths
 
 RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
@@ -37,23 +40,39 @@ RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
     "gil": ({"futex"}, {"transport_or_waiting"}),
 }
 """By cause the kinds with and without the kernel's view: those of the workload's README."""
+WITHIN_CALLBACKS = {"page_fault", "disk", "service"}
+"""What lasts longer than a period keeps the next message waiting, for another reason."""
 
 
-def first_causes(log: Path, deadline_ns: int, *, kernel: bool) -> pl.DataFrame:
-    """The late messages on /work of the run of an injector's log, with ``cause`` and ``met``.
+def late_of(log: Path, deadline_ns: int, *, kernel: bool) -> Late:
+    """The late messages on /work of the run of an injector's log.
 
     Parameters
     ----------
     kernel
         Whether the kernel's events may be used.
     """
-    spans = pl.read_csv(log).select("begin_realtime_ns", "end_realtime_ns").rows()
     run = rl.open(log.parents[1])
     tables = {x: run.table(x).collect() for x in NEEDED}
     paths = Paths(tables, run.kernel_events(run.runs[0].name) if kernel else {})
-    late = late_messages(paths, deadline_ns, among=pl.col("topic") == "/work").frame()
+    return late_messages(paths, deadline_ns, among=pl.col("topic") == "/work")
+
+
+def first_causes(log: Path, deadline_ns: int, *, kernel: bool) -> pl.DataFrame:
+    """`late_of` as a frame with ``cause`` and ``met``."""
+    return with_met(late_of(log, deadline_ns, kernel=kernel).frame(), log)
+
+
+def with_met(late: pl.DataFrame, log: Path) -> pl.DataFrame:
+    """Add ``met``: whether a message is one of an injection; null: it waited behind such a one."""
+    injected = pl.read_csv(log)
+    spans = injected.select("begin_realtime_ns", "end_realtime_ns").rows()
     ends = late.select("publish_ns", end_ns=pl.col("publish_ns") + pl.col("latency_ns"))
-    met = [any(a <= end and b >= begin for a, b in spans) for begin, end in ends.rows()]
+    met: list[bool | None] = []
+    for begin, end in ends.rows():
+        found = [a for a, b in spans if a <= end and b >= begin]
+        behind = injected["cause"][0] in WITHIN_CALLBACKS and all(a < begin for a in found)
+        met.append(None if found and behind else bool(found))
     return late.with_columns(pl.Series("met", met, pl.Boolean))
 
 
@@ -63,18 +82,29 @@ def main() -> None:
     parser.add_argument("--deadline", type=float, default=5.0, help="ms")
     given = parser.parse_args()
     deadline_ns = round(given.deadline * 1e6)
-    print("cause        kernel  right first  of late  undisturbed and blamed  other first causes")
+    print(
+        "cause        kernel  right first  of late  unknown  undisturbed and blamed  "
+        "other first causes"
+    )
+    took, unexplained = [0.0, 0.0], [0.0, 0.0]
     for log in sorted(x for folder in given.folders for x in folder.rglob("native/injections.csv")):
         cause = pl.read_csv(log)["cause"][0]
         for kernel in (True, False):
-            late = first_causes(log, deadline_ns, kernel=kernel)
+            told_of = late_of(log, deadline_ns, kernel=kernel)
+            took[kernel] += told_of.excess.sum()
+            unexplained[kernel] += told_of.excess[:, CODE["unexplained"]].sum()
+            late = with_met(told_of.frame(), log)
+            unknown = (late["met"] & (late["cause"].cast(pl.String) == "unexplained")).sum()
             right = late["cause"].cast(pl.String).is_in(RIGHT[cause][not kernel])
             others = late.filter(late["met"] & ~right)["cause"].value_counts(sort=True)
             told = ", ".join(f"{name} {count}" for name, count in others.rows())
             print(
                 f"{cause:11}  {'with' if kernel else 'none':6}  {(late['met'] & right).sum():11}  "
-                f"{late['met'].sum():7}  {(~late['met'] & right).sum():22}  {told}"
+                f"{late['met'].sum():7}  {unknown:7}  {(~late['met'] & right).sum():22}  {told}"
             )
+    for kernel in (True, False):
+        share = unexplained[kernel] / took[kernel] if took[kernel] else 0.0
+        print(f"unexplained {'with' if kernel else 'without'} the kernel's events: {share:.2%}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A recording as a Perfetto trace, for ui.perfetto.dev.
 
 One track per thread and node with a slice per callback and per publish call; one per topic with a
-slice per message, from its publication to the start of its callback; one per thread of an executor
-with its states; flows from each publication to the callbacks that received it, and from a service
+slice per message, from its publication to the start of its callback, and in the slices of late ones
+where their time went; one per thread of an executor with its states; flows from each publication to the callbacks that received it, and from a service
 request over its callback to the response; counters of CPU and memory per process; where the kernel
 was recorded, who had each CPU and who woke whom. Slices have categories and arguments, so that
 PerfettoSQL answers questions about latency.
@@ -40,8 +40,9 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     ----------
     tables
         ``processes``, ``callback_instances``, ``publications``, ``messages``, ``service_calls``
-        and, where they were recorded, ``executor_intervals``, ``resources``, ``heap`` and the
-        kernel's events ``sched_switch`` and ``sched_waking``.
+        and, where they are known, ``executor_intervals``, ``resources``, ``heap``, the kernel's
+        events ``sched_switch`` and ``sched_waking``, and ``late``: segments of late messages as of
+        `roslens.analysis.path.path.message_path` with ``why``, a sentence.
     path
         File to write.
 
@@ -57,7 +58,7 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     _callbacks(writer, tables, calls)
     _publications(writer, tables)
     _requests(writer, calls)
-    _messages(writer, tables["messages"])
+    _messages(writer, tables["messages"], tables.get("late"))
     if "executor_intervals" in tables:
         _executors(writer, tables["executor_intervals"])
     if "resources" in tables:
@@ -216,8 +217,10 @@ def _requests(writer: Writer, calls: pl.DataFrame) -> None:
         )
 
 
-def _messages(writer: Writer, messages: pl.DataFrame) -> None:
+def _messages(writer: Writer, messages: pl.DataFrame, late: pl.DataFrame | None) -> None:
     """A slice per delivered message on its topic's track, a moment for each that did not arrive.
+
+    Slices of late messages have one of each segment within.
 
     Messages of a topic overlap: each goes into the first lane that is free, and lanes of the same
     name are shown as one track.
@@ -251,6 +254,17 @@ def _messages(writer: Writer, messages: pl.DataFrame) -> None:
             arguments=[*told, "latency_us"],
         )  # fmt: skip
     _ends(writer, shown.filter(arrived).select("track", "begin_ns", "end_ns"))
+    if late is not None:
+        number = ["message_id", "subscription_id"]
+        ends = shown.filter(arrived).select(*number, "track", until_ns="end_ns")
+        parts = late.join(ends, on=number, maintain_order="left").filter(
+            pl.col("begin_ns") < pl.col("until_ns")
+        ).with_columns(
+            time_ns=pl.col("begin_ns"), name=pl.col("kind").cast(pl.String),
+            end_ns=pl.min_horizontal("end_ns", "until_ns"),
+        )  # fmt: skip
+        writer.events(parts, BEGIN, order=3, category="why", arguments=("who", "source", "why"))
+        _ends(writer, parts.select("track", "begin_ns", "end_ns"))
 
 
 def _executors(writer: Writer, intervals: pl.DataFrame) -> None:

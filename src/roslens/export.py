@@ -99,7 +99,7 @@ def tables_of_one(
 
 
 def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
-    """The same for Perfetto, with who had each CPU.
+    """The same for Perfetto, with who had each CPU, and where the time of late messages went.
 
     Raises
     ------
@@ -107,7 +107,11 @@ def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame
         As `tables_of_one`.
     """
     tables = tables_of_one(recordings, path)
-    events = recordings.kernel_events(recordings.runs[0].name, cut=True)
+    name = recordings.runs[0].name
+    late = recordings.why.found()[name]
+    sentences = late.told.select("message", why="sentence")
+    tables["late"] = late.path.join(sentences, on="message", maintain_order="left")
+    events = recordings.kernel_events(name, cut=True)
     scheduler = [name for name in ("sched_switch", "sched_waking") if name in events]
     return {**tables, **{name: events[name].collect() for name in scheduler}}
 

@@ -115,6 +115,31 @@ def test_a_message_and_its_flow(tmp_path: Path) -> None:
     assert (process.pid, process.process_name) == (2, "p2 (h0)")
 
 
+def test_where_the_time_of_a_late_message_went(tmp_path: Path) -> None:
+    """Within its slice, which ends when the callback starts, at 153."""
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    tables = trace.tables()
+    of = tables["messages"].select("message_id", "subscription_id").row(0, named=True)
+    parts = [("transport", 100, 130, None), ("executor", 130, 160, "a timer"),
+             ("running", 160, 170, None)]  # fmt: skip
+    late = pl.DataFrame([
+        {**of, "kind": kind, "begin_ns": at(begin), "end_ns": at(end), "who": who, "why": "Late."}
+        for kind, begin, end, who in parts
+    ])  # fmt: skip
+    found = decoded({**tables, "late": late}, tmp_path / "t")
+    told = {"category": "why", "why": "Late."}
+    slices = [x for x in found.slices if x[1] in {name for name, *_ in parts}]
+    assert slices == [
+        ("messages /data", "transport", at(100), at(130), ()),
+        ("messages /data", "executor", at(130), at(153), ()),
+    ]
+    assert [x for x in found.told if x["category"] == "why"] == [told, {**told, "who": "a timer"}]
+    ((begin, end, _),) = found.messages
+    assert (begin, end) == (at(100), at(153))
+
+
 def test_messages_and_callbacks_have_arguments(tmp_path: Path) -> None:
     """One message that waits behind another, and one that is lost; all three overlap."""
     trace = talker_and_listener()

@@ -27,7 +27,7 @@ from running_lab import (
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.reports.numbers import milliseconds
 from roslens.analysis.timeline.tracks import MOST_MARKS, Picture
-from roslens.export import tables_of_one
+from roslens.export import perfetto_tables
 from roslens.recording import Recording
 from roslens.widgets.timeline import timeline_of
 
@@ -452,7 +452,7 @@ def test_pictures_and_perfetto_are_saved(lab: Lab, tmp_path: Path) -> None:
     # As `roslens export` writes it.
     opened = lab.opened
     expected = tmp_path / "expected"
-    write_perfetto(tables_of_one(opened, opened.runs[0].name), expected)
+    write_perfetto(perfetto_tables(opened, opened.runs[0].name), expected)
     assert saved["Perfetto"].read_bytes() == expected.read_bytes()
 
 

@@ -260,10 +260,10 @@ class Why:
 
     def found(
         self,
-        topic: str | None,
-        message: int | None,
-        deadline: str | int | None,
-        warm_up: float | None,
+        topic: str | None = None,
+        message: int | None = None,
+        deadline: str | int | None = None,
+        warm_up: float | None = None,
     ) -> dict[str, Late]:
         """What `frame` and the others are made of, by name of the run.
 

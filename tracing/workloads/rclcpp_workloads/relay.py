@@ -1,7 +1,7 @@
 """Two networks that only a relay in user space connects, which holds back what it is told to.
 
-Needs root and ``ip``. What lies between the two is this process: it reads frames from one TAP device
-and writes them to the other, and logs when each one came and went.
+Needs root and ``ip``. What lies between the two is this process: it reads frames from one TAP
+device and writes them to the other, and logs when each one came and went.
 """
 
 from __future__ import annotations

@@ -421,7 +421,17 @@ public:
         timers_.push_back(
           node.create_wall_timer(
             Nanoseconds(settings_.period * settings_.every),
-            [this, lasts] {log_.during([lasts] {workloads::busy(lasts);});}, group_));
+            [this, lasts] {
+              log_.during(
+                [this, lasts] {
+                  // On two CPUs its work would keep the publisher waiting as well.
+                  if (group_) {
+                    workloads::busy(lasts);
+                  } else {
+                    std::this_thread::sleep_for(lasts);
+                  }
+                });
+            }, group_));
       }
     } else if (cause == "cpu_hog") {
       repeat(
