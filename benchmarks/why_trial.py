@@ -2,9 +2,11 @@
 
 Usage: python benchmarks/why_trial.py FOLDER... [--deadline MS]
 
-Reads every run of the suite `causes` below the folders. A message is one of an injection if the two
-overlap (``native/injections.csv``), or where a callback is held up the injection begins within it, and it
-took longer than the deadline, 5 ms by default. Right is the kind that the README of the workload lists for the cause; it was written before any scoring.
+Reads every run of the suites `causes` and `causes-rclpy` below the folders but its first second.
+A message is one of an injection (``native/injections.csv``) if the two overlap, or where callbacks
+are held up if it was in its own callback, and it took longer than the deadline, 5 ms by default.
+Right is the kind that the README of the workload lists for the cause; it was written before any
+scoring.
 Each run is told twice: with the kernel's events, and as if these had not been recorded. Undisturbed
 messages that were late all the same are blamed wrongly if their cause is the injected one. Unknown
 is a first cause that is unexplained; how much of all that took longer than usual is unexplained is
@@ -14,6 +16,7 @@ printed at the end.
 from __future__ import annotations
 
 import argparse
+from bisect import bisect_right
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,6 +43,8 @@ RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
     "gil": ({"futex"}, {"transport_or_waiting"}),
 }
 """By cause the kinds with and without the kernel's view: those of the workload's README."""
+START_NS = 1_000_000_000
+"""Discovery and first page faults: what begins a run is left out."""
 WITHIN_CALLBACKS = {"page_fault", "disk", "service"}
 """What lasts longer than a period keeps the next message waiting, for another reason."""
 
@@ -55,7 +60,9 @@ def late_of(log: Path, deadline_ns: int, *, kernel: bool) -> Late:
     run = rl.open(log.parents[1])
     tables = {x: run.table(x).collect() for x in NEEDED}
     paths = Paths(tables, run.kernel_events(run.runs[0].name) if kernel else {})
-    return late_messages(paths, deadline_ns, among=pl.col("topic") == "/work")
+    of_work = pl.col("topic") == "/work"
+    since_ns = paths.messages.filter(of_work)["publish_ns"].min() + START_NS
+    return late_messages(paths, deadline_ns, among=of_work, since_ns=since_ns)
 
 
 def first_causes(log: Path, deadline_ns: int, *, kernel: bool) -> pl.DataFrame:
@@ -67,12 +74,19 @@ def with_met(late: pl.DataFrame, log: Path) -> pl.DataFrame:
     """Add ``met``: whether a message is one of an injection; null: it waited behind such a one."""
     injected = pl.read_csv(log)
     spans = injected.select("begin_realtime_ns", "end_realtime_ns").rows()
+    ran = pl.read_csv(log.with_name("callbacks.csv")).sort("end_realtime_ns")
+    ran = ran.select("start_realtime_ns", "end_realtime_ns").rows()
     ends = late.select("publish_ns", end_ns=pl.col("publish_ns") + pl.col("latency_ns"))
     met: list[bool | None] = []
     for begin, end in ends.rows():
-        found = [a for a, b in spans if a <= end and b >= begin]
-        behind = injected["cause"][0] in WITHIN_CALLBACKS and all(a < begin for a in found)
-        met.append(None if found and behind else bool(found))
+        found = [(a, b) for a, b in spans if a <= end and b >= begin]
+        if injected["cause"][0] in WITHIN_CALLBACKS:
+            # Callbacks are logged just before they end.
+            start, until = ran[bisect_right(ran, end, key=lambda row: row[1]) - 1]
+            own = any(start <= a and b <= until for a, b in found)
+            met.append(own or (None if found else False))
+        else:
+            met.append(bool(found))
     return late.with_columns(pl.Series("met", met, pl.Boolean))
 
 

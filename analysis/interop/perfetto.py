@@ -1,11 +1,11 @@
 """A recording as a Perfetto trace, for ui.perfetto.dev.
 
 One track per thread and node with a slice per callback and per publish call; one per topic with a
-slice per message, from its publication to the start of its callback, and in the slices of late ones
-where their time went; one per thread of an executor with its states; flows from each publication to the callbacks that received it, and from a service
-request over its callback to the response; counters of CPU and memory per process; where the kernel
-was recorded, who had each CPU and who woke whom. Slices have categories and arguments, so that
-PerfettoSQL answers questions about latency.
+slice per message, from its publication to the start of its callback, and within it, of late ones,
+where their time went; one per thread of an executor with its states; flows from each publication to
+the callbacks that received it, and from a service request over its callback to the response;
+counters of CPU and memory per process; where the kernel was recorded, who had each CPU and who woke
+whom. Slices have categories and arguments, so that PerfettoSQL answers questions about latency.
 """
 
 from __future__ import annotations

@@ -165,7 +165,9 @@ def _by_kernel(p: Pieces, seen: Seen, told: Told) -> None:
     waiting, taken, running = (p.phase == x for x in (WAITING, TAKEN, CALLBACK))
     between = waiting & p.arrived & (p.callback < 0)
     by_receiver = between & seen.asleep & (seen.waker == p.receiver)
-    awake = between & (p.state <= STATES["busy"])
+    # What wakes a thread that waits for work, when it was woken for the message, is another wait.
+    known = (p.state <= STATES["busy"]) | ((p.state == STATES["wait"]) & (seen.waker > 0))
+    awake = between & known
     slept = seen.asleep & (awake | taken | running | (p.phase == RECEIVING))
     who = {"tid": np.where(seen.sleep == CODE["futex"], seen.waker, -1), "execution": seen.woken_in}
     told.say(seen.sleep, slept & ~by_receiver, kernel=True, **who)

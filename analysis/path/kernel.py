@@ -25,7 +25,8 @@ FAULTS_APART_NS = 20_000
 FAULT_TO_SLEEP_NS = 50_000
 """A sleep that begins within this time after a page fault is one in it: until then the kernel looks
 for the page and asks the disk for it."""
-_ASLEEP = {"kind": pl.String, "waker": pl.Int64}
+AGAIN_NS = 100_000
+"""A thread that was woken by no thread and sleeps again within this time waits on for the same."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,15 @@ def _asleep(
         .then(pl.lit("futex"))
         .otherwise(pl.lit("syscall"))
     )
-    return last_fault.with_columns(kind.alias("kind")).sort(*_THREAD, "begin_ns")
+    slept = last_fault.with_columns(kind.alias("kind")).sort(*_THREAD, "begin_ns")
+    # As where Python's lock is waited for, 5 ms at a time.
+    pause = pl.col("begin_ns").shift(-1).over(_THREAD) - pl.col("end_ns")
+    again = (pl.col("kind") == "syscall") & (pause < AGAIN_NS).fill_null(value=False)
+    ends = {x: pl.when(~again).then(x).backward_fill().over(_THREAD) for x in ("kind", "waker")}
+    woken = ends["kind"] == "futex"
+    return slept.with_columns(
+        pl.when(woken).then(end).otherwise(x).alias(x) for x, end in ends.items()
+    )
 
 
 def _faults(events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame) -> pl.DataFrame:

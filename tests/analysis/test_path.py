@@ -260,6 +260,39 @@ def test_a_thread_that_may_not_run_while_its_cpu_is_idle_is_throttled():
     assert ("throttled", 210, 260, None) in short(path)
 
 
+def test_a_thread_that_looks_again_and_again_waits_for_who_wakes_it_at_last():
+    """As Python does for its lock; it is woken for the message at 140, and still waits for work."""
+    switches = events(
+        SWITCH, (5, 0, NODE, ASLEEP, 0, "idle"), (22, 0, 0, 0, NODE, "planner"),
+        (60, 0, NODE, ASLEEP, 0, "idle"), (142, 0, 0, 0, NODE, "planner"),
+        (150, 0, NODE, ASLEEP, 0, "idle"), (162, 0, 0, 0, NODE, "planner"),
+        (164, 0, NODE, ASLEEP, 0, "idle"), (182, 0, 0, 0, NODE, "planner"),
+        (300, 0, NODE, ASLEEP, 0, "idle"), (6, 1, RECEIVER, ASLEEP, 0, "idle"),
+        (16, 1, 0, 0, RECEIVER, "dds"), (30, 1, RECEIVER, ASLEEP, 0, "idle"),
+        (132, 1, 0, 0, RECEIVER, "dds"), (145, 1, RECEIVER, ASLEEP, HOLDER, "holder"),
+    )  # fmt: skip
+    by_timer = 8
+    wakes = events(
+        WAKE, (15, 1, RECEIVER, SENDER, 0), (20, 1, NODE, RECEIVER, 0),
+        (130, 1, RECEIVER, SENDER, 0), (140, 1, NODE, RECEIVER, 0),
+        (160, 0, NODE, 0, by_timer), (180, 1, NODE, HOLDER, 0),
+    )  # fmt: skip
+    tables = run(
+        [message(0, 10, 11, 40, 45, 50), message(1, 100, 110, 190, 200, 290)],
+        [execution(0, 45, 50), execution(1, 200, 290)],
+        [interval("wait", 1, 25), interval("busy", 25, 55), interval("wait", 55, 185)],
+    )
+    path = message_path(tables, {"sched_switch": switches, "sched_waking": wakes})
+    assert_whole(path, tables)
+    holder, idle = "holder (thread 98)", "the CPU, which came out of its sleep"
+    assert [x for x in short(path.filter(message_id=1)) if x[1] >= 140] == [
+        ("preempted", 140, 142, idle),
+        ("executor", 142, 150, None), ("futex", 150, 160, holder),
+        ("preempted", 160, 162, idle), ("executor", 162, 164, None), ("futex", 164, 180, holder),
+        ("preempted", 180, 182, idle), ("executor", 182, 200, None), ("running", 200, 290, None),
+    ]  # fmt: skip
+
+
 def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
     """Its CPU is in a soft interrupt from 120 to 170, in which there is another from 150 to 155."""
     found = kernel()

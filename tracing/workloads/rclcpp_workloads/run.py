@@ -100,8 +100,7 @@ def main() -> int:
         return _fail(str(error))
     workload = options.pop("workload", "messages")
     processes, outside = options.pop("processes", "1"), options.pop("outside", "0")
-    if workload == "causes":
-        processes = "2"
+    processes = "2" if workload == "causes" else processes
     if workload not in PROGRAMS:
         return _fail(f"--workload {workload}: there is {', '.join(PROGRAMS)}")
     if processes not in {"1", "2"} or (processes == "2" and workload not in WITH_ROLES):
@@ -126,10 +125,8 @@ def main() -> int:
     commands = [[str(program), *given]]
     if workload in WITH_ROLES:
         commands = [[*commands[0], "--role", role] for role in roles]
-    if options.get("cause") == "relay":
-        status = _relayed(commands, options, output)
-    else:
-        status = _run(commands)
+    relayed = options.get("cause") == "relay"
+    status = _relayed(commands, options, output) if relayed else _run(commands)
     if status == 0 and len(roles) == 2:
         merge(output)
     return status
