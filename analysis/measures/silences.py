@@ -149,6 +149,10 @@ class _Silent:
             .sort("publish_ns")
             .collect()
         )
+        waits = tables["executor_intervals"].filter(pl.col("end_ns").is_null()).filter(
+            pl.col("state").cast(pl.String) == "wait"
+        )  # fmt: skip
+        self.asleep = set(waits.select(_THREAD).cast({"host": pl.String}).collect().rows())
         self.subscriptions = tables["callbacks"].filter(
             pl.col("kind").cast(pl.String) == "subscription"
         ).select("callback_id", subscription_id="owner_id").collect()  # fmt: skip
@@ -271,6 +275,7 @@ class _Silent:
             *(in_words(wait, self.waits, self.stuck, idle=idle) for wait in waits), *due,
             *(f"{counted(count, 'message')} published on {topic} since then "
               f"{'was' if count == 1 else 'were'} not taken" for topic, count in waiting),
+            *(["its wait set was not woken"] if many and self.asleep.issuperset(executor) else []),
             *([f"the run failed: {self.failure}"] if failed else []),
         ])  # fmt: skip
         vtid = thread["vtid"] if len(executor) == 1 else None

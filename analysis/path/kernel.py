@@ -25,7 +25,7 @@ FAULTS_APART_NS = 20_000
 FAULT_TO_SLEEP_NS = 50_000
 """A sleep that begins within this time after a page fault is one in it: until then the kernel looks
 for the page and asks the disk for it."""
-AGAIN_NS = 100_000
+AGAIN_NS = 250_000
 """A thread that was woken by no thread and sleeps again within this time waits on for the same."""
 
 

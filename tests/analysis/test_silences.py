@@ -119,7 +119,11 @@ def test_messages_that_nobody_takes() -> None:
     assert found(ran, **more, messages=sent(10.5, 11, 14.5)).is_empty(), "two, and one just now"
     (row,) = found(ran, **more, messages=sent(10.5, 11, 12)).to_dicts()
     assert (row["state"], row["waiting"]) == ("hung", 3)
-    assert "3 messages published on /scan since then were not taken" in row["sentence"]
+    told = "3 messages published on /scan since then were not taken"
+    assert row["sentence"].endswith(f"{told}.")
+    wait = {**P, "vtid": 71, "state": "wait", "begin_ns": 10 * SECOND, "end_ns": None}
+    (row,) = found(ran, **more, messages=sent(10.5, 11, 12), executor_intervals=[wait]).to_dicts()
+    assert row["sentence"].endswith(f"{told}; its wait set was not woken.")
 
 
 def test_events_that_the_tracer_lost_say_nothing() -> None:

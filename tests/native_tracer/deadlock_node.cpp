@@ -1,4 +1,4 @@
-// Nodes of rclcpp that call a service within a timer's callback after 2 s and wait for 4 s:
+// Nodes of rclcpp that call a service within a timer's callback after 2 s and wait, LASTS_S or 4 s:
 // NAME/SERVES/ASKS ... Each node has a thread and an executor of its own; with THREADS=2 an executor
 // of two threads.
 
@@ -32,11 +32,13 @@ void spin(const std::string & told)
   auto client = node->create_client<Empty>(asks);
   const auto begun = std::chrono::steady_clock::now();
   bool asked = false;
+  const char * given = std::getenv("LASTS_S");
+  const std::chrono::seconds lasts(given == nullptr ? 4 : std::atoi(given));
   auto timer = node->create_wall_timer(
-    50ms, [client, begun, &asked] {
+    50ms, [client, begun, lasts, &asked] {
       if (!asked && std::chrono::steady_clock::now() - begun > 2s) {
         asked = true;
-        client->async_send_request(std::make_shared<Empty::Request>()).wait_for(4s);
+        client->async_send_request(std::make_shared<Empty::Request>()).wait_for(lasts);
         rclcpp::shutdown();
       }
     });

@@ -26,7 +26,10 @@ def shown(target: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.live
 def test_two_executors_that_wait_for_each_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    program: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After 2 s each calls the other's service in a timer's callback, and waits."""
     monkeypatch.setenv("LASTS_S", "20")
@@ -34,9 +37,9 @@ def test_two_executors_that_wait_for_each_other(
     monkeypatch.setenv("COLUMNS", "200")
     recording = threading.Thread(
         target=record_command,
-        args=(["python", str(NODE), "one/a/b", "two/b/a"], tmp_path / "run"),
+        args=([*program, "one/a/b", "two/b/a"], tmp_path / "run"),
         kwargs={"options": TracingOptions(tracer="native", kernel="off"), "ros": "embedded",
-                "trace_rclpy": True, "time_limit": 60},
+                "trace_rclpy": program[0] == "python", "time_limit": 60},
     )  # fmt: skip
     recording.start()
     told = ""

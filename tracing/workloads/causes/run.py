@@ -153,13 +153,11 @@ class Subscriber:
         if cause in ("same_thread", "same_group", "timer_burst"):
             count = BURST if cause == "timer_burst" else 1
             group = None if cause == "same_group" else MutuallyExclusiveCallbackGroup()
-            # On two CPUs its work would keep the publisher waiting as well.
-            work = time.sleep if cause == "same_group" else busy
             sleep_until(settings.next_hit())
             for _ in range(count):
                 self.node.create_timer(
                     settings.period * settings.every / 1e9,
-                    lambda: settings.during(lambda: work(settings.hold_s / count)), group,
+                    lambda: settings.during(lambda: busy(settings.hold_s / count)), group,
                 )  # fmt: skip
         elif cause in ("lock", "gil"):
             threading.Thread(target=self._repeat, daemon=True).start()
@@ -183,8 +181,7 @@ class Subscriber:
         executor.add_node(self.node)
 
         def spin() -> None:
-            if kind == "SingleThreaded":
-                os.sched_setaffinity(0, {cpu})
+            os.sched_setaffinity(0, {cpu})
             while not self.over.is_set():
                 executor.spin_once(timeout_sec=0.5)
 

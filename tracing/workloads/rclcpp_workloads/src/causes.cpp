@@ -381,9 +381,7 @@ public:
   // On the thread of the executor, before it spins.
   void executor_begins()
   {
-    if (settings_.cause != "same_group") {
-      stay_on(cpu_);
-    }
+    stay_on(cpu_);
     if (cgroup_) {
       cgroup_->join();
     }
@@ -421,17 +419,7 @@ public:
         timers_.push_back(
           node.create_wall_timer(
             Nanoseconds(settings_.period * settings_.every),
-            [this, lasts] {
-              log_.during(
-                [this, lasts] {
-                  // On two CPUs its work would keep the publisher waiting as well.
-                  if (group_) {
-                    workloads::busy(lasts);
-                  } else {
-                    std::this_thread::sleep_for(lasts);
-                  }
-                });
-            }, group_));
+            [this, lasts] {log_.during([lasts] {workloads::busy(lasts);});}, group_));
       }
     } else if (cause == "cpu_hog") {
       repeat(
