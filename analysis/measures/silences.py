@@ -149,10 +149,10 @@ class _Silent:
             .sort("publish_ns")
             .collect()
         )
-        waits = tables["executor_intervals"].filter(pl.col("end_ns").is_null()).filter(
+        open_ = tables["executor_intervals"].filter(pl.col("end_ns").is_null()).filter(
             pl.col("state").cast(pl.String) == "wait"
         )  # fmt: skip
-        self.asleep = set(waits.select(_THREAD).cast({"host": pl.String}).collect().rows())
+        self.asleep = set(open_.select(_THREAD).cast({"host": pl.String}).collect().rows())
         self.subscriptions = tables["callbacks"].filter(
             pl.col("kind").cast(pl.String) == "subscription"
         ).select("callback_id", subscription_id="owner_id").collect()  # fmt: skip

@@ -50,10 +50,8 @@ class Wait(NamedTuple):
 
     def meets(self, other: Wait) -> bool:
         """Whether the two callbacks ran at one time."""
-        begins, ends = zip(
-            *((x.call["start_ns"], x.call["end_ns"]) for x in (self, other)), strict=True
-        )
-        return max(begins) < min((x for x in ends if x is not None), default=math.inf)
+        begins, ends = ([x.call[name] for x in (self, other)] for name in ("start_ns", "end_ns"))
+        return bool(max(begins) < min((x for x in ends if x is not None), default=math.inf))
 
 
 def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:

@@ -116,16 +116,16 @@ def test_two_threads_that_lock_in_opposite_order(
 def test_who_waits_for_whom_among_mutexes() -> None:
     assert list(mutexes({1: 2, 2: 3, 3: 2, 4: 4, 5: 6})) == [
         (
-            "Thread 1 waits for a mutex that thread 2 holds, which waits for one that thread 3 holds, "
-            "which waits for one that thread 2 holds."
+            "Thread 1 waits for a mutex that thread 2 holds, which waits for one that thread 3 "
+            "holds, which waits for one that thread 2 holds."
         ),
         (
-            "Thread 2 waits for a mutex that thread 3 holds, which waits for one that thread 2 holds: "
-            "a deadlock."
+            "Thread 2 waits for a mutex that thread 3 holds, which waits for one that thread 2 "
+            "holds: a deadlock."
         ),
         (
-            "Thread 3 waits for a mutex that thread 2 holds, which waits for one that thread 3 holds: "
-            "a deadlock."
+            "Thread 3 waits for a mutex that thread 2 holds, which waits for one that thread 3 "
+            "holds: a deadlock."
         ),
         "Thread 4 waits for a mutex that thread 4 holds: a deadlock.",
         "Thread 5 waits for a mutex that thread 6 holds.",

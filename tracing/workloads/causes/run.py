@@ -3,7 +3,8 @@
 ``python3 run.py --cause gil --rate 50 --every 10 --hold_us 15000 --seconds 5 --output FOLDER``
 
 The rclpy form of the program ``causes`` of the rclcpp workloads, whose README says what each cause
-is and which kind it must lead to; the causes that nothing of Python is in are there only. A process
+is and which kind it must lead to. The causes that nothing of Python is in are there only, and that
+of a callback group: while one callback works, Python's lock keeps all others waiting. A process
 publishes ``/work`` whenever the clock is a multiple of the period. Another one receives it, on an
 executor's thread that has a CPU of its own, and injects the cause: 1 ms before every
 ``--every``'th message is due, or in its callback, for ``--hold_us``. ``queue`` is ten messages at
@@ -32,7 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import rclpy_side as side  # type: ignore[import-not-found]  # in the folder above
 
-CAUSES = ("same_thread", "same_group", "timer_burst", "queue", "disk", "lock", "service", "gil")
+CAUSES = ("same_thread", "timer_burst", "queue", "disk", "lock", "service", "gil")
 BURST = 10
 AHEAD_NS = 1_000_000
 BLOCK = bytes(65536)
@@ -70,7 +71,7 @@ class Settings:
     def next_hit(self) -> int:
         """When to begin with what the next message is to meet."""
         step = self.period * self.every
-        return ((time.time_ns() + AHEAD_NS) // step + 1) * step - AHEAD_NS
+        return int(((time.time_ns() + AHEAD_NS) // step + 1) * step - AHEAD_NS)
 
     def write(self) -> None:
         """Write the log of what was injected."""
@@ -150,9 +151,8 @@ class Subscriber:
         from rclpy.callback_groups import MutuallyExclusiveCallbackGroup  # noqa: PLC0415
 
         cause, settings = self.settings.cause, self.settings
-        if cause in ("same_thread", "same_group", "timer_burst"):
-            count = BURST if cause == "timer_burst" else 1
-            group = None if cause == "same_group" else MutuallyExclusiveCallbackGroup()
+        if cause in ("same_thread", "timer_burst"):
+            count, group = BURST if cause == "timer_burst" else 1, MutuallyExclusiveCallbackGroup()
             sleep_until(settings.next_hit())
             for _ in range(count):
                 self.node.create_timer(
@@ -176,8 +176,7 @@ class Subscriber:
 
     def run(self, cpu: int) -> None:
         """Receive until the publisher has gone."""
-        kind = "MultiThreaded" if self.settings.cause == "same_group" else "SingleThreaded"
-        executor = side.make_executor(kind)
+        executor = side.make_executor("SingleThreaded")
         executor.add_node(self.node)
 
         def spin() -> None:
