@@ -32,7 +32,8 @@ REASONS = {
     "interrupt": "an interrupt woke the executor's thread, such as a timer",
     "publisher": "the publisher's own thread woke the executor's",
     "receiver": "the thread that woke the executor's was not woken after rmw_publish",
-    "other": "another thread than the one that mostly does woke the executor's",
+    "other": "another thread than the one that mostly does woke the executor's, or it was woken "
+    "after the next message of the subscription was sent, and maybe for that one",
 }
 """Why a message was not seen to arrive, be handed over and be taken one after the other. But for
 ``publisher`` its arrival is then when the thread that mostly wakes the executor's was first woken
@@ -117,9 +118,15 @@ def message_moments(
         .then(pl.lit("receiver"))
     )
     rows = _with_usual_receiver(rows.with_columns(reason.alias("reason")))
-    other = (pl.col("receiver") != pl.col("usual")) & pl.col("reason").is_null()
+    # What arrived then may be a later message of the subscription.
+    rows = rows.sort("rmw_publish_ns", maintain_order=True)
+    later = pl.col("rmw_publish_ns").shift(-1).over("subscription_id") <= pl.col("arrived_ns")
+    other = (pl.col("receiver") != pl.col("usual")) | later.fill_null(value=False)
     rows = rows.with_columns(
-        pl.when(other).then(pl.lit("other")).otherwise("reason").alias("reason")
+        pl.when(other & pl.col("reason").is_null())
+        .then(pl.lit("other"))
+        .otherwise("reason")
+        .alias("reason")
     )
     rows = _near_wake(
         rows.rename({"waker": "by"}).drop("ran_ns", "in_interrupt"), woken, "usual",

@@ -113,7 +113,7 @@ def test_who_had_the_cpu_of_a_thread_and_what_interrupted_it():
         {
             "sched_switch": SWITCHES,
             "sched_waking": WAKES,
-            # The first while the burner ran, the second half of it, the third without an end.
+            # One before it was woken, one that goes on when it runs, the last without an end.
             "irq_handler_entry": events(
                 0, (120, 7, "nic"), (145, 7, "nic"), (160, 9, "disk"), (298, 9, "disk"),
                 names=("irq", "name"),
@@ -129,8 +129,8 @@ def test_who_had_the_cpu_of_a_thread_and_what_interrupted_it():
         (BURNER, "t99", 140, 150), (BURNER, "t99", 175, 180), (OTHER, "t98", 180, 190),
     ]  # fmt: skip
     assert view.interrupts.sort("begin_ns").select("by_name", "begin_ns", "end_ns").rows() == [
-        ("irq 7 nic", 150, 152), ("irq 9 disk", 160, 166), ("softirq NET_RX", 192, 196),
-        ("softirq 77", 210, 211),
+        ("irq 7 nic", 145, 150), ("irq 7 nic", 150, 152), ("irq 9 disk", 160, 166),
+        ("softirq NET_RX", 192, 196), ("softirq 77", 210, 211),
     ]  # fmt: skip
 
 

@@ -293,6 +293,29 @@ def test_a_thread_that_looks_again_and_again_waits_for_who_wakes_it_at_last():
     ]  # fmt: skip
 
 
+def test_a_message_that_is_taken_after_the_next_one_was_sent_arrived_before():
+    """What arrives at 152 is the next one; the thread is woken for both before it takes one."""
+    switches = events(
+        SWITCH, (5, 0, NODE, ASLEEP, 0, "idle"), (22, 0, 0, 0, NODE, "planner"),
+        (60, 0, NODE, ASLEEP, 0, "idle"), (142, 0, 0, 0, NODE, "planner"),
+        (148, 0, NODE, ASLEEP, 0, "idle"), (162, 0, 0, 0, NODE, "planner"),
+        (300, 0, NODE, ASLEEP, 0, "idle"), (6, 1, RECEIVER, ASLEEP, 0, "idle"),
+        (16, 1, 0, 0, RECEIVER, "dds"), (30, 1, RECEIVER, ASLEEP, 0, "idle"),
+        (132, 1, 0, 0, RECEIVER, "dds"), (145, 1, RECEIVER, ASLEEP, 0, "idle"),
+        (154, 1, 0, 0, RECEIVER, "dds"), (165, 1, RECEIVER, ASLEEP, 0, "idle"),
+    )  # fmt: skip
+    wakes = events(
+        WAKE, (15, 1, RECEIVER, SENDER, 0), (20, 1, NODE, RECEIVER, 0),
+        (130, 1, RECEIVER, SENDER, 0), (140, 1, NODE, RECEIVER, 0),
+        (152, 1, RECEIVER, SENDER, 0), (160, 1, NODE, RECEIVER, 0),
+    )  # fmt: skip
+    sent = [message(0, 10, 11, 40, 45, 50), message(1, 100, 110, 190, 200, 210),
+            message(2, 150, 151, 220, 230, 240)]  # fmt: skip
+    tables = run(sent, [execution(0, 45, 50), execution(1, 200, 210), execution(2, 230, 240)])
+    found = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).messages
+    assert found["arrived_ns"].to_list() == [15, 130, 152]
+
+
 def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
     """Its CPU is in a soft interrupt from 120 to 170, in which there is another from 150 to 155."""
     found = kernel()

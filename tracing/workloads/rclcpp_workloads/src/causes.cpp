@@ -419,7 +419,16 @@ public:
         timers_.push_back(
           node.create_wall_timer(
             Nanoseconds(settings_.period * settings_.every),
-            [this, lasts] {log_.during([lasts] {workloads::busy(lasts);});}, group_));
+            [this, lasts] {
+              log_.during(
+                [this, lasts] {
+                  if (!group_) {
+                    // Meanwhile the executor's other thread begins to wait for work.
+                    std::this_thread::sleep_for(kAhead / 2);
+                  }
+                  workloads::busy(lasts);
+                });
+            }, group_));
       }
     } else if (cause == "cpu_hog") {
       repeat(
