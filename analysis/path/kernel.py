@@ -57,7 +57,9 @@ class KernelView:
     names: pl.DataFrame
 
 
-def kernel_view(events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame) -> KernelView | None:
+def kernel_view(
+    events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame, ended: pl.DataFrame | None = None
+) -> KernelView | None:
     """What the kernel recorded of threads (host, tid); None where its switches were not recorded.
 
     Parameters
@@ -66,6 +68,8 @@ def kernel_view(events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame) -> Ke
         The kernel's events by name.
     threads
         By their numbers in the kernel, each once.
+    ended
+        When threads (host, tid) ended callbacks, ``end_ns``: what they wait for then is new.
     """
     if "sched_switch" not in events:
         return None
@@ -94,6 +98,8 @@ def kernel_view(events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame) -> Ke
     )
     faults = _faults(events, threads)
     asleep = _asleep(states.filter(pl.col("kind") == "blocked"), own, woken, faults)
+    ended = threads.clear().with_columns(end_ns=pl.lit(0)) if ended is None else ended
+    asleep = _waiting_on(asleep, ended)
     others = states.filter(pl.col("kind") != "blocked").with_columns(
         pl.col("kind").replace("woken", "preempted"), pl.lit(None, dtype=pl.Int64).alias("waker")
     )
@@ -166,11 +172,25 @@ def _asleep(
         .then(pl.lit("futex"))
         .otherwise(pl.lit("syscall"))
     )
-    slept = last_fault.with_columns(kind.alias("kind")).sort(*_THREAD, "begin_ns")
-    # As where Python's lock is waited for, 5 ms at a time.
-    pause = pl.col("begin_ns").shift(-1).over(_THREAD) - pl.col("end_ns")
-    again = (pl.col("kind") == "syscall") & (pause < AGAIN_NS).fill_null(value=False)
-    ends = {x: pl.when(~again).then(x).backward_fill().over(_THREAD) for x in ("kind", "waker")}
+    return last_fault.with_columns(kind.alias("kind"))
+
+
+def _waiting_on(asleep: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
+    """Sleeps that no thread ended and that go on at once are for who ends the last one.
+
+    So is Python's lock waited for, 5 ms at a time.
+    """
+    callback = ended.drop_nulls().select(*_THREAD, callback_ns="end_ns").sort("callback_ns")
+    slept = asleep.sort("end_ns").join_asof(
+        callback, left_on="end_ns", right_on="callback_ns", by=_THREAD, strategy="forward",
+        check_sortedness=False, coalesce=False,
+    ).sort(*_THREAD, "begin_ns")  # fmt: skip
+    then = pl.col("begin_ns").shift(-1).over(_THREAD)
+    again = (then - pl.col("end_ns") < AGAIN_NS) & (pl.col("callback_ns") > then).fill_null(
+        value=True
+    )
+    more = (pl.col("kind") == "syscall") & again.fill_null(value=False)
+    ends = {x: pl.when(~more).then(x).backward_fill().over(_THREAD) for x in ("kind", "waker")}
     woken = ends["kind"] == "futex"
     return slept.with_columns(
         pl.when(woken).then(end).otherwise(x).alias(x) for x, end in ends.items()

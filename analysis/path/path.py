@@ -102,7 +102,8 @@ class Paths:
         self.ended_ns = _filled(self.executions["end_ns"])
         self.thread_of = np.append(self._line(self.executions), -1)
         self.own_callback, self.receiver = _filled(m["callback_id"], -2), _filled(m["receiver"], -2)
-        view = kernel_view(kernel, self.by_number.select(_NUMBER)) if m.height else None
+        ended = self.executions.select(*_NUMBER, "end_ns")
+        view = kernel_view(kernel, self.by_number.select(_NUMBER), ended) if m.height else None
         self.kernel = None if view is None else self._kernel(view)
         layers = [] if self.kernel is None else self.kernel.layers
         self.edges = edges_of([self.callbacks, self.states, *layers])
