@@ -179,11 +179,14 @@ def test_services_actions_timers_chain_and_lifecycle(tmp_path: Path) -> None:
     agrees(record_changed("executors-rclcpp", tmp_path, {**changes, "workload": workload}), 5)
 
 
-@pytest.mark.parametrize("cause", ["same_thread", "lock"])
-def test_first_causes_are_those_that_were_injected(cause: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("suite", "cause"),
+    [("causes", "same_thread"), ("causes", "lock"), ("causes", "service"), ("causes-rclpy", "gil")],
+)
+def test_first_causes_are_those_that_were_injected(suite: str, cause: str, tmp_path: Path) -> None:
     """By the injector's log: of 5 messages a second, each later than 5 ms, nine in ten at least."""
     changes: dict[str, Any] = {"factors": {"cause": [cause]}, "duration": 6, "tracing": {}}
-    (log,) = record_changed("causes", tmp_path, changes).rglob("native/injections.csv")
+    (log,) = record_changed(suite, tmp_path, changes).rglob("native/injections.csv")
     found = first_causes(log, 5_000_000, kernel=False)
     met = found.filter("met")
     assert met.height >= 15
