@@ -39,5 +39,5 @@ threads = [
 for thread in threads:
     thread.start()
 time.sleep(float(os.environ.get("LASTS_S", "5")))
-# Threads of an executor's pool would be waited for.
-os._exit(0)
+if os.environ.get("THREADS"):
+    os._exit(0)  # threads of an executor's pool would be waited for
