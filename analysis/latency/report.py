@@ -475,73 +475,7 @@ class LatencyReport(Report[LatencyParameters]):
                 f"Pictures: {LEGEND[:1].lower()}{LEGEND[1:]}, dark grey: on a CPU; "
                 "time since a quarter of the latency before the publication."
             ),
-            *self._coincidences(),
         )
-
-    def _coincidences(self) -> list[Part]:
-        """With what the worst messages coincide, beyond chance."""
-        from roslens.analysis.latency.coincidence import (
-            LEVEL,
-            added_by_samplers,
-            all_checks,
-            worst_of_runs,
-        )
-
-        names = pl.LazyFrame(
-            {"run": [run.name for run in self.counting]}, schema={"run": pl.String}
-        )
-        of_topic = pl.DataFrame(
-            [
-                (run, topic)
-                for run, topics in self.groups[0].topics_of_run.items()
-                for topic in topics
-            ],
-            schema={"run": pl.String, "topic": pl.String},
-            orient="row",
-        )
-
-        def of_runs(frame: pl.LazyFrame, *columns: str) -> pl.DataFrame:
-            if not frame.collect_schema().names():
-                return pl.DataFrame()
-            return frame.select("run", *columns).join(names, on="run").collect()
-
-        used = of_runs(self.tables.resources, "vpid", "time_ns", "cpu_time_ns")
-        system = of_runs(
-            self.tables.system,
-            *("time_ns", "cpu_busy_ns", "cpu_idle_ns", "cpu_iowait_ns", "cpu_steal_ns"),
-        )
-        messages = worst_of_runs(
-            self.messages.filter(pl.col("outcome") == "delivered")
-            .join(of_topic.lazy(), on=["run", "topic"])
-            .select("run", "publish_ns", "latency_ns")
-            .collect()
-        )
-        samplers = {
-            "processes": used,
-            "threads": of_runs(self.tables.threads, "time_ns"),
-            "the machine": system,
-        }
-        checks = all_checks(
-            messages,
-            samplers,
-            system,
-            used,
-            of_runs(self.tables.table("timers"), "node", "period_ns").drop("run").drop_nulls(),
-        )
-        found = [Sentence(c.in_words(), loud=True) for c in checks if c.found(len(checks))]
-        untold = (
-            ""
-            if system.height
-            else " Steal and other programs within runs are not known (samplers.system)."
-        )
-        asked = (
-            f"{len(checks)} sources were held against the messages above each run's P99: samplers' "
-            f"rows, periods, steal, other programs; beyond the level {LEVEL:g} for all together "
-            f"{len(found) or 'none'} coincide{'s' * (len(found) == 1)}.{untold}"
-        )
-        added = added_by_samplers(messages, samplers)
-        said = [] if added is None else [Sentence(added.in_words())]
-        return [*found, Sentence(asked), *said] if checks else []
 
     def chains(self) -> Section:
         """The main chain in short; nothing where no message led to another."""
