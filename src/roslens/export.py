@@ -99,14 +99,14 @@ def tables_of_one(
 
 
 def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
-    """The same for Perfetto, with who had each CPU, and where the time of late messages went.
+    """The same for Perfetto, with executors, who had each CPU, and what late messages waited for.
 
     Raises
     ------
     UsageError
         As `tables_of_one`.
     """
-    tables = tables_of_one(recordings, path)
+    tables = tables_of_one(recordings, path) | _tables(recordings, ["executor_intervals"])
     name = recordings.runs[0].name
     late = recordings.why.found()[name]
     sentences = late.told.select("message", why="sentence")
