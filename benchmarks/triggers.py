@@ -1,11 +1,12 @@
 """When triggers hit, against the logs of programs that do what they are about.
 
 ``python benchmarks/triggers.py [--programs N]``: N programs that call the native tracer as rclcpp
-does. After a minute each doubles its latencies, falls silent for 3 s, hangs for 1 s in a callback,
-computes for 5 s, allocates 4 MB/s for 5 s and dies, each at a moment of its own that it writes
+does. After two minutes each becomes slower, falls silent for 4 s, hangs for 2 s in a callback,
+computes for 8 s, allocates 4 MB/s for 5 s and dies, each at a moment of its own that it writes
 down, while ``roslens watch`` waits for all of it. Printed is how much later than that moment a
 trigger says that it hit; of CPU, than the moment at which the program's own clock says that it used
-a quarter of one over the window.
+a fifth of one over the window. A hit at another moment is false, but for those within 5 s of a
+moment at which the program says that it was kept from running.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from roslens.tracing.native_tracer.library import native_library
 
 WINDOW_S = 2
 HZ = 160
-BUSY = 0.25
+BUSY = 0.2
 # Kind, text, and by how much later than the moment written down the condition holds, in s: of what
 # needs a window or blocks, at least and at most.
 KINDS = {
     "P99": ("P99 of /t{0} changed", 0.0, 4 * WINDOW_S),
-    "silence": ("silence of /n{0} > 1 s", 1.0, 1.0),
-    "deadline": ("deadline of /n{0} -> /t{0} -> /n{0} > 500 ms", 0.5, 0.5),
+    "silence": ("silence of /n{0} > 2 s", 2.0, 2.0),
+    "deadline": ("deadline of /n{0} -> /t{0} -> /n{0} > 1 s", 1.0, 1.0),
     "cpu": (f"cpu of /n{{0}} > {100 * BUSY:g} %", 0.0, 0.0),
     "memory": ("memory of /n{0} > 1 MB/s", 0.0, WINDOW_S),
     "process": ("process of /n{0} died", 0.0, 0.0),
@@ -69,6 +70,9 @@ class Program:
         getattr(self._tracer, f"ros_trace_{name}")(*values)
 
     def _turn(self, hang: float = 0) -> None:
+        if time.time() > self._due + 0.3:
+            self.says("stall")
+            self._due = time.time()
         self._due += 1 / HZ
         time.sleep(max(0.0, self._due - time.time()))
         pub, rmw_pub, message = self._publisher
@@ -98,9 +102,9 @@ class Program:
         print(json.dumps(said), flush=True)
 
     def _compute(self) -> None:
-        """Say when a quarter of a CPU was used over the window, by the process' own clock."""
+        """Say when a fifth of a CPU was used over the window, by the process' own clock."""
         clocks = [(time.time(), time.process_time())]
-        while clocks[-1][0] < clocks[0][0] + 5:
+        while clocks[-1][0] < clocks[0][0] + 8:
             if time.time() > clocks[-1][0] + 0.02:
                 clocks.append((time.time(), time.process_time()))
         for at, used in clocks:
@@ -112,16 +116,16 @@ class Program:
 
     def run(self) -> None:
         """All of it."""
-        self.turns(75, 85)
+        self.turns(110, 120)
         self.says("P99")
         self.scale *= 20
         self.turns(20, 25)
         self.scale /= 20
         self.says("silence")
-        time.sleep(3)
+        time.sleep(4)
         self.turns(5, 10)
         self.says("deadline")
-        self._turn(hang=1)
+        self._turn(hang=2)
         self.turns(5, 15)
         self._compute()
         self.turns(5, 10)
@@ -149,7 +153,9 @@ def main() -> None:
         folder, triggers = Path(scratch) / "trace", Path(scratch) / "triggers.yaml"
         folder.mkdir(mode=0o700)
         texts = {text.format(k): (kind, k) for kind, (text, *_) in KINDS.items() for k in numbers}
-        triggers.write_text(json.dumps({"window_s": WINDOW_S, "triggers": list(texts)}))
+        triggers.write_text(
+            json.dumps({"window_s": WINDOW_S, "cooldown_s": 0, "triggers": list(texts)})
+        )
         environment = {**os.environ, "LD_PRELOAD": library, "ROSLENS_TRACE_FOLDER": str(folder)}
         environment["ROSLENS_TRACE_FLIGHT"] = "30"
         programs = [
@@ -163,10 +169,12 @@ def main() -> None:
         )  # fmt: skip
         done = [json.loads(line) for x in programs for line in x.communicate()[0].splitlines()]
         time.sleep(15)
-        watching.send_signal(signal.SIGINT)
+        watching.terminate()
         watching.wait()
         said = [json.loads(line) for line in (Path(scratch) / "said").read_text().splitlines()]
     hits = [hit for moment in said for hit in moment["triggered"]]
+    # What else a program did, or what kept it from running, is no false hit.
+    moments = {k: [x["at"] for x in done if x["number"] == k] for k in numbers}
     for kind, (_, least, most) in KINDS.items():
         expected = {x["number"]: x["at"] for x in done if x["kind"] == kind}
         late, false = {}, 0
@@ -177,13 +185,13 @@ def main() -> None:
             off = hit["at_ns"] / 1e9 - expected[number]
             if number not in late and least - 1 <= off <= most + 1:
                 late[number] = off
-            elif not 0 <= off <= 15:
-                false += 1
+            else:
+                false += not any(abs(hit["at_ns"] / 1e9 - x) < 5 for x in moments[number])
         middle = f"{statistics.median(late.values()):.2f}" if late else "-"
         lies = f"{min(late.values(), default=0):.2f} to {max(late.values(), default=0):.2f}"
         print(
             f"{kind:10}{len(late)} of {len(expected)} hit {least:g} to {most:g} s (to within 1 s) "
-            f"after: median {middle} s, {lies} s; {false} at other moments",
+            f"after: median {middle} s, {lies} s; {false} false",
             flush=True,
         )
 

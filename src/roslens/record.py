@@ -52,6 +52,8 @@ from roslens.tracing.workload import resolve_command
 
 MERGED = "merged"
 """Beside the recordings of several hosts: all of them as one."""
+_SHORT_FLIGHT_S = 10.0
+"""Of a shorter one a snapshot could not hold what was before its trigger."""
 NOTHING = ("sleep", "infinity")
 """The command where only what runs already is recorded."""
 
@@ -119,10 +121,12 @@ def record_one(
         It was asked to end.
     """
     beside = None
-    if triggers is not None:
-        from roslens.live.beside import watched_for  # noqa: PLC0415  (a recorder reads no tables)
+    is_flight = options.flight is not None and options.flight > _SHORT_FLIGHT_S and not as_host
+    if triggers is not None or is_flight:
+        # A recorder reads no tables.
+        from roslens.live.beside import OF_FLIGHTS, watched_for  # noqa: PLC0415
 
-        beside = watched_for(triggers, options.flight)
+        beside = watched_for(triggers or OF_FLIGHTS, options.flight)
     with show_progress() as on_event:
         folder, manifest = record_command(
             command,

@@ -438,6 +438,34 @@ def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp
         assert not made.exists()
 
 
+@pytest.mark.live
+def test_ctrl_c_leaves_what_a_flight_recorder_holds(talking, tmp_path):
+    """In one line, without a word of tracers or triggers; that all ends is no process that died."""
+    run = tmp_path / "run"
+    command = ["env", "--default-signal=INT", sys.executable, "-P", "-m", "roslens", "record"]
+    given = ["--flight", "30", "--ros", "none", "--kernel", "off", "-o", run]
+    recording = subprocess.Popen(
+        [*map(str, (*command, *given, "--", talking, "1000000", "500", "0", "0"))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        wait_for(lambda: watching(run) and list(run.glob("flight/ros2-*/ros2_[0-9]*")))
+        time.sleep(2)
+        recording.send_signal(signal.SIGINT)
+        _, error = recording.communicate(timeout=300)
+    finally:
+        recording.kill()
+    assert recording.returncode == 130, error
+    manifest = read_manifest(run / "manifest.json")
+    assert (manifest.tracing.tracer, manifest.tracing.flight_seconds) == ("native", 30)
+    assert (manifest.status, manifest.triggered) == ("interrupted", [])
+    model = Model()
+    model.feed(open_trace(run).read())
+    sent = model.tables()["messages"].frame("publish_ns")["publish_ns"]
+    assert sent.max() - sent.min() > 1_000_000_000
+
+
 def processes(found: Callable[[Path], bool]) -> list[int]:
     """Processes of which this is so, told by their folders in /proc."""
     there = []

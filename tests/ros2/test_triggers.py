@@ -23,7 +23,7 @@ from ros2_trace import Trace
 
 from roslens.analysis.reports.numbers import seen
 from roslens.collectors.ros2.live import Model
-from roslens.live.beside import watched_for
+from roslens.live.beside import OF_FLIGHTS, watched_for
 from roslens.live.past import Past
 from roslens.live.processes import Processes
 from roslens.live.snapshots import Snapshots
@@ -299,6 +299,8 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     assert hits("memory of /grows > 0.3 MB/s", 30) == [[]]
     assert hits("process of /gone died", 30) == [[(7, None)]]
     assert hits("process died", 30) == [[(7, None)]]
+    # Told five seconds later, once: by then it is known that it was not the end of everything.
+    assert hits("process died", 8, 11.9, 12, 13) == [[], [], [(7, None)], []]
     assert hits("process of /works died", 30) == [[]]
 
 
@@ -410,6 +412,11 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
     assert whole.heed([hit("one", 8)]) == []
     assert whole.take(at_once=True) is None
     assert not (tmp_path / "none").exists()
+
+
+def test_a_flight_is_watched_for_what_no_robot_should_do() -> None:
+    texts = [x.text for x in read_triggers(OF_FLIGHTS).triggers]
+    assert texts == ["process died", "goal aborted", "callback > 1 s"]
 
 
 def test_a_snapshot_reaches_back_to_its_trigger(tmp_path: Path) -> None:

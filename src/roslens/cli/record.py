@@ -119,6 +119,22 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
 heeds."""
 
 
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, and the tracer that one of them needs."""
+    # What was not given is None, empty or false (--no-trace-rclpy is given).
+    given = {
+        name: value
+        for name, value in options.items()
+        if value not in (None, ())
+        and (value is not False or name == "trace_rclpy")
+        and name != "as_json"
+    }
+    if {"flight", "command"} <= given.keys() and "suite" not in given:
+        # No other tracer keeps the last seconds.
+        given.setdefault("tracer", "native")
+    return given
+
+
 def _way_of(given: Mapping[str, object]) -> str:
     """How 'record' was called; whatever that way would not heed is refused."""
     way = next((way for way in _WAYS if way in given), None)
@@ -251,8 +267,10 @@ def record(
     max_disk
         Maximum size of the trace, such as 500M. The oldest part is dropped to stay below it.
     flight
-        With the native tracer: keep only the last FLOAT seconds of events. Events that name nodes
-        and topics are always kept.
+        Keep only the last FLOAT seconds of events, with the native tracer. Events that name nodes
+        and topics are always kept. The end, also by Ctrl-C, leaves them as the recording; when a
+        process dies, a goal is aborted or a callback takes more than 1 s, or by --triggers, they
+        are saved meanwhile.
     triggers
         With the native tracer: a YAML file of conditions to watch for while recording, such as
         'latency of /scan > 50 ms'. The manifest lists every condition that became true. With
@@ -299,14 +317,7 @@ def record(
         _further.everything = True
         app.help_print(["record"])
         return
-    # What was not given is None, empty or false (--no-trace-rclpy is given).
-    given = {
-        name: value
-        for name, value in locals().items()
-        if value not in (None, ())
-        and (value is not False or name == "trace_rclpy")
-        and name != "as_json"
-    }
+    given = _given(locals())
     way = _way_of(given)
     from roslens import record as recording  # noqa: PLC0415
     from roslens.recorded import Told  # noqa: PLC0415

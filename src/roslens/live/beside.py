@@ -18,6 +18,8 @@ from roslens.live.triggers import read_triggers
 from roslens.recording import UsageError
 from roslens.tracing.workload import describe_exit
 
+OF_FLIGHTS = Path(__file__).with_name("flight.yaml")
+"""The triggers of a flight recorder that was given none."""
 _START = "from roslens.live.beside import main; main()"
 _STDIN, _STDERR = 0, 2
 _LAST_LOOK_S = 60.0

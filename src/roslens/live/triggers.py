@@ -22,6 +22,8 @@ from roslens.recording import UsageError
 from roslens.recording.manifest import Hit
 from roslens.recording.yaml_file import read_yaml_file
 
+_ENDING_NS = 5_000_000_000
+"""A process that dies is told of so much later: where all of them end then, that is the end."""
 _EXAMPLE = "write it as 'latency of /scan > 50 ms'"
 _KEYS = {"triggers", "after_s", "cooldown_s", "most_mb", "window_s"}
 
@@ -261,7 +263,7 @@ class Triggers:
                 )
                 found += [_hit(one, at, value) for at, value in changes][:1]
             elif tables.processes is not None:
-                found += self._of_processes(one, tables.processes, since)
+                found += self._of_processes(one, tables.processes, since, until_ns)
         return found
 
     def _of_window(self, one: Trigger, tables: Tables, until_ns: int) -> Sequence[Hit]:
@@ -286,12 +288,18 @@ class Triggers:
         begins = self._begins((one.text, ""), holds=value is not None and one.is_beyond(value))
         return [_hit(one, until_ns, float(value))] if begins and value is not None else []
 
-    def _of_processes(self, one: Trigger, processes: Processes, since: int) -> list[Hit]:
+    def _of_processes(
+        self, one: Trigger, processes: Processes, since: int, until_ns: int
+    ) -> list[Hit]:
         """Of what processes do: of all nodes that it is about the first moment."""
         found: list[Hit] = []
         if one.kind == "process":
-            died = (at for node, at in processes.died if one.of in (None, node) and at > since)
-            found = [Hit(trigger=one.text, at_ns=at) for at in died]
+            died = (at for node, at in processes.died if one.of in (None, node))
+            found = [
+                Hit(trigger=one.text, at_ns=at)
+                for at in died
+                if since - _ENDING_NS < at <= until_ns - _ENDING_NS
+            ]
         else:
             for node in processes.nodes:
                 if one.of not in (None, node):
