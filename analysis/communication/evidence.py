@@ -73,7 +73,7 @@ def _of_run(
     rows, unsure, unknown = messages
     intra, other = unlinked
     missing = []
-    if loss.any:
+    if loss.any and not loss.of_kernel:
         missing.append(
             f"the tracer lost {loss.discarded_events:,} events and {loss.lost_packets:,} packets"
             + (f"; {loss.truncated:,} streams are cut off" if loss.truncated else "")

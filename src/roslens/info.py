@@ -299,7 +299,14 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
     gone = ("lost_packets", "missing_stream")
     packets = sum(row["count"] or 0 for row in info.loss_rows if row["kind"] in gone)
     if info.discarded_events:
-        console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events.[/]")
+        discarded = [row for row in info.loss_rows if row["kind"] == "discarded_events"]
+        of_kernel = sum(
+            row["count"] or 0 for row in discarded if "kernel" in Path(row["trace"]).parts
+        )
+        whose = {info.discarded_events: ", all of the kernel", 0: ""}.get(
+            of_kernel, f", {of_kernel:,} of them of the kernel"
+        )
+        console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events{whose}.[/]")
     if packets:
         console.print(f"[bold red]{packets:,} packets of the recording are missing.[/]")
     if info.events and not info.discarded_events and not packets:

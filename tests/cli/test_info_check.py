@@ -1,5 +1,6 @@
 """``roslens info --check``: what could be wrong with a recording, by the rows of ``health``."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 from command_line import Roslens
 
 import roslens as rl
-from roslens.collectors.reader import open_trace
+from roslens.collectors.reader import TraceInfo, open_trace
+from roslens.info import show_info
 from roslens.recording import read_manifest, write_manifest
+from roslens.recording.terminal import Console
 
 pytestmark = pytest.mark.recording
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process"
@@ -113,3 +116,23 @@ def test_what_of_ros_was_recorded_once_it_is_collected(roslens: Roslens, run: Pa
     assert found["delivered_ms"] == pytest.approx((took - begin) / 1e6)
     assert (found["missed"], found["at_least_ms"], found["since_ns"]) == (0, 0, begin)
     assert f"0 to {(took - begin) / 1e6:.0f}" in roslens("info", run).stdout
+
+
+@pytest.mark.parametrize(
+    ("of_kernel", "told"),
+    [
+        (0, "discarded 9 events."),
+        (4, "9 events, 4 of them of the kernel."),
+        (9, "9 events, all of"),
+    ],
+)
+def test_whose_events_were_lost_is_told(of_kernel: int, told: str) -> None:
+    rows = [
+        {"kind": "discarded_events", "trace": trace, "count": count}
+        for trace, count in (("kernel", of_kernel), ("ros2-kilted-0-0", 9 - of_kernel))
+        if count
+    ]
+    info = TraceInfo(1, {}, 9, None, None, [], ["h0"], [], rows)
+    console = Console(file=io.StringIO(), width=100)
+    show_info(info, console)
+    assert told in console.file.getvalue()
