@@ -310,16 +310,16 @@ def test_a_process_that_is_gone_died_once() -> None:
         processes = Processes(5, memory=True)
         nodes = [("/n", sleeping.pid, 0), ("/beside", sleeping.pid, 0), ("/other", sleeping.pid, 1)]
         processes.know(nodes)
-        processes.sample()
+        processes._round()
         assert processes.nodes == ["/n", "/beside"]
         assert list(processes.died) == []
         before = time.time_ns()
         sleeping.kill()
-    processes.sample()
-    processes.sample()
+    processes._round()
+    processes._round()
     assert [node for node, at in processes.died if at >= before] == ["/n", "/beside"]
     processes.know([("/late", sleeping.pid, 0)])
-    processes.sample()
+    processes._round()
     assert len(processes.died) == 2
 
 

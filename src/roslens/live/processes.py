@@ -11,6 +11,7 @@ from pathlib import Path
 
 from roslens.analysis.statistics.trends import theil_sen
 from roslens.tracing.sampling import ProcessReader
+from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.processes import Sample
 
 _TICK_S = 0.5
@@ -23,8 +24,8 @@ _POINTS = 20
 """Readings of memory in a window, each of which takes a millisecond."""
 
 
-class Processes:
-    """The processes that nodes are in. A sample is one of all nodes in it.
+class Processes(Periodic):
+    """The processes that nodes are in, sampled in a thread. A sample is one of all nodes in it.
 
     Parameters
     ----------
@@ -35,15 +36,14 @@ class Processes:
 
     Attributes
     ----------
-    tick_s
-        Samples are to be so far apart.
     died
         Nodes whose process was seen, and then was gone; when that was found.
     """
 
     def __init__(self, window_s: float, *, memory: bool) -> None:
-        self.tick_s = min(_TICK_S, window_s / _TICKS)
-        self._memory_seconds = max(self.tick_s, window_s / _POINTS) if memory else math.inf
+        tick_s = min(_TICK_S, window_s / _TICKS)
+        super().__init__("processes", 1 / tick_s, gives_way=False)
+        self._memory_seconds = max(tick_s, window_s / _POINTS) if memory else math.inf
         self._window_ns = round(window_s * 1e9)
         self._pids: dict[str, int] = {}
         self._readers: dict[int, ProcessReader] = {}
@@ -53,7 +53,7 @@ class Processes:
     @property
     def nodes(self) -> list[str]:
         """Those whose process is sampled."""
-        return [node for node, pid in self._pids.items() if pid in self._samples]
+        return [node for node, pid in list(self._pids.items()) if pid in self._samples]
 
     def know(self, found: Iterable[tuple[str, int, int]]) -> None:
         """Take in nodes with their process and its PID namespace, 0 where nobody knows.
@@ -69,17 +69,17 @@ class Processes:
             self._pids[node] = pid
             if pid not in self._readers:
                 with suppress(OSError):
-                    self._readers[pid] = ProcessReader(pid, memory_seconds=self._memory_seconds)
+                    reader = ProcessReader(pid, memory_seconds=self._memory_seconds)
                     self._samples[pid] = deque()
+                    self._readers[pid] = reader
 
-    def sample(self) -> None:
-        """Read all of them."""
+    def _round(self) -> None:
         for pid, reader in list(self._readers.items()):
             try:
                 sample = reader.sample()
             except OSError:
                 now = time.time_ns()
-                self.died += [(node, now) for node, own in self._pids.items() if own == pid]
+                self.died += [(node, now) for node, own in list(self._pids.items()) if own == pid]
                 del self._readers[pid], self._samples[pid]
                 continue
             samples = self._samples[pid]
@@ -100,7 +100,8 @@ class Processes:
             ``cpu``, in CPUs; ``memory``, by how many bytes a second its resident set grew, in that
             half of the window in which it grew less: no single allocation is growth.
         """
-        samples = self._samples.get(self._pids[node], ())
+        # At once: it grows meanwhile.
+        samples = list(self._samples.get(self._pids[node], ()))
         key = "cpu_time_ns" if what == "cpu" else "rss_bytes"
         points = [(x.time_ns, y) for x in samples if (y := getattr(x, key)) is not None]
         begin = 0

@@ -294,7 +294,7 @@ class Triggers:
         """Of what processes do: of all nodes that it is about the first moment."""
         found: list[Hit] = []
         if one.kind == "process":
-            died = (at for node, at in processes.died if one.of in (None, node))
+            died = (at for node, at in list(processes.died) if one.of in (None, node))
             found = [
                 Hit(trigger=one.text, at_ns=at)
                 for at in died

@@ -246,6 +246,7 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
             suppress(KeyboardInterrupt),
             _shown(options, console) as show,
             _asked() as asked,
+            _sampled(watch.processes),
         ):
             for moment in _moments(watch, source, options, asked):
                 show(moment)
@@ -277,25 +278,24 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
         if watch.due is not None:
             until = min(until, watch.due)
         who = [asked] if options.beside is None else [asked, options.beside]
-        ready = _waited(who, until, watch.processes)
+        ready, _, _ = select.select(who, [], [], max(0.0, until - time.monotonic()))
         is_last = options.beside in ready
         if asked in ready:
             os.eventfd_read(asked)
             watch.asked = True
 
 
-def _waited(who: Sequence[int], until: float, processes: Processes | None) -> list[int]:
-    """Wait for who can be read, or a time; processes are sampled meanwhile."""
-    while True:
-        left = max(0.0, until - time.monotonic())
-        wait = left if processes is None else min(left, processes.tick_s)
-        ready, _, _ = select.select(who, [], [], wait)
-        if ready:
-            return ready
-        if processes is not None:
-            processes.sample()
-        if time.monotonic() >= until:
-            return []
+@contextmanager
+def _sampled(processes: Processes | None) -> Iterator[None]:
+    """Sample processes beside, where there are any to be sampled."""
+    if processes is None:
+        yield
+        return
+    processes.start()
+    try:
+        yield
+    finally:
+        processes.stop()
 
 
 @contextmanager
