@@ -110,12 +110,14 @@ class Program:
             if time.time() > self._clocks[-1][0] + 0.02:
                 self._clocks.append((time.time(), time.process_time()))
         times, used = zip(*self._clocks, strict=True)
-        held = False
+        held, kind = False, "cpu"
         for at, now in self._clocks:
             then = bisect.bisect_right(times, at - WINDOW_S) - 1
             holds = then >= 0 and now - used[then] > BUSY * (at - times[then])
-            if holds and not held:
-                self.says("cpu" if at > begun else "stall", at)
+            if holds and not held and at > begun:
+                self.says(kind, at)
+                # Later ones, where others took the CPU meanwhile.
+                kind = "stall"
             held = holds
 
     def run(self) -> None:
@@ -187,11 +189,21 @@ def main() -> None:
                 late[number] = off
             else:
                 false += not any(abs(hit["at_ns"] / 1e9 - x) < 5 for x in moments[number])
+        offs = [
+            (texts[x["trigger"]][1], x["at_ns"] / 1e9 - expected[texts[x["trigger"]][1]])
+            for x in hits
+            if texts[x["trigger"]][0] == kind and texts[x["trigger"]][1] in expected
+        ]
+        missed = sorted(
+            round(min((off for k, off in offs if k == number), key=abs, default=math.nan), 2)
+            for number in expected.keys() - late.keys()
+        )
         middle = f"{statistics.median(late.values()):.2f}" if late else "-"
         lies = f"{min(late.values(), default=0):.2f} to {max(late.values(), default=0):.2f}"
         print(
             f"{kind:10}{len(late)} of {len(expected)} hit {least:g} to {most:g} s (to within 1 s) "
-            f"after: median {middle} s, {lies} s; {false} false",
+            f"after: median {middle} s, {lies} s; {false} false"
+            + (f"; nearest of the others: {missed}" if missed else ""),
             flush=True,
         )
 
