@@ -81,6 +81,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("dump --help", 0),
         ("watch --help", 0),
         ("suites", 0),
+        ("dev generate OUT/made", 0),
         ("dev schema", 0),
     ],
 )
