@@ -24,6 +24,8 @@ from roslens.recordings import Recordings
 
 _MOST_FOLLOWED = 1_000_000
 """Messages whose chains are followed unasked."""
+_MOST_RUNS = 200
+"""Runs of whose late messages the causes are looked for unasked."""
 
 
 class Facts:
@@ -167,6 +169,11 @@ class Facts:
         return leaks_of(series, "rss", runs, measured=True)
 
     @cached_property
-    def late(self) -> pl.DataFrame:
-        """Late messages and why, the latest of all runs first; as of ``why.frame``."""
+    def late(self) -> pl.DataFrame | None:
+        """Late messages and why, the latest of all runs first, as of ``why.frame``.
+
+        None where to look at each run would take long.
+        """
+        if len(self._all.runs) > _MOST_RUNS:
+            return None
         return self._all.why.frame().sort("late_by_ns", descending=True, maintain_order=True)

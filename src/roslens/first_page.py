@@ -292,6 +292,8 @@ class FirstPage(Facts):
 
     def _late(self) -> list[Part]:
         late = self.late
+        if late is None:
+            return [Sentence(f"Not looked at unasked, of so many runs: roslens why {self._paths}")]
         if late.is_empty():
             return [Sentence("No message was late.")]
         several = len(self._all.runs) > 1
@@ -384,6 +386,8 @@ class FirstPage(Facts):
             ["run", "message_id", "subscription_id"],
             ["subscription_host", "subscription_vpid"],
         )
+        if self.late is None:
+            return []
         messages = self._all.table("messages").select(*of, *where, "callback_start_ns")
         late = self.late.head(_MOST_DRAWN).lazy().join(messages, on=of, maintain_order="left")
         rows = list(enumerate(late.collect().iter_rows(named=True), 1))
