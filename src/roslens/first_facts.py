@@ -25,7 +25,7 @@ from roslens.recordings import Recordings
 _MOST_FOLLOWED = 1_000_000
 """Messages whose chains are followed unasked."""
 _MOST_RUNS = 200
-"""Runs of whose late messages the causes are looked for unasked."""
+"""Runs of which chains, and the causes of late messages, are looked for unasked."""
 
 
 class Facts:
@@ -143,7 +143,7 @@ class Facts:
     def chains(self) -> pl.DataFrame | None:
         """The chains, the slowest first; None where following all would take long."""
         messages = self._all.table("messages").select(pl.len()).collect().item()
-        if messages > _MOST_FOLLOWED:
+        if messages > _MOST_FOLLOWED or len(self._all.runs) > _MOST_RUNS:
             return None
         report = ChainsReport(
             self._all,

@@ -309,10 +309,7 @@ class FirstPage(Facts):
 
     def _chains(self) -> list[Part]:
         if self.chains is None:
-            text = (
-                f"Not followed unasked, of so many messages or chains: roslens chains {self._paths}"
-            )
-            return [Sentence(text)]
+            return [Sentence(f"Not followed unasked, of so many: roslens chains {self._paths}")]
         if self.chains.is_empty():
             return [Sentence("No node was seen to pass on what it received.")]
         columns = ["chain", "n", "reached the end", "P50", "P99", "longest"]
