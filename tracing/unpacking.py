@@ -153,8 +153,8 @@ def _room(folder: Path) -> int:
 
 def _no_room(folder: Path, archive: Path, room: int) -> RunFailedError:
     return RunFailedError(
-        f"{folder}: cannot be written: {archive} holds more than the {room:,} B for which "
-        "there is room"
+        f"{folder}: cannot be written: no space left on device: {archive} holds more than the "
+        f"{room:,} B for which there is room"
     )
 
 

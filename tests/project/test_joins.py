@@ -21,6 +21,7 @@ ONE_ROW = {
     ("analysis/communication/logged.py", "[*on, 'number', 'count']"): "both are numbered",
     ("analysis/communication/traffic.py", "'run'"): "a run's first moment",
     ("analysis/executors/busy.py", "'run'"): "the measured part of a run",
+    ("analysis/interop/perfetto.py", "number"): "delivered messages, numbered",
     ("analysis/measures/bag.py", "'topic'"): "topics of a bag, grouped",
     ("analysis/measures/callbacks.py", "'run'"): "labels of runs",
     ("analysis/measures/cpu_waits.py", "[*_PLACE, 'turn']"): "turns are numbered",

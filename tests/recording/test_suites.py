@@ -143,7 +143,7 @@ GOOD = {"name": "s", "workload": {"command": ["true"]}}
         ({"workload": {}}, "workload: give either 'builtin' or 'command'"),
         (
             {"workload": {"builtin": "nosuch"}},
-            "no built-in workload 'nosuch'; there is: communication",
+            "no built-in workload 'nosuch'; there is: causes, communication",
         ),
         ({"workload": {"command": []}}, "'command' is empty"),
         ({"workload": {"command": ["x", "{nope}"]}}, "{nope} is no factor"),
