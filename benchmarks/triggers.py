@@ -92,7 +92,7 @@ class Program:
         self._emit("callback_end", callback)
 
     def turns(self, least: float, most: float) -> None:
-        """Messages for so many seconds."""
+        """Publish and receive for a random time, from `least` to `most` seconds."""
         self._due = time.time()
         until = time.time() + self._random.uniform(least, most)
         while time.time() < until:

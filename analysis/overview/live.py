@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from roslens.analysis.measures.callbacks import CALLBACK, readable
-from roslens.analysis.overview.runs_and_topics import topics_overview
+from roslens.analysis.overview.runs_and_topics import slowest_first, topics_overview
 from roslens.analysis.statistics.quantiles import quantile_of
-from roslens.collectors.topics import of_application
 
 PAIR = ("topic", "from", "to")
 _LEAST_S = 1.0
@@ -115,19 +114,13 @@ def _topics(
     # The first message begins the time that the others are counted in.
     counted = pl.col("messages") - (pl.col("since_ns") >= begin_ns).cast(pl.Int64)
     enough = span >= min(_LEAST_S, (end_ns - begin_ns) / 1e9)
-    return (
+    found = (
         first.join(topics, on=PAIR, how="left", nulls_equal=True)
         .with_columns(pl.col("messages").fill_null(0))
         .with_columns(rate_hz=pl.when(enough & (span > 0)).then(counted / span))
-        .sort(
-            of_application(),
-            pl.coalesce("p99_ms", "worst_ms"),
-            "topic",
-            descending=[True, True, False],
-            nulls_last=True,
-        )
         .select(topics.columns)
     )
+    return slowest_first(found)
 
 
 def _threads(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:

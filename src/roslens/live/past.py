@@ -1,12 +1,14 @@
-"""Whether latencies changed, against all that they were before: no limit is given.
+"""Whether the latencies of a topic changed, compared with all before them; no limit is given.
 
-Latencies are cut into blocks, each with its P99. What the last `IN_A_ROW` blocks all exceed is the
-smallest of their P99. It has changed where that is larger than it ever was, by a tenth, and than
-its mean by `FAR` of the standard deviations of its logarithm, and where at most a part `RARE` of
-all blocks before reached it; so downwards. One slow second is no change: it is in one block. Of
-values that come in any order alike the n-th is the largest yet with a chance of 1 / n, whatever
-their distribution, and what comes back, such as something slow each hour, is new once; the
-deviations keep the first hours quiet. ``benchmarks/p99_changed.py`` counts the false alarms.
+Latencies are cut into blocks, and each block has its P99. The level is the smallest P99 of the last
+`IN_A_ROW` blocks, so that a single slow block changes nothing. It has changed upwards if it is a
+tenth larger than it ever was, larger than its mean by `FAR` standard deviations of its logarithm,
+and if at most a part `RARE` of all earlier blocks reached it. Downwards it is the same with the
+largest P99.
+
+If values come in random order, the n-th is the largest yet with a probability of 1 / n, whatever
+their distribution is; something that comes back, such as a slow minute each hour, is new once. The
+standard deviations keep the first hours quiet. ``benchmarks/p99_changed.py`` counts false alarms.
 """
 
 from __future__ import annotations
