@@ -97,12 +97,18 @@ def known(place: Place, before: set[Path]) -> list[list[str | int]]:
                 if x.status == psutil.CONN_LISTEN
             }
     own = [x for x in Path("/tmp").glob("roslens-*") if x not in before]
-    below = [x for root in (place.folder, *own) for x in [root, *root.rglob("*")]]
+    below = [x for root in (place.folder, *own) for x in [root, *entries(root)]]
     sockets |= {str(x) for x in below if is_kind(x, stat.S_ISSOCK)}
     files |= {str(x) for x in below if is_kind(x, stat.S_ISREG)}
     folders = [str(x) for x in below if is_kind(x, stat.S_ISDIR)]
     files = {x for x in files if not x.startswith(NOT_OURS)}
     return [sorted(files), folders, sorted(sockets), sorted(ports)]
+
+
+def entries(folder: Path) -> Iterator[Path]:
+    """What lies below; a folder that the verb removes meanwhile has nothing (rglob raises there)."""
+    for root, folders, files in os.walk(folder):
+        yield from (Path(root, name) for name in (*folders, *files))
 
 
 def unix_sockets() -> list[str]:
