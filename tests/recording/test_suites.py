@@ -145,6 +145,8 @@ GOOD = {"name": "s", "workload": {"command": ["true"]}}
             {"workload": {"builtin": "nosuch"}},
             "no built-in workload 'nosuch'; there is: causes, communication",
         ),
+        ({"workload": {"builtin": "9" * 400}}, "no built-in workload '999"),
+        ({"workload": {"builtin": "../workloads/demo"}}, "no built-in workload '../"),
         ({"workload": {"command": []}}, "'command' is empty"),
         ({"workload": {"command": ["x", "{nope}"]}}, "{nope} is no factor"),
         ({"factors": {"a": []}}, "a has no levels"),
