@@ -8,16 +8,27 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.security.kills import VERBS as KILLED
+from tests.security.kills import prepared
 
+from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
 from roslens.recording.scratch import held
 from roslens.tracing.archive import pack
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
+SUITE = """
+name: new
+workload: {command: [sleep, "1"], ros: none}
+factors: {n: [1]}
+repetitions: 1
+expect: {ros2_events: false}
+"""
 VERBS = {
     "unpack": ("unpack", "x.tar.zst", "new"),
     "record": ("record", "--tracer", "native", "-o", "new", "--", "sleep", "1"),
+    "suite": ("record", "--suite", "x.yaml", "--name", "one", "-o", "."),
 }
 
 
@@ -26,11 +37,27 @@ VERBS = {
 def test_two_at_once(tmp_path: Path, verb: str) -> None:
     if verb == "unpack":
         pack([RUN], tmp_path / "x.tar.zst")
+    (tmp_path / "x.yaml").write_text(SUITE)
     before = set(tmp_path.iterdir())
-    command = [sys.executable, "-m", "roslens", *VERBS[verb]]
+    two_at_once(tmp_path, *VERBS[verb])
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "new"}
+
+
+@pytest.mark.live
+def test_two_snapshots_at_once() -> None:
+    with prepared(KILLED["snapshot"]) as place:
+        before = set(place.folder.iterdir())
+        two_at_once(place.folder, "snapshot", "flight", "-o", "new")
+        assert set(place.folder.iterdir()) - before == {place.folder / "new"}
+        assert open_trace(place.folder / "new").info().events > 0
+
+
+def two_at_once(folder: Path, *words: str) -> None:
+    """One does its work, the other names the folder."""
+    command = [sys.executable, "-m", "roslens", *words]
     both = [
         subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         for _ in range(2)
     ]
@@ -38,7 +65,6 @@ def test_two_at_once(tmp_path: Path, verb: str) -> None:
     codes = [process.returncode for process in both]
     assert sorted(codes) == [0, 2], said
     assert "new" in said[codes.index(2)].splitlines()[-1]
-    assert set(tmp_path.iterdir()) - before == {tmp_path / "new"}
 
 
 @pytest.mark.parametrize("verb", [("merge", "0", "1"), ("report", "latency", "0")])

@@ -6,6 +6,7 @@ be copied while they are written.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -98,6 +99,8 @@ def record_snapshot(folder: Path, output: Path, triggered: Sequence[Hit] = ()) -
             write_manifest(_manifest(folder, made, triggered), made / MANIFEST_NAME)
             made.rename(output)
     except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise UsageError(f"{output}: is there already; give a new folder") from error
         raise RunFailedError(f"{output}: cannot be written: {_reason(error)}") from error
 
 
