@@ -20,6 +20,7 @@ from roslens.recording.text import first_problem
 from roslens.recording.yaml_file import read_yaml, text_of_yaml
 from roslens.tracing.host import HostLimits
 from roslens.tracing.lttng.settings import TracingOptions
+from roslens.tracing.processes import GENTLE
 from roslens.tracing.sampling.rates import SamplerRates
 
 SHIPPED = shipped("tracing", "suites")
@@ -170,7 +171,8 @@ class Suite(_Part):
     time_limit: float | None = Field(
         default=None,
         gt=0,
-        description="seconds after which a run is ended; default: 60 s more than it works",
+        description="seconds after which a run is ended; by default so that one that hangs is gone "
+        "30 s after the time that it works",
     )
     retries: int = Field(
         default=0,
@@ -245,8 +247,10 @@ class Suite(_Part):
 
     @property
     def limit_seconds(self) -> float:
-        """The time limit of a run."""
-        return self.time_limit if self.time_limit is not None else self.seconds + 60.0
+        """The time limit of a run, before it is asked to end and ended."""
+        if self.time_limit is not None:
+            return self.time_limit
+        return self.seconds + 30.0 - sum(seconds for _, seconds in GENTLE)
 
     @property
     def seconds(self) -> float:

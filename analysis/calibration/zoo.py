@@ -78,6 +78,19 @@ def _some_runs(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]
     return 20e3 * t * (rng.random() < 0.6)
 
 
+def _restless(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
+    return 20e3 * t + 600e3 * rng.standard_normal(t.size) * (t > 300)
+
+
+def _spurt(slope: float, end: float = 600) -> Shape:
+    """Three times as fast from 200 to 350 s."""
+    return lambda t, _: slope * (np.minimum(t, end) + 2 * np.clip(t - 200, 0, 150))
+
+
+def _logistic(size: float, at: float, width: float) -> Shape:
+    return lambda t, _: size / (1 + np.exp((at - t) / width))
+
+
 def _doubling(t: Floats, _: np.random.Generator) -> NDArray[np.floating[Any]]:
     return 4 * MB * 2.0 ** np.searchsorted([75.0, 150, 300], t, side="right")
 
@@ -100,6 +113,9 @@ SHAPES: Mapping[str, tuple[str, Shape]] = {
     "as the root of time, 12 MB": ("leak", lambda t, _: 12 * MB * np.sqrt(t / 600)),
     "saw of 10 MB, 60 s, and 20 kB/s": ("leak", _saw(60, 10 * MB, leak=20e3)),
     "20 kB/s in some runs": ("leak", _some_runs),
+    "20 kB/s, 60 from 200 to 350 s": ("leak", _spurt(20e3)),
+    "5 kB/s, 15 from 200 to 350 s": ("leak", _spurt(5e3)),
+    "20 kB/s, restless from 300 s on": ("leak", _restless),
     # Without a leak.
     "nothing": ("flat", lambda t, _: 0 * t),
     "saw of 10 MB, 20 s": ("flat", _saw(20, 10 * MB)),
@@ -123,6 +139,10 @@ SHAPES: Mapping[str, tuple[str, Shape]] = {
     "20 kB/s for 60 s": ("settles", lambda t, _: 20e3 * np.minimum(t, 60)),
     "20 kB/s for 300 s": ("settles", lambda t, _: 20e3 * np.minimum(t, 300)),
     "20 kB/s for 450 s": ("settles", lambda t, _: 20e3 * np.minimum(t, 450)),
+    "20 kB/s, 60 from 200 to 350 s, none from 450 s on": ("settles", _spurt(20e3, 450)),
+    "12 MB about 200 s, by and by": ("settles", _logistic(12 * MB, 200, 40)),
+    "12 MB about 300 s, by and by": ("settles", _logistic(12 * MB, 300, 40)),
+    "12 MB about 300 s, slowly": ("settles", _logistic(12 * MB, 300, 80)),
     "8 MB once, at 30 s": ("settles", _steps(np.array([30.0]), 8 * MB)),
     "falls by 3 kB/s": ("falls", lambda t, _: -3e3 * t),
     # One rise is the beginning of anything.

@@ -19,6 +19,7 @@ from roslens.analysis.estimate import not_none
 from roslens.analysis.leaks.series import Floats, Series
 from roslens.analysis.leaks.shapes import (
     PATIENCE,
+    SLOWER,
     TEETH,
     Steps,
     enough,
@@ -234,7 +235,8 @@ def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) 
         )
     before = _slopes(parts, begin + third, begin + 2 * third)
     ending = _slopes(parts, begin + 2 * third, end)
-    if before and ending and slows_down(before, ending, terms.level):
+    slower = before and ending and slows_down(before, ending, terms.level)
+    if slower and not _only_a_spurt(parts, begin, end, ending):
         rate, fraction = float(np.mean(ending)), float(np.mean(ending) / np.mean(before))
         # Each third multiplies the slope by this, until it is as good as none.
         ends = 0 < fraction < 1 and rate > terms.margin
@@ -262,6 +264,24 @@ def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) 
         "it grew faster before, and too little is seen of the end to tell whether it ends: runs of "
         f"about {needed:,.0f} s would"
     )
+
+
+def _only_a_spurt(
+    parts: Sequence[Series], begin: float, end: float, ending: Sequence[float]
+) -> bool:
+    """Whether growth was faster in the middle third only: at its end it is as at its beginning.
+
+    What dies down is slower in the last third than in the first, and slower still in the last half
+    of that; so is what begins late and is limited.
+    """
+    third = (end - begin) / 3
+    first = _slopes(parts, begin, begin + third)
+    earlier = _slopes(parts, end - third, end - third / 2)
+    later = _slopes(parts, end - third / 2, end)
+    if not first or not earlier or not later:
+        return False
+    goes_on_so = float(np.mean(later)) >= SLOWER**0.5 * float(np.mean(earlier))
+    return goes_on_so and float(np.mean(ending)) >= SLOWER * float(np.mean(first))
 
 
 def _only_at_first(parts: Sequence[Series], begin: float, end: float, terms: Terms) -> str | None:

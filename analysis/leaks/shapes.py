@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 SHARP = 8.0
 """A step is so many deviations of the other changes from sample to sample."""
 
+_NEAR = 25
+"""Samples before one, and after one, whose changes say how much noise there is."""
+
 TEETH = 4
 """Falls from which on the floor below them is judged; with fewer the last rise may go on."""
 
@@ -67,11 +70,17 @@ def steps(seconds: Floats, values: Floats, least: float) -> Steps:
     before, after = np.median(around[:, :5], axis=1), np.median(around[:, 8:], axis=1)
     beside = np.median(around[:, [0, 1, 2, 3, 4, 8, 9, 10, 11, 12]], axis=1)
     own = change - np.where(np.isfinite(beside), beside, after)
-    usual = 1.4826 * float(np.median(np.abs(own - np.median(own))))
+    # Noise may begin in the middle of a run: what comes before a step and after it counts, too.
+    apart = np.abs(own - np.median(own))
+    near = np.median(
+        np.lib.stride_tricks.sliding_window_view(np.pad(apart, _NEAR - 1, "reflect"), _NEAR), axis=1
+    )
+    beside = np.maximum(near[: apart.size], near[_NEAR - 1 :])
+    usual = 1.4826 * np.maximum(np.median(apart), beside)
     up = np.minimum(change - before, change - after)
     down = np.minimum(before - change, after - change)
     change = np.where(up > 0, up, np.where(down > 0, -down, 0.0))
-    high = np.abs(change) >= max(SHARP * usual, least)
+    high = np.abs(change) >= np.maximum(SHARP * usual, least)
     found: list[int] = []
     for i in np.flatnonzero(high):
         if found and i - found[-1] <= 2 and change[i] * change[found[-1]] > 0:

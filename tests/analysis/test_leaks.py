@@ -16,6 +16,7 @@ from roslens.analysis.calibration import zoo
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.segments import verdict_of
 from roslens.analysis.leaks.series import Series
+from roslens.analysis.leaks.shapes import steps
 from roslens.analysis.statistics.over_runs import Interval
 from roslens.analysis.verdicts.statement import Verdict
 
@@ -217,6 +218,26 @@ def test_growth_that_dies_down_and_waves_are_no_leak_yet() -> None:
     assert verdict == "not_enough_evidence"
     assert "up and down in all runs alike" in why
     assert told(lambda t: 20e3 * np.minimum(t, 450))[0] == "not_enough_evidence"
+
+
+def test_growth_that_was_faster_for_a_while_climbs() -> None:
+    """By what they are made of: 20 kB/s to the end, and what is over at 450 s or dies down."""
+    assert told(lambda t: 20e3 * (t + np.clip(t - 200, 0, 100)))[0] == "climbs"
+    over = told(lambda t: 20e3 * (np.minimum(t, 450) + 2 * np.clip(t - 200, 0, 150)))
+    assert over[0] == "not_enough_evidence"
+    assert told(lambda t: 12e6 / (1 + np.exp((300 - t) / 40)))[0] == "not_enough_evidence"
+
+
+def test_noise_that_begins_in_the_middle_is_no_step() -> None:
+    rng = np.random.default_rng(1)
+    restless = [
+        replace(run, values=run.values + rng.normal(0, 600e3, SECONDS.size) * (SECONDS > 300))
+        for run in runs(lambda t: 20e3 * t)
+    ]
+    for run in restless:
+        found = steps(run.seconds, run.values, 0.6e6)
+        assert not found.rises.size
+        assert not found.falls.size
 
 
 def test_how_long_it_would_take_is_said() -> None:

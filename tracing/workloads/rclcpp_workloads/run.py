@@ -28,6 +28,8 @@ OF_MESSAGES = (
     *("intra_process", "depth", "reliability"),
 )
 """Options that only this workload has: factors of a suite that has others beside it."""
+OF_SERVICES = ("clients",)
+"""Likewise."""
 HEADER = (
     *("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns"),
     *("publisher", "subscription"),
@@ -107,8 +109,9 @@ def main() -> int:
         return _fail("--processes is 1, or 2 for messages")
     if outside != "0" and (outside != "1" or processes == "2" or workload != "messages"):
         return _fail("--outside is 0, or 1 for messages of one process")
-    if workload != "messages":
-        options = {name: value for name, value in options.items() if name not in OF_MESSAGES}
+    not_its: tuple[str, ...] = () if workload == "messages" else OF_MESSAGES
+    not_its += () if workload == "services" else OF_SERVICES
+    options = {name: value for name, value in options.items() if name not in not_its}
     program = find_program(workload)
     if program is None:
         return _fail(
