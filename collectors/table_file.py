@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.collectors import _native
+from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.schema import ABOUT_KEYS, TABLES_VERSION, Table
@@ -94,7 +95,11 @@ def decode_all(folder: Path) -> None:
     """
     for path in sorted(folder.rglob("*.parquet")):
         try:
-            scan = pl.scan_parquet(text_path(path), glob=False)
+            known = TABLES.get(path.stem) if path.parent.name == "tables" else None
+            # As it will be read: a column may have become one of another type.
+            scan = (
+                scan_table(known, path) if known else pl.scan_parquet(text_path(path), glob=False)
+            )
             rows = scan.select(pl.len()).collect().item()
             for first in range(0, rows, _ROWS_AT_ONCE):
                 scan.slice(first, _ROWS_AT_ONCE).collect()
