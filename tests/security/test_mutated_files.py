@@ -10,7 +10,9 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from tests.security.foreign_targets import read_back, without_digests
 
 from roslens.analysis.chains.requirements import read_requirements
 from roslens.analysis.estimate import Estimate
@@ -227,3 +229,14 @@ def test_what_nobody_foresaw_is_one_line_and_70(tmp_path: Path, error: str) -> N
     assert done.stderr.rstrip().endswith(str(kept))
     assert "in fail" in kept.read_text()
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_table_whose_column_has_another_type_is_refused(tmp_path: Path) -> None:
+    run = without_digests(tmp_path)
+    path = run / "tables" / "subscriptions.parquet"
+    table = pl.read_parquet(path)
+    table.with_columns(pl.col("subscription_handle").cast(pl.Int64, strict=False)).write_parquet(
+        path
+    )
+    with pytest.raises(UsageError, match="subscriptions.parquet: damaged"):
+        read_back(run)
