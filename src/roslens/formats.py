@@ -19,7 +19,7 @@ BEGIN, END = "<!-- formats: written from the readers -->", "<!-- end of formats 
 TRACES = (
     (
         "CTF traces",
-        "1.8 and 2.0; LTTng since 2.1, perf, barectf, Zephyr, NuttX",
+        "1.8 and 2.0; LTTng 2.1 to 2.16, perf, barectf, Zephyr, NuttX",
         "diamon.org/ctf, lttng/lttng-tools",
         "every event, packet and loss of a folder, whatever recorded it",
         "live streams; the offset of a clock beyond 2262 is left out",

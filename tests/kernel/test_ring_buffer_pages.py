@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import resource
 import signal
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,12 @@ from roslens.recording import UsageError
 from roslens.tracing.ftrace.ctf import Converted
 from roslens.tracing.ftrace.formats import parse_format, parse_header_page
 from roslens.tracing.ftrace.pages import find_events
+from roslens.tracing.ftrace.raw import Clock
 from roslens.tracing.ftrace.recorder import convert
+from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.unpacking import unpack
 
+CTF_2 = Path(__file__).parents[1] / "ctf" / "lttng_2.15.1.tar.xz"
 HEADER = parse_header_page(HEADER_PAGE, "header_page")
 
 
@@ -280,6 +284,23 @@ def test_a_file_of_trace_cmd_gets_the_clock_beside_it(tmp_path):
     (tmp_path / "l.dat").write_bytes(trace_dat([own], clock="local"))
     with pytest.raises(UsageError, match="its clock is 'local'"):
         unpack(tmp_path / "l.dat", tmp_path / "trace")
+
+
+def test_a_file_of_trace_cmd_gets_the_clock_of_ctf_2_beside_it(tmp_path):
+    """The recording's metadata: the epoch lies 1,795,459,400 s and 208,292,826 ns before."""
+    with tarfile.open(CTF_2) as archive:
+        archive.extractall(tmp_path / "trace", filter="data")
+    (tmp_path / "k.dat").write_bytes(trace_dat([page(1000, event(1, switch(7, 8)))]))
+    (made,) = unpack(tmp_path / "k.dat", tmp_path / "trace")
+    times = open_trace(made).read()["sched_switch"]["time_ns"]
+    assert times.to_list() == [1_795_459_400_208_292_826 + 1001]
+    # As LTTng's own, which babeltrace2 joins with absolute clocks only.
+    (metadata,) = made.rglob("metadata")
+    assert "absolute = TRUE" in metadata.read_text()
+    (metadata,) = (tmp_path / "trace").rglob("64-bit/metadata")
+    for text in ("{", "[]", '{"type": "clock-class"}', '{"type": ' + "[" * 60_000):
+        metadata.write_text(f"\x1e{text}")
+        assert clock_beside(tmp_path / "trace" / "ctf2_lttng_2.15.1", Clock()) is None
 
 
 def test_events_of_threads_that_are_not_meant_are_left_out(tmp_path):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from roslens.tracing.ftrace.raw import Clock, RawTrace
 
 NAME_BYTES = 16
 _METADATA_READ = 1 << 16
+_FRAGMENT = b"\x1e"
+"""Begins each fragment of CTF 2's metadata."""
 
 
 def clock_beside(root: Path, own: Clock) -> Clock | None:
@@ -21,7 +25,7 @@ def clock_beside(root: Path, own: Clock) -> Clock | None:
     Two traces of one machine are joined exactly when they share it: the clock itself is the same.
     """
     for text, offset in _beside(root):
-        lttng = re.search(rb'tracer_name\s*=\s*"lttng', text) is not None
+        lttng = re.search(rb'tracer_name"?\s*[=:]\s*"lttng', text) is not None
         return replace(own, offset_ns=offset, absolute=lttng)
     return None
 
@@ -29,7 +33,7 @@ def clock_beside(root: Path, own: Clock) -> Clock | None:
 def host_beside(root: Path) -> str | None:
     """The machine that the trace of `clock_beside` is of, where it says so."""
     for text, _ in _beside(root):
-        found = re.search(rb'\bhostname\s*=\s*"([^"\n]{1,255})"', text)
+        found = re.search(rb'\bhostname"?\s*[=:]\s*"([^"\n]{1,255})"', text)
         return found and found[1].decode(errors="replace")
     return None
 
@@ -42,10 +46,26 @@ def _beside(root: Path) -> Iterator[tuple[bytes, int]]:
                 text = stream.read(_METADATA_READ)
         except OSError:
             continue
-        clock = re.search(rb"clock\s*\{[^}]*?\bname\s*=\s*\"?monotonic\"?\s*;[^}]*\}", text)
-        found = clock and re.search(rb"\boffset\s*=\s*(\d{1,19})\s*;", clock[0])
-        if found:
-            yield text, int(found[1])
+        offset = _ctf2_offset(text) if text.startswith(_FRAGMENT) else _tsdl_offset(text)
+        if offset is not None:
+            yield text, offset
+
+
+def _tsdl_offset(text: bytes) -> int | None:
+    clock = re.search(rb"clock\s*\{[^}]*?\bname\s*=\s*\"?monotonic\"?\s*;[^}]*\}", text)
+    found = clock and re.search(rb"\boffset\s*=\s*(\d{1,19})\s*;", clock[0])
+    return int(found[1]) if found else None
+
+
+def _ctf2_offset(text: bytes) -> int | None:
+    """As LTTng 2.15 and newer write it: seconds, and cycles of 1 ns."""
+    for fragment in text.split(_FRAGMENT):
+        with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            told = json.loads(fragment)
+            if told["type"] == "clock-class" and told["name"] == "monotonic":
+                offset = told["offset-from-origin"]
+                return int(offset["seconds"]) * 1_000_000_000 + int(offset["cycles"])
+    return None
 
 
 def metadata(raw: RawTrace, clock: Clock) -> str:
