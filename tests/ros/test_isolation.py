@@ -180,6 +180,11 @@ def test_why_there_are_no_events(ros: RosEnvironment, recorder: Recorder, tmp_pa
     good = ros.process_environment(recorder.environment, preload=ros.preload())
     assert "probably ran no ROS 2 node" in told(good, expected=True)
     assert "no libtracetools is on the library path" in told({"PATH": "/bin"})
+    # As ros2_tracing 8.9 and newer documents it.
+    disabled = good | {"TRACETOOLS_RUNTIME_DISABLE": "1"}
+    assert "TRACETOOLS_RUNTIME_DISABLE is set" in told(disabled)
+    # Kilted's own, which the embedded ROS preloads, does not know it.
+    assert "TRACETOOLS_RUNTIME_DISABLE" not in told(disabled, expected=True)
     if home is not None:
         text = told(good | {"LTTNG_HOME": str(tmp_path)})
         assert "LTTNG_HOME is not the session daemon's" in text

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+_RUNTIME_DISABLE = "TRACETOOLS_RUNTIME_DISABLE"
 _ROOTS_FOLDERS = (Path("/var/run/lttng"),)
 _SOCKET = re.compile(rb"lttng-ust-sock-(\d+)")
 
@@ -40,6 +41,11 @@ def diagnose_no_events(
         found.append(
             "libtracetools was not preloaded: LD_PRELOAD of the workload does not name one that "
             "exists (a wrapper such as sudo or env -i drops it)"
+        )
+    if environ.get(_RUNTIME_DISABLE) and not preload_expected:
+        found.append(
+            f"{_RUNTIME_DISABLE} is set, by which libtracetools of ROS 2 Lyrical and newer emits "
+            "nothing: unset it"
         )
     library = library or _installed(environ)
     daemons = _daemon_generations(daemon_home)
