@@ -111,6 +111,10 @@ class Pass:
         """
         self._pass.feed(dict(batches), self._threads)
 
+    def forget(self, since_ns: int) -> None:
+        """Forget what began before a time, but for what threads do still."""
+        self._pass.forget(since_ns)
+
     def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], Callable[[], dict[str, Any]]]:
         """Tables of all events so far by name, and what counts them; once only if `last`."""
         tables, counts = self._pass.tables(last)

@@ -10,7 +10,7 @@
 use ahash::HashMap;
 
 use crate::identity::{Host, Process};
-use crate::ids::{Maybe, entry};
+use crate::ids::{Id, Maybe, entry};
 use crate::intake::Event;
 use crate::rows::NEVER;
 
@@ -92,6 +92,29 @@ impl Gaps {
         found.declared.values_mut().for_each(Stretches::sort);
         found.on_cpu.values_mut().for_each(Stretches::sort);
         found
+    }
+
+    /// All that happened on the hosts before a time is forgotten.
+    pub(crate) fn forget(&mut self, hosts: usize, since: i64) {
+        for of in self.declared.values_mut().chain(self.on_cpu.values_mut()) {
+            of.0.retain(|(end, _)| *end > since);
+        }
+        for host in (0..hosts).map(Id::at) {
+            let before = (since, i64::MIN);
+            self.declared
+                .entry((host, None))
+                .or_default()
+                .0
+                .insert(0, before);
+            self.on_cpu
+                .entry((host, None, None))
+                .or_default()
+                .0
+                .insert(0, before);
+        }
+        for found in self.broken.values_mut() {
+            found.retain(|(_, end)| *end > since);
+        }
     }
 
     /// Whether the trace tells of none.

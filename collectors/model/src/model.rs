@@ -114,6 +114,23 @@ impl Model {
         Ok(self.check()?)
     }
 
+    /// Forget what began before a time: it counts as what the tracer dropped, not as what never
+    /// happened. What threads are doing is remembered.
+    pub fn forget(&mut self, since: i64) {
+        self.callbacks.executions.forget(|row| row.start < since);
+        self.callbacks.intervals.forget(|row| row.begin < since);
+        let publications = &mut self.publications.rows;
+        publications.forget(|row| row.publish < since);
+        let first = publications.first();
+        let old = |of: Id<Publication>| of.number() < first;
+        self.ring_buffers
+            .rows
+            .forget(|row| row.message.is_none_or(old));
+        self.takes.rows.forget(|row| row.time < since);
+        self.services.forget(since);
+        self.gaps.forget(self.identity.hosts().len(), since);
+    }
+
     /// The columns that say when and where an event was, as far as they matter.
     #[must_use]
     pub fn context(&self) -> Vec<&'static str> {
@@ -282,7 +299,7 @@ impl Model {
             .map(|(row, of)| (of.publish, self.identity.number(of.thread), row))
             .collect();
         order.sort_unstable();
-        let mut moved: Vec<Maybe<Publication>> = vec![None; order.len()];
+        let mut moved: Vec<Maybe<Publication>> = vec![None; rows.count() as usize];
         for (.., from) in &order {
             if let Some(row) = rows.get(*from) {
                 moved[from.place()] = self.publications.rows.push(row);

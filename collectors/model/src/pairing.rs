@@ -188,7 +188,7 @@ impl Pairing {
             if self.read.peek().is_none() {
                 let rows = model.publications.rows.from(self.next).take(CHUNK);
                 let rows: Vec<_> = rows.collect();
-                self.next += u32::try_from(rows.len()).unwrap_or(u32::MAX);
+                self.next = (rows.last()).map_or(self.next, |(of, _)| of.number() + 1);
                 self.read = rows.into_iter().peekable();
             }
             let same = |(_, row): &(Id<Publication>, Publication)| {

@@ -181,10 +181,12 @@ struct Page<T> {
 /// Rows of one kind by number.
 #[derive(Clone)]
 pub struct Rows<T> {
-    pages: Vec<Page<T>>,
+    pages: VecDeque<Page<T>>,
+    /// So many pages lay before these, and are forgotten.
+    forgotten: usize,
     count: u32,
     disk: Option<Arc<Disk>>,
-    /// Pages in memory, those that came first in front.
+    /// Where there is a disk, pages in memory, those that came first in front.
     there: VecDeque<usize>,
     again: RefCell<VecDeque<(usize, Vec<T>)>>,
 }
@@ -192,7 +194,8 @@ pub struct Rows<T> {
 impl<T> Default for Rows<T> {
     fn default() -> Self {
         Self {
-            pages: Vec::new(),
+            pages: VecDeque::new(),
+            forgotten: 0,
             count: 0,
             disk: None,
             there: VecDeque::new(),
@@ -215,14 +218,28 @@ impl<T: Plain> Rows<T> {
         Self::on(self.disk.as_ref())
     }
 
-    /// How many there are.
+    /// Forget those before a row, as far as they fill pages; their numbers stay theirs. Not with a disk.
+    pub fn forget(&mut self, is_old: impl Fn(&T) -> bool) {
+        let old = |page: &Page<T>| page.rows.len() == PAGE && page.rows.last().is_some_and(&is_old);
+        while self.pages.front().is_some_and(old) {
+            self.pages.pop_front();
+            self.forgotten += 1;
+        }
+    }
+
+    /// The number of the first one that is not forgotten.
+    pub fn first(&self) -> u32 {
+        u32::try_from(self.forgotten << SHIFT).unwrap_or(u32::MAX)
+    }
+
+    /// How many there are, those that are forgotten included.
     pub const fn count(&self) -> u32 {
         self.count
     }
 
     /// All their numbers.
     pub fn ids(&self) -> impl Iterator<Item = Id<T>> + use<T> {
-        (0..self.count).filter_map(Id::new)
+        (self.first()..self.count).filter_map(Id::new)
     }
 
     /// The number of the next one.
@@ -233,9 +250,9 @@ impl<T: Plain> Rows<T> {
     /// Append one; returns its number. Rows beyond 2^32 - 1 are left out.
     pub fn push(&mut self, row: T) -> Maybe<T> {
         let number = self.next()?;
-        let place = number.place() >> SHIFT;
+        let place = self.place(number)?;
         if place == self.pages.len() {
-            self.pages.push(Page {
+            self.pages.push_back(Page {
                 rows: Vec::with_capacity(PAGE),
                 written: (0, 0),
             });
@@ -250,24 +267,29 @@ impl<T: Plain> Rows<T> {
 
     /// A row, if there is a number.
     pub fn get(&self, number: impl Into<Maybe<T>>) -> Option<T> {
-        let number = number.into()?.place();
-        let place = number >> SHIFT;
-        let page = self.pages.get(place)?;
-        match page.rows.get(number % PAGE) {
+        let number = number.into()?;
+        let place = self.place(number)?;
+        let (page, row) = (self.pages.get(place)?, number.place() % PAGE);
+        match page.rows.get(row) {
             Some(row) => Some(*row),
-            None if page.rows.is_empty() => self.fetched(place, number % PAGE),
+            None if page.rows.is_empty() => self.fetched(place, row),
             None => None,
         }
     }
 
     /// A row, to be changed.
     pub fn edit(&mut self, number: impl Into<Maybe<T>>) -> Option<&mut T> {
-        let number = number.into()?.place();
-        let place = number >> SHIFT;
+        let number = number.into()?;
+        let place = self.place(number)?;
         if self.pages.get(place)?.rows.is_empty() {
             self.load(place);
         }
-        self.pages[place].rows.get_mut(number % PAGE)
+        self.pages[place].rows.get_mut(number.place() % PAGE)
+    }
+
+    /// In which of the pages a row is, if it is not forgotten.
+    fn place(&self, number: Id<T>) -> Option<usize> {
+        (number.place() >> SHIFT).checked_sub(self.forgotten)
     }
 
     /// All of them, with their numbers; of those on the disk a page at once.
@@ -278,10 +300,11 @@ impl<T: Plain> Rows<T> {
     /// The same from a row on.
     pub fn from(&self, first: u32) -> impl Iterator<Item = (Id<T>, T)> {
         let mut page = Cow::Borrowed(&[][..]);
+        let first = first.max(self.first());
         (first..self.count).map_while(move |number| {
             let row = number as usize % PAGE;
             if row == 0 || number == first {
-                let next = self.pages.get(number as usize >> SHIFT)?;
+                let next = self.pages.get(self.place(Id::new(number)?)?)?;
                 page = match next.rows.as_slice() {
                     [] => Cow::Owned(self.read(next)?),
                     rows => Cow::Borrowed(rows),
@@ -328,10 +351,10 @@ impl<T: Plain> Rows<T> {
 
     /// A page came into memory: let the one go that has been there for longest.
     fn entered(&mut self, place: usize) {
-        self.there.push_back(place);
         let Some(disk) = &self.disk else {
             return;
         };
+        self.there.push_back(place);
         if self.there.len() <= disk.pages {
             return;
         }

@@ -43,6 +43,12 @@ fn keys<T>(rows: &[Side<T>]) -> impl Iterator<Item = (usize, Key)> {
     rows.iter().map(|row| row.key).enumerate()
 }
 
+/// Forget rows before a time; returns how many.
+fn forget<T>(rows: &mut Vec<Side<T>>, since: i64) -> usize {
+    let old = rows.partition_point(|row| row.time < since);
+    rows.drain(..old).count()
+}
+
 fn time<T>(side: Option<&Side<T>>) -> i64 {
     side.map_or(NEVER, |side| side.time)
 }
@@ -104,6 +110,8 @@ pub struct Services {
     sent: Vec<Side<Service>>,
     answered: Vec<Side<Client>>,
     received: Vec<Side<Client>>,
+    /// So many that were taken are forgotten.
+    forgotten: usize,
     /// Since when a thread is in a call of rcl, and of which client or service.
     calling: HashMap<Id<Thread>, (Caller, i64)>,
     /// The request that a thread took last, if it has done nothing else since.
@@ -176,7 +184,8 @@ impl Services {
                 });
             }
             Kind::TakeRequest if taken(4) => {
-                self.waiting.insert(event.thread, self.taken.len());
+                let number = self.forgotten + self.taken.len();
+                self.waiting.insert(event.thread, number);
                 self.taken.push(service());
             }
             Kind::SendResponse => {
@@ -222,12 +231,25 @@ impl Services {
             return;
         };
         let callback = known.callback(execution.callback);
-        let (owner, side) = (known.service_of(&callback), &mut self.taken[taken]);
+        let taken = taken.checked_sub(self.forgotten);
+        let Some(side) = taken.and_then(|taken| self.taken.get_mut(taken)) else {
+            return;
+        };
+        let owner = known.service_of(&callback);
         let same = owner == side.object || owner.is_none() || side.object.is_none();
         // Of a callback that nobody announced nothing tells that it serves anything.
         if callback.kind == known.service && same {
             side.execution = Some(number);
         }
+    }
+
+    /// Forget what was done before a time.
+    pub fn forget(&mut self, since: i64) {
+        self.forgotten += forget(&mut self.taken, since);
+        forget(&mut self.sent, since);
+        forget(&mut self.requested, since);
+        forget(&mut self.answered, since);
+        forget(&mut self.received, since);
     }
 
     /// All calls, in the order of their begins.

@@ -116,7 +116,16 @@ impl Tables {
         wanted: Option<&[String]>,
         from: u32,
     ) -> Result<Option<(RecordBatch, u32)>, ArrowError> {
-        let range = from..from.saturating_add(BATCH);
+        let model = &self.model;
+        let first = match table {
+            "callback_instances" => model.callbacks.executions.first(),
+            "publications" => model.publications.rows.first(),
+            "takes" => model.takes.rows.first(),
+            "executor_intervals" => model.callbacks.intervals.first(),
+            _ => 0,
+        };
+        let range = from.max(first)..from.max(first).saturating_add(BATCH);
+        let next = range.end;
         let messages = match table {
             "messages" => self.some_messages(&range),
             "connections" => {
@@ -149,7 +158,7 @@ impl Tables {
         let found = made.batch()?;
         self.model.check()?;
         let there = from == 0 || found.num_rows() > 0;
-        Ok(there.then(|| (found, from.saturating_add(BATCH))))
+        Ok(there.then_some((found, next)))
     }
 
     fn executions(&self, columns: &mut Columns<'_>, range: Range<u32>) {

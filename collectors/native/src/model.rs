@@ -497,6 +497,12 @@ impl Pass {
         })
     }
 
+    /// Forget what began before a time.
+    fn forget(&self, since: i64) -> PyResult<()> {
+        self.state().as_mut().ok_or_else(ended)?.forget(since);
+        Ok(())
+    }
+
     /// The tables of all events so far, and what counts them; nothing can be fed after the last ones.
     fn tables<'py>(
         &self,

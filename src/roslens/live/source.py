@@ -124,6 +124,12 @@ class Source:
         self.until_ns = None if all_of_it else until
         return self._split(wall + _FUTURE_NS if all_of_it else until, wall), pl.concat(losses)
 
+    def again(self) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+        """All that is wanted from now back, as `read` gave it bit by bit."""
+        self._traces = {folder: Growing(folder) for folder in self._traces}
+        self._pending, self._is_first = {}, True
+        return self.read(all_of_it=self.until_ns is None)
+
     def _since(self, now: int) -> int | None:
         return now - self._keep_ns if self._is_first and self._keep_ns is not None else None
 

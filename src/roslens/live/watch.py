@@ -42,10 +42,11 @@ INSTANCES = (
 )
 
 
-SPARE_NS = 5_000_000_000
+SPARE_NS = 1_000_000_000
 """Events are kept for so long beyond what is looked at."""
 _LINES = 6
 _MOST_CPU = 0.015
+_READ_S = 2.0
 _LONGEST = 5
 """So many times later at most refreshes come, that they take no more than that part of a CPU."""
 
@@ -134,10 +135,18 @@ class Watch:
         self._snapshots = snapshots
         self._said: deque[str] = deque(maxlen=_LINES)
         self.asked = False
-        self.model = Model(keep_of(window_ns, settings))
-        self._dropped = 0
+        self.model = Model(keep_of(window_ns, settings), source.again)
+        self._dropped = self._events = 0
         self._before: int | None = None
         self._since: pl.DataFrame | None = None
+
+    def read(self, *, all_of_it: bool = False) -> None:
+        """Take in what happened since; `all_of_it` as of `Source.read`."""
+        frames, losses = self._source.read(all_of_it=all_of_it)
+        self.model.feed(frames, losses)
+        self._events += sum(frame.height for frame in frames.values())
+        dropped = losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
+        self._dropped += int(dropped)
 
     def look(self, *, all_of_it: bool = False, to_last: bool = False) -> Moment:
         """Take in what happened since, and say what is to be seen now.
@@ -149,10 +158,7 @@ class Watch:
         to_last
             Figures end with the last event where nothing happened for longer than they reach back.
         """
-        frames, losses = self._source.read(all_of_it=all_of_it)
-        self.model.feed(frames, losses)
-        dropped = losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
-        self._dropped += int(dropped)
+        self.read(all_of_it=all_of_it)
         notes = [f"{name}: not what a tracer writes, left out" for name in self._source.broken]
         if self._triggers is not None and self._source.flight is None:
             notes.append("no flight recorder writes there: triggers are told, and record nothing")
@@ -163,7 +169,7 @@ class Watch:
         if self._window_ns is not None and end - last > self._window_ns:
             notes.append(f"no event for {(end - last) / 1e9:,.0f} s")
             end = last if to_last else end
-        events = sum(frame.height for frame in frames.values())
+        events, self._events = self._events, 0
         since, self._before = self._before, end
         rate = events / ((end - since) / 1e9) if since is not None and end > since else None
         tables = self.model.tables()
@@ -278,7 +284,12 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
         if watch.due is not None:
             until = min(until, watch.due)
         who = [asked] if options.beside is None else [asked, options.beside]
-        ready, _, _ = select.select(who, [], [], max(0.0, until - time.monotonic()))
+        ready: list[int] = []
+        while not ready and (rest := until - time.monotonic()) > 0:
+            ready, _, _ = select.select(who, [], [], min(rest, _READ_S))
+            # Bit by bit, so that little waits in memory.
+            if not ready and rest > _READ_S:
+                watch.read()
         is_last = options.beside in ready
         if asked in ready:
             os.eventfd_read(asked)
