@@ -24,7 +24,6 @@ from ros2_trace import Trace
 from roslens.analysis.reports.numbers import seen
 from roslens.collectors.ros2.live import Model
 from roslens.live.beside import OF_FLIGHTS, watched_for
-from roslens.live.past import Past
 from roslens.live.processes import Processes
 from roslens.live.snapshots import Snapshots
 from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
@@ -56,10 +55,8 @@ def settings(tmp_path: Path, text: str) -> Settings:
         ("triggers: [goal of /a lost]", "is no trigger"),
         ("triggers: [1]", "is no trigger"),
         ("triggers: [goal of /a > 1 s]", "give no limit, but 'aborted or canceled'"),
-        ("triggers: [P99 of /a > 1 s]", "give no limit, but 'changed'"),
         ("triggers: [process of /a aborted]", "a process is never aborted"),
         ("triggers: [silence > 1 s]", "say which node or timer"),
-        ("triggers: [P99 changed]", "say which topic"),
         ("triggers: [deadline > 1 s]", "say which chain"),
         ("triggers: [deadline of /a > 1 s]", "give a chain"),
         ("triggers: [memory of /a > 1 MB]", "cannot be measured in MB"),
@@ -215,40 +212,6 @@ def test_a_silence_of_a_node_and_of_what_it_runs(tmp_path: Path) -> None:
     assert of_node == [[], [(192, pytest.approx(89.001))], [(281.001, 98.999)]]
     assert found(tmp_path, "silence of /a > 80 ms", 190, 250, 300) == of_node
     assert found(tmp_path, "silence of /x > 80 ms", 300) == [[]]
-
-
-def test_p99_that_changes_is_told_without_a_limit() -> None:
-    """Blocks of 10 s and 1,000 latencies; P99 of the numbers 1 to 1,000 by its definition."""
-    random = np.random.default_rng(5)
-
-    def blocks(count: int, scale: int) -> list[np.ndarray]:
-        return [random.permutation(np.arange(1, 1001)) * 1000 * scale for _ in range(count)]
-
-    def hits(latencies: list[np.ndarray], step: int) -> list[tuple[float, float]]:
-        every = np.concatenate(latencies)
-        every = np.exp(random.normal(0, 0.02, len(latencies))).repeat(1000) * every
-        times = np.arange(len(every)) * 10 * MS
-        past, found = Past(10_000 * MS), []
-        # As they come, not in blocks.
-        for k in range(0, len(every), step):
-            found += past.feed(times[k : k + step], every[k : k + step].astype(np.int64))
-        return [(at / 1e9, p99) for at, p99 in found]
-
-    p99 = np.quantile(np.arange(1, 1001), 0.99, method="median_unbiased") * 1000
-    assert hits(blocks(200, 1), 777) == []
-    # A block ends with the first latency 10 s after its own: each is of 1,001, and so 10.01 s.
-    for step in (777, 5000):
-        ((at, value),) = hits(blocks(100, 1) + blocks(50, 2), step)
-        # The third block that lies wholly within.
-        assert 1020 <= at <= 1041
-        assert value == pytest.approx(2 * p99, rel=0.1)
-    ((at, value),) = hits(blocks(150, 2) + blocks(50, 1), 1000)
-    assert 1520 <= at <= 1541
-    assert value == pytest.approx(p99, rel=0.1)
-    # One or two slow blocks are no change.
-    assert hits(blocks(100, 1) + blocks(1, 5) + blocks(60, 1), 1000) == []
-    # Nor is anything that is told before there is a past.
-    assert hits(blocks(20, 1) + blocks(20, 5), 1000) == []
 
 
 def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:

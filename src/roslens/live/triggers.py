@@ -16,7 +16,6 @@ from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.verdicts.budgets import Budget
 from roslens.collectors.schema.tables import TABLES
-from roslens.live.past import Past
 from roslens.live.processes import Processes
 from roslens.recording import UsageError
 from roslens.recording.manifest import Hit
@@ -44,7 +43,6 @@ _KINDS: Mapping[str, _Kind] = {
     "gap": _Kind("ns", of="topic"),
     "rate": _Kind("Hz", of="topic", lower=True),
     "loss": _Kind("1"),
-    "P99": _Kind("ns", ends=("changed",), of="topic"),
     "callback": _Kind("ns"),
     "silence": _Kind("ns", of="node or timer"),
     "cpu": _Kind("core"),
@@ -229,9 +227,6 @@ class Triggers:
         self._since: int | None = None
         self._held: set[tuple[str, str]] = set()
         self._defined: dict[str, int] = {}
-        self._past = {
-            x.text: Past(self._window_ns) for x in settings.triggers if x.end == "changed"
-        }
 
     def hits(self, tables: Tables, first_ns: int, until_ns: int) -> list[Hit]:
         """What came to hold since the moment before; of each trigger the gravest.
@@ -249,32 +244,27 @@ class Triggers:
             if one.kind in _LOOKS:
                 found += _longest(one, _LOOKS[one.kind](one, tables), since, until_ns)
             elif one.kind in ("rate", "loss"):
-                found += self._of_window(one, tables, until_ns)
+                found += self._of_window(one, tables, first_ns, until_ns)
             elif one.kind == "goal":
                 ended = (x for x in _ended(one, tables) if since < x <= until_ns)
                 found += [Hit(trigger=one.text, at_ns=x) for x in ended][:1]
-            elif one.kind == "P99":
-                known = _latencies(one, tables).filter(
-                    (pl.col("at") > since) & (pl.col("at") <= until_ns)
-                )
-                known = known.sort("at")
-                changes = self._past[one.text].feed(
-                    known["at"].to_numpy(), known["value"].to_numpy()
-                )
-                found += [_hit(one, at, value) for at, value in changes][:1]
             elif tables.processes is not None:
                 found += self._of_processes(one, tables.processes, since, until_ns)
         return found
 
-    def _of_window(self, one: Trigger, tables: Tables, until_ns: int) -> Sequence[Hit]:
+    def _of_window(
+        self, one: Trigger, tables: Tables, first_ns: int, until_ns: int
+    ) -> Sequence[Hit]:
         """Of what is counted over a window: when it begins to hold."""
         table = tables.frame("publications" if one.kind == "rate" else "messages")
         of_topic = _of_topic(table, one.of)
         first = of_topic["publish_ns"].min()
         if first is not None:
             self._defined.setdefault(one.text, int(str(first)))
-        # Before a whole window after the first publication only that there were too many.
-        is_defined = until_ns - self._defined.get(one.text, until_ns) >= self._window_ns
+        # Before a whole window after the first publication, and of what is known, only that there
+        # were too many.
+        since = max(self._defined.get(one.text, until_ns), first_ns)
+        is_defined = until_ns - since >= self._window_ns
         if not is_defined and not (one.kind == "rate" and one.upper):
             return []
         during = of_topic.filter(
