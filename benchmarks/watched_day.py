@@ -103,7 +103,7 @@ class Replay:
         self.published_until = max(found["ros2:rcl_publish"]["time_ns"])
         return found, LOSSES.empty()
 
-    def again(self) -> tuple[Frames, pl.DataFrame]:
+    def again(self, _: int | None) -> tuple[Frames, pl.DataFrame]:
         raise AssertionError("nothing new is told, so nothing is to be read again")
 
     def count(self) -> int:

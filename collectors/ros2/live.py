@@ -44,6 +44,8 @@ class Model:
 
     Attributes
     ----------
+    needed_ns
+        Since when nothing is forgotten, whatever `keep_ns` says; None for no such time.
     first_ns, last_ns
         Since when, and until when there are events; None before the first.
     processes
@@ -59,6 +61,7 @@ class Model:
         self._happened: set[str] = set()
         self._pass: Pass | None = None
         self.processes = Events({}).processes
+        self.needed_ns: int | None = None
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
@@ -165,6 +168,8 @@ class Model:
         if self._keep_ns is None or self.last_ns is None or self.first_ns is None:
             return
         since = self.last_ns - self._keep_ns
+        if self.needed_ns is not None:
+            since = min(since, self.needed_ns)
         if since - self.first_ns < _STEP * self._keep_ns:
             return
         assert self._pass is not None

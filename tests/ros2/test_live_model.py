@@ -120,6 +120,21 @@ def test_what_lies_back_is_forgotten() -> None:
     assert messages["publish_ns"].min() > end - 3 * keep
 
 
+@pytest.mark.recording
+def test_what_is_needed_is_not_forgotten() -> None:
+    """However little is kept, every execution since that moment is told, as by the whole."""
+    raw = open_trace(SAMPLES / "two_process/000_r0_fastrtps").read()
+    whole = build_tables(raw)["callback_instances"]["start_ns"]
+    needed = whole[whole.len() // 3]
+    fed = Fed(1)
+    fed.model.needed_ns = needed
+    for stretch in stretches(raw, 20):
+        fed.feed(stretch)
+    told = fed.model.tables()["callback_instances"].frame("start_ns")["start_ns"]
+    assert told.filter(told >= needed).equals(whole.filter(whole >= needed))
+    assert told.len() < whole.len()
+
+
 def test_a_late_event_is_put_in_its_place() -> None:
     trace = Trace()
     trace.emit(1, "ros2:rclcpp_callback_register", callback=5, symbol="f")

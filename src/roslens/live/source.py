@@ -42,6 +42,7 @@ class Source:
         self._traces = {folder: Growing(folder) for folder in find_growing(path)}
         self._pending: dict[str, pl.DataFrame] = {}
         self._is_first = True
+        self._needed_ns: int | None = None
         if not all(map(is_of_this_boot, self._traces)):
             raise UsageError(
                 f"{path}: was written before this machine started, or on another one; of what has "
@@ -124,14 +125,19 @@ class Source:
         self.until_ns = None if all_of_it else until
         return self._split(wall + _FUTURE_NS if all_of_it else until, wall), pl.concat(losses)
 
-    def again(self) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-        """All that is wanted from now back, as `read` gave it bit by bit."""
+    def again(self, needed_ns: int | None = None) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+        """All that is wanted from now back, and since `needed_ns`, as `read` gave it bit by bit."""
+        self._needed_ns = needed_ns
         self._traces = {folder: Growing(folder) for folder in self._traces}
         self._pending, self._is_first = {}, True
         return self.read(all_of_it=self.until_ns is None)
 
     def _since(self, now: int) -> int | None:
-        return now - self._keep_ns if self._is_first and self._keep_ns is not None else None
+        if not self._is_first or self._keep_ns is None:
+            return None
+        offset = max(x.clock_offset_ns for x in self._traces.values())
+        needed = now if self._needed_ns is None else self._needed_ns - offset
+        return min(now - self._keep_ns, needed)
 
     def _begin(self, now: int) -> pl.DataFrame:
         """Take in what named objects before, where that does not lie apart."""

@@ -135,7 +135,8 @@ class Watch:
         self._snapshots = snapshots
         self._said: deque[str] = deque(maxlen=_LINES)
         self.asked = False
-        self.model = Model(keep_of(window_ns, settings), source.again)
+        self.model = Model(keep_of(window_ns, settings), lambda: source.again(self.model.needed_ns))
+        self._back_ns = settings.longest_ns + SPARE_NS if settings else None
         self._dropped = self._events = 0
         self._before: int | None = None
         self._since: pl.DataFrame | None = None
@@ -179,6 +180,9 @@ class Watch:
         exceeded = self._limits.exceeded(figures.topics.to_dicts()) if figures else []
         before = list(self._said)
         hits = self._react(Tables(tables, self.model.goal_ends, self.processes), end)
+        if self._back_ns is not None:
+            # However late the next look is, triggers are told what happened until then.
+            self.model.needed_ns = end - self._back_ns
         new = [f"{clock(hit.at_ns)} triggered: {hit.trigger}{seen(hit)}" for hit in hits]
         new += self.make_due()
         self._said.extend(new)
