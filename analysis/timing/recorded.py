@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.flow.chain import Tables
 from roslens.analysis.measures.measured_part import start_up_s
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.timing.delays import delayed, with_polls, with_waits
 from roslens.analysis.timing.executors import grouped, recorded_executors, with_executor
 from roslens.analysis.timing.schema import (
     LeftOut,
@@ -18,7 +18,6 @@ from roslens.analysis.timing.schema import (
     Samples,
     Source,
     TimedCallback,
-    TimedExecutor,
     TimingModel,
 )
 from roslens.analysis.timing.wait_sets import wait_set_places
@@ -31,10 +30,7 @@ _NEEDED = (
 )  # fmt: skip
 _KNOWN_OWN = 0.9
 """Part of the executions of which the kernel must tell the own time, so that it is taken."""
-_LEAST_HANDOVERS = 3
-"""Fewer tell nothing of the soonest: what always waits for others is never handed over."""
 _ON = "callback_instance_id"
-_THREAD = ("host", "vpid", "vtid")
 
 Frames = Mapping[str, pl.DataFrame]
 
@@ -71,7 +67,8 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     if not known.filter(counts).height:
         raise UsageError(f"{run.name}: no callback ran after the start-up of {start_up / 1e9:g} s")
     executors = recorded_executors(known, frames["executor_intervals"], run)
-    waited = _waited(grouped(with_executor(known, executors), executors), executors)
+    known = with_waits(with_executor(known, executors), frames["executor_intervals"])
+    waited = delayed(grouped(known, executors), executors)
     by_kernel, known = _with_own_time(waited.filter(counts), frames["callback_scheduling"])
     known = known.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
     heard = set(known.filter(pl.col("kind") == "subscription")["name"].drop_nulls())
@@ -91,7 +88,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         execution_time="own" if by_kernel else "duration",
         cpus=_cpus(run),
         tracer_lost=frames["losses"].height > 0,
-        executors=executors,
+        executors=[with_polls(x, known, n, begin) for n, x in enumerate(executors)],
         callbacks=callbacks,
         sources=_sources(known, published, begin),
         left_out=[
@@ -134,57 +131,6 @@ def _executions(rows: pl.DataFrame, frames: Frames) -> pl.DataFrame:
         .with_columns(ready=pl.when(ready.is_not_null()).then(pl.min_horizontal(ready, "start_ns")))
         .sort("start_ns", "end_ns")
     )
-
-
-def _waited(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
-    """The executions with ``handover`` or ``gap`` (ns), whichever it was, and ``lag`` (ns).
-
-    What a thread of the executor itself publishes it can take next. What others publish can be
-    taken no later than the soonest that one was handed over to an idle thread.
-    """
-    vtids = [executor.vtids for executor in executors]
-    of_executor = pl.col("executor").replace_strict(
-        range(len(vtids)), vtids, return_dtype=pl.List(pl.Int32)
-    )
-    other = (pl.col("from_vpid") != pl.col("vpid")) | ~pl.col("from_vtid").is_in(of_executor)
-    handed = pl.col("handover").filter(other)
-    soonest = pl.when(handed.count() >= _LEAST_HANDOVERS).then(handed.min()).over("callback_id")
-    held = pl.col("end_ns").cum_max().shift(1).over("excluding")
-    rows = rows.with_columns(
-        lag=pl.lit(0, dtype=pl.Int64), held=pl.when(pl.col("reentrant").is_null()).then(held)
-    ).with_columns(free=pl.max_horizontal(pl.col("end_ns").shift(1).over(_THREAD), "held"))
-    first = _with_waits(rows, executors)
-    return _with_waits(first.with_columns(lag=soonest.fill_null(0)), executors)
-
-
-def _with_waits(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
-    """With ``handover`` and ``gap``, by ``lag``."""
-    arrived = pl.col("ready") + pl.col("lag")
-    rows = rows.with_columns(begun=pl.max_horizontal("free", pl.coalesce(arrived, "start_ns")))
-    rows = pl.concat(
-        [
-            _with_busy(of, executors[number].threads)
-            for (number,), of in rows.partition_by("executor", as_dict=True).items()
-        ]
-    ).sort("start_ns", "end_ns")
-    idle, known = ~pl.col("busy"), pl.col("ready").is_not_null()
-    gap = (pl.col("start_ns") - pl.max_horizontal("free", arrived)).clip(0)
-    return rows.with_columns(
-        handover=pl.when(known & idle).then(pl.col("start_ns") - pl.col("ready")),
-        gap=pl.when(known & ~idle).then(gap),
-    )
-
-
-def _with_busy(rows: pl.DataFrame, threads: int) -> pl.DataFrame:
-    """The executions of an executor with whether they found all threads, or their group, ``busy``.
-
-    A thread is busy from when it could have begun with an execution.
-    """
-    at = (rows["ready"] + rows["lag"]).fill_null(rows["start_ns"]).to_numpy()
-    begun, ended = rows["begun"].sort().to_numpy(), rows["end_ns"].sort().to_numpy()
-    working = np.searchsorted(begun, at, "left") - np.searchsorted(ended, at, "right")
-    held = (rows["held"] > at).fill_null(value=False).to_numpy()
-    return rows.with_columns(busy=pl.Series((working >= threads) | held))
 
 
 def _with_own_time(rows: pl.DataFrame, scheduling: pl.DataFrame) -> tuple[bool, pl.DataFrame]:

@@ -56,6 +56,11 @@ class TimedExecutor(_Part):
     vpid: int | None = None
     vtids: list[int] = Field(default_factory=list)
     priority: int | None = Field(default=None, description="the higher, the earlier; null: unknown")
+    polls: Samples = Field(
+        default_factory=Samples,
+        description="how long waits took for which something was ready already; none: not known, "
+        "or it has no wait set",
+    )
 
 
 class TimedCallback(_Part):
@@ -79,8 +84,13 @@ class TimedCallback(_Part):
     lag_ns: int = Field(ge=0, description="from a publication until the message can be taken")
     executions: Samples = Field(description="how long each execution took")
     publications: list[Publication]
-    handovers: Samples = Field(description="ready to start, on an idle thread")
-    gaps: Samples = Field(description="thread or group free to start, where it waited for these")
+    handovers: Samples = Field(
+        description="ready to the start of what an idle thread then began with"
+    )
+    gaps: Samples = Field(
+        description="chosen to start: from the end of the wait, or from when thread and "
+        "group were free"
+    )
     waits_ns: Times = Field(description="recorded: ready to start, whatever it waited for")
     lost: int = Field(ge=0, description="recorded: messages whose place a later one took")
 

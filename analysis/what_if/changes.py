@@ -207,8 +207,13 @@ def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
                 f"--rate {topic}: {callback.node} publishes it when {callback.name} triggers it: "
                 f"give the rate of that"
             )
-    total = sum(publishing.values()) + sum(len(x.at_ns) for x in sources)
-    factor = total / model.length_ns * 1e9 / hz
+    # A timer's period is known better than how many of its executions fit in the recording.
+    per_ns = sum(len(x.at_ns) for x in sources) / model.length_ns + sum(
+        publishing[x.id] / len(x.executions.value_ns) / (x.period_ns or model.length_ns)
+        for x in model.callbacks
+        if x.id in publishing
+    )
+    factor = per_ns * 1e9 / hz
     return model.model_copy(
         update={
             "callbacks": [_slower(x, factor) if x.id in publishing else x for x in model.callbacks],

@@ -160,14 +160,7 @@ def _figures(
             continue
         columns = [x[0] if key else len(m.callbacks) for x, m in zip(places, models, strict=True)]
         for number, (metric, bar) in enumerate(BARS.items()):
-            recorded = float(
-                np.mean(
-                    [
-                        quantile(_waits(m, x), QUANTILES[number])
-                        for m, x in zip(models, places, strict=True)
-                    ]
-                )
-            )
+            recorded = _recorded(models, places, QUANTILES[number])
             was, will = (
                 [x.waits[:, c, number] for x, c in zip(of, columns, strict=True)]
                 for of in (before, after)
@@ -190,6 +183,17 @@ def _figures(
         _predicted(Predicted("cpu", "core", None, None, float(np.mean(busy))), was, will)
     )
     return figures
+
+
+def recorded_latency(models: Sequence[TimingModel]) -> tuple[float, ...]:
+    """P50 and P99 of all that count together, each the mean over the runs, ns."""
+    places = [counting(x) for x in models]
+    return tuple(_recorded(models, places, q) for q in QUANTILES)
+
+
+def _recorded(models: Sequence[TimingModel], places: Sequence[Sequence[int]], q: float) -> float:
+    found = [quantile(_waits(m, x), q) for m, x in zip(models, places, strict=True)]
+    return float(np.mean(found))
 
 
 def _places(model: TimingModel, key: tuple[str | None, str | None] | None) -> list[int]:

@@ -90,15 +90,19 @@ def _system(model: TimingModel, cpus: int | None, as_recorded: bool) -> dict[str
     reentrant = {n for n, c in zip(names, model.callbacks, strict=True) if c.reentrant}
     return {
         "callbacks": [
-            {**_callback(callback, groups[name], numbers, model.callbacks), "place": place}
-            for callback, name, place in zip(
-                model.callbacks, names, _places(model.callbacks), strict=True
-            )
+            _callback(callback, groups[name], numbers, model.callbacks)
+            for callback, name in zip(model.callbacks, names, strict=True)
         ],
         "executors": [
-            {"order": _ORDERS[x.kind], "threads": x.threads, "priority": x.priority or 0}
+            {
+                "order": _ORDERS[x.kind],
+                "threads": x.threads,
+                "priority": x.priority or 0,
+                "polls": _series(x.polls),
+            }
             for x in model.executors
         ],
+        "shuffle": not as_recorded,
         "exclusive": [name not in reentrant for name in groups],
         "topics": list(topics.values()),
         "sources": [
@@ -123,19 +127,6 @@ def group_of(callback: TimedCallback) -> str:
     return callback.group or f"{callback.executor}|{callback.node}"
 
 
-def _places(callbacks: Sequence[TimedCallback]) -> list[int]:
-    """The place of each in a wait set: by kind, then as recorded, else as they were created."""
-
-    def key(number: int) -> tuple[int, int, int]:
-        of = callbacks[number]
-        waitable = of.kind == "subscription" and of.intra_process
-        shown = len(callbacks) if of.place is None else of.place
-        return _WAITABLE if waitable else _CLASSES[of.kind], shown, number
-
-    order = sorted(range(len(callbacks)), key=key)
-    return [order.index(number) for number in range(len(callbacks))]
-
-
 def _callback(
     of: TimedCallback, group: int, numbers: dict[str, int], every: Sequence[TimedCallback]
 ) -> dict[str, object]:
@@ -143,7 +134,10 @@ def _callback(
     for x in of.publications:
         if x.topic in numbers:
             outputs[x.execution].append((x.offset_ns, numbers[x.topic]))
+    waitable = of.kind == "subscription" and of.intra_process
     return {
+        "kind": _WAITABLE if waitable else _CLASSES[of.kind],
+        "place": of.place,
         "executor": of.executor,
         "group": group,
         "depth": of.queue_depth,

@@ -3,9 +3,12 @@
 SingleThreaded and MultiThreaded: a free thread executes what is left of the wait set in the order
 timers, subscriptions, services, waitables (of which subscriptions within the process are some);
 each is in it once. What an exclusive group forbids is dropped, but for timers, which stay. If
-nothing is left, the wait set is made anew of all that is ready. Events: first in, first out; a
-timer is called when it is due. EventsCBG: groups take turns, one callback at a time each, first in,
-first out within it; a timer is armed again after its execution. Time goes on in steps of 1.
+nothing is left, one thread waits and the others wait for it: for the time of a poll, then all that
+is ready is in the wait set. If nothing is, it sleeps until something is, which wakes it before its
+handover is over by its gap; then it looks what is ready. The end of an exclusive callback makes it
+poll anew. Events: first in, first out; a timer is called when it is due. EventsCBG: groups take
+turns, one callback at a time each, first in, first out within it; a timer is armed again after its
+execution. Time goes on in steps of 1.
 """
 
 from __future__ import annotations
@@ -42,6 +45,16 @@ class World:
     topics: list[list[int]]
     sources: list[tuple[list[int], int]]
     length: int
+    polls: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Waiter:
+    """A thread that waits for its executor; `until` None: it sleeps; what woke it, and its gap."""
+
+    thread: Thread
+    until: int | None
+    woken_by: tuple[int, int] | None = None
 
 
 @dataclass
@@ -69,6 +82,7 @@ class Schedule:
         self.of_group: list[list[int]] = [[] for _ in world.exclusive]
         self.working = [0] * len(world.exclusive)
         self.released = [-1] * len(world.exclusive)
+        self.waiters: list[Waiter | None] = [None for _ in world.executors]
         self.threads = [Thread(e) for e, (_, n) in enumerate(world.executors) for _ in range(n)]
         self.done: list[Run] = []
         for self.now in range(world.length):
@@ -118,6 +132,9 @@ class Schedule:
             thread.callback, thread.ended = None, self.now
             self.working[callback.group] -= 1
             self.released[callback.group] = self.now
+            waiter = self.waiters[callback.executor]
+            if waiter and waiter.until is None and self.world.exclusive[callback.group]:
+                self.poll(callback.executor, waiter.thread)
             if self.kind(number) == "EventsCBG":
                 self.take_turn(callback)
                 self.armed[number] = callback.period is not None
@@ -163,6 +180,10 @@ class Schedule:
             turns.append(group)
 
     def choose(self, executor: int) -> None:
+        if self.waits(executor):
+            while self.look(executor):
+                pass
+            return
         for thread in self.threads:
             if thread.executor == executor and thread.callback is None:
                 number = self.next_of(executor)
@@ -170,15 +191,64 @@ class Schedule:
                     return
                 self.give(thread, number)
 
-    def give(self, thread: Thread, number: int) -> None:
+    def waits(self, executor: int) -> bool:
+        return self.world.executors[executor][0] in {"SingleThreaded", "MultiThreaded"}
+
+    def look(self, executor: int) -> bool:
+        """What an executor with a wait set does next; whether it did anything."""
+        waiter = self.waiters[executor]
+        if waiter is None:
+            idle = [t for t in self.threads if t.executor == executor and t.callback is None]
+            if not idle:
+                return False
+            number = self.of_wait_set(executor)
+            if number is None:
+                self.poll(executor, idle[0])
+            else:
+                self.give(idle[0], number)
+            return True
+        own = self.in_order(executor)
+        if waiter.until is None:
+            able = [n for n in own if self.ready(n) and self.free(n)]
+            if able:
+                first = min(able, key=self.since)
+                handover = self.all[first].handover
+                gap = min(self.all[first].gap, handover)
+                waiter.until = max(self.now, self.since(first) + handover - gap)
+                waiter.woken_by = first, gap
+            return bool(able)
+        if waiter.until > self.now:
+            return False
+        self.queue[executor] = [n for n in own if self.ready(n)]
+        number = self.of_wait_set(executor)
+        if number is None:
+            waiter.until = waiter.woken_by = None
+            return False
+        self.waiters[executor] = None
+        same = waiter.woken_by is not None and waiter.woken_by[0] == number
+        self.give(waiter.thread, number, waiter.woken_by[1] if same and waiter.woken_by else None)
+        return True
+
+    def poll(self, executor: int, thread: Thread) -> None:
+        took = self.world.polls[executor] if self.world.polls else 0
+        self.waiters[executor] = Waiter(thread, self.now + took)
+
+    def since(self, number: int) -> int:
+        return self.waiting[number][0] if self.waiting[number] else self.due[number]
+
+    def in_order(self, executor: int) -> list[int]:
+        own = [n for n, c in enumerate(self.all) if c.executor == executor]
+        return sorted(own, key=lambda n: self.all[n].kind)
+
+    def give(self, thread: Thread, number: int, gap: int | None = None) -> None:
         callback = self.all[number]
         if callback.period is not None and self.kind(number) != "Events":
             self.call(number)
         thread.callback, thread.ready = number, self.waiting[number].pop(0)
         held = self.world.exclusive[callback.group] or self.kind(number) == "EventsCBG"
         free = max(thread.ended, self.released[callback.group] if held else -1)
-        start = self.now + callback.gap
-        if free <= thread.ready:
+        start = self.now + (callback.gap if gap is None else gap)
+        if free <= thread.ready and not self.waits(callback.executor):
             start = max(self.now, thread.ready + callback.handover)
         thread.steps = [(start, "start", 0)]
         self.working[callback.group] += 1
@@ -194,29 +264,18 @@ class Schedule:
 
     def next_of(self, executor: int) -> int | None:
         kind, _ = self.world.executors[executor]
-        if kind == "Events":
-            return self.first_event(executor)
-        return self.of_groups(executor) if kind == "EventsCBG" else self.of_wait_set(executor)
+        return self.first_event(executor) if kind == "Events" else self.of_groups(executor)
 
     def of_wait_set(self, executor: int) -> int | None:
-        for anew in (False, True):
-            if anew:
-                own = [n for n, c in enumerate(self.all) if c.executor == executor]
-                own.sort(key=lambda n: self.all[n].kind)
-                self.queue[executor] = [n for n in own if self.ready(n)]
-            left, found = self.queue[executor], None
-            for number in list(left):
-                if not self.free(number):
-                    if self.all[number].period is None:
-                        left.remove(number)
-                    continue
-                left.remove(number)
-                if self.ready(number):
-                    found = number
-                    break
-            if found is not None:
-                return found
-        self.queue[executor] = []
+        left = self.queue[executor]
+        for number in list(left):
+            if not self.free(number):
+                if self.all[number].period is None:
+                    left.remove(number)
+                continue
+            left.remove(number)
+            if self.ready(number):
+                return number
         return None
 
     def first_event(self, executor: int) -> int | None:

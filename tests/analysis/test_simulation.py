@@ -25,19 +25,24 @@ def native(world: World, **more: Any) -> dict[str, Any]:
 
     callbacks = [
         {
-            "place": c.kind, "executor": c.executor, "group": c.group, "depth": c.depth,
-            "period": c.period, "phase": c.phase, "lag": 0, "executions": series(c.takes),
+            "kind": c.kind, "place": None, "executor": c.executor, "group": c.group,
+            "depth": c.depth, "period": c.period, "phase": c.phase, "lag": 0,
+            "executions": series(c.takes),
             "outputs": [c.publishes] * len(c.takes), "handovers": series([c.handover]),
             "gaps": series([c.gap]),
         }
         for c in world.callbacks
     ]  # fmt: skip
-    executors = [{"order": ORDERS[k], "threads": n, "priority": 0} for k, n in world.executors]
+    polls = world.polls or [0] * len(world.executors)
+    executors = [
+        {"order": ORDERS[kind], "threads": count, "priority": 0, "polls": series([poll])}
+        for (kind, count), poll in zip(world.executors, polls, strict=True)
+    ]
     sources = [{"at": times, "topic": topic} for times, topic in world.sources]
     return {
         "callbacks": callbacks, "executors": executors, "exclusive": world.exclusive,
         "topics": world.topics, "sources": sources, "length": world.length,
-        "block": world.length, "cpus": None, "most": 10**7, **more,
+        "block": world.length, "cpus": None, "most": 10**7, "shuffle": False, **more,
     }  # fmt: skip
 
 
@@ -139,6 +144,36 @@ def test_publications_trigger_at_their_place() -> None:
         assert (1, 2, start, start + 5) in schedule(world)
 
 
+def test_a_thread_that_is_woken_begins_with_what_is_first_then() -> None:
+    """A message at 1 wakes it at 8; the timer, due at 5, goes first, and runs from 9 to 11."""
+    parts: dict[str, Any] = {"topics": [[0]], "sources": [([1], 0)]}
+    callbacks = [Callback(0, 0, [4], handover=9, gap=2), timer(100, 2, phase=5, gap=1)]
+    world = one("SingleThreaded", 1, callbacks, 50, **parts)
+    assert schedule(world) == [(1, 5, 9, 11), (0, 1, 13, 17)]
+    # By events each starts when it may.
+    assert schedule(one("Events", 1, callbacks, 50, **parts)) == [(0, 1, 10, 14), (1, 5, 15, 17)]
+
+
+def test_one_thread_waits_and_keeps_the_other_from_it() -> None:
+    """At 3 the poll from 0 on ends: the first thread takes one message, the second the other.
+
+    A third message at 4 is found by whoever is free first, at 8, after a poll of 3.
+    """
+    callbacks = [Callback(0, n, [5]) for n in range(3)]
+    parts: dict[str, Any] = {"topics": [[0, 1], [2]], "sources": [([0], 0), ([4], 1)]}
+    world = one("MultiThreaded", 2, callbacks, 50, polls=[3], **parts)
+    assert starts(world) == [(0, 3), (1, 3), (2, 11)]
+
+
+def test_a_wait_set_of_unknown_order_has_a_drawn_one() -> None:
+    callbacks = [Callback(0, n, [1]) for n in range(3)]
+    parts: dict[str, Any] = {"topics": [[0, 1, 2]], "sources": [([0], 0)]}
+    system = native(one("SingleThreaded", 1, callbacks, 10, **parts), shuffle=True)
+    found = simulate(system, [], [], 200, 1, True)["schedule"]
+    orders = {tuple(x[0] for x in found[n : n + 3]) for n in range(0, len(found), 3)}
+    assert len(orders) == 6
+
+
 def test_cpus_are_shared_and_priorities_go_first() -> None:
     """Two executions of 10 on one CPU: both end at 20 as equals; the higher one ends at 10."""
     callbacks = [timer(100, 10), timer(100, 10, executor=1, group=1)]
@@ -190,7 +225,8 @@ def random_world(seed: int) -> World:
         for t in range(len(topics))
     ]
     exclusive = [draw.random() < 0.7 for _ in owners]
-    return World(callbacks, executors, exclusive, topics, sources, 300)
+    polls = [draw.randint(0, 5) for _ in executors]
+    return World(callbacks, executors, exclusive, topics, sources, 300, polls)
 
 
 @pytest.mark.parametrize("block", range(20))

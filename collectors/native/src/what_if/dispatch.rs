@@ -4,7 +4,8 @@
 //! `WaitResult::next_ready_*` (`wait_result.hpp`). All that is ready when the wait ends is executed
 //! once: timers, subscriptions, services, clients, waitables, among which are subscriptions within
 //! the process; then it waits anew. What a group blocks stays in it if it is a timer and is dropped
-//! else. The order within a kind is that of a hash map, here `place`.
+//! else. The order within a kind is that of a hash map, here `place`. One thread at a time looks
+//! into the wait set or waits (`MultiThreadedExecutor::run`), see `wait.rs`.
 //!
 //! `Events`: rclcpp 29.3.0, `EventsExecutor::spin` and `TimersManager::execute_ready_timers_unsafe`.
 //! One queue. A timer is called as it is due, so that what is late adds up there. A message that a
@@ -80,7 +81,7 @@ impl Dispatch {
     /// The next callback for a thread that is free.
     pub fn next(&mut self, view: &View, groups: &mut [Group]) -> Option<usize> {
         match self.order {
-            Order::WaitSet => self.of_wait_set(view),
+            Order::WaitSet => self.of_snapshot(view),
             Order::Events => loop {
                 let callback = self.queue.pop_front()?;
                 if view.ready(callback) {
@@ -99,17 +100,10 @@ impl Dispatch {
         }
     }
 
-    fn of_wait_set(&mut self, view: &View) -> Option<usize> {
-        if let Some(found) = self.of_snapshot(view) {
-            return Some(found);
-        }
+    /// A wait ended: all that is ready is in the wait set.
+    pub fn woken(&mut self, view: &View) {
         let ready = view.ordered.iter().copied();
         self.queue = ready.filter(|x| view.ready(*x)).collect();
-        let found = self.of_snapshot(view);
-        if found.is_none() {
-            self.queue.clear();
-        }
-        found
     }
 
     fn of_snapshot(&mut self, view: &View) -> Option<usize> {

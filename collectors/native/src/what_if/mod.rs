@@ -7,6 +7,7 @@ mod resampling;
 mod simulation;
 mod state;
 mod system;
+mod wait;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -8,7 +8,8 @@ use super::dispatch::{Dispatch, Group};
 use super::outcome::{Executed, Outcome};
 use super::resampling::{Blocks, Place};
 use super::state::{State, View};
-use super::system::{Order, System};
+use super::system::{Order, Series, System};
+use super::wait::Wait;
 
 /// What the calendar holds; at one time in this order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +53,9 @@ pub struct Simulation<'a> {
     released: Vec<i64>,
     /// Of each executor, its callbacks in the order of a wait set.
     ordered: Vec<Vec<usize>>,
+    /// Of each executor with a wait set, the thread that waits, and how far its polls were used.
+    waits: Vec<Option<Wait>>,
+    polls: Vec<Place>,
     /// Of each thread: its executor, what it does, and since when it does nothing.
     threads: Vec<(usize, Option<Job>, i64)>,
     calendar: BinaryHeap<Reverse<(i64, Entry)>>,
@@ -70,12 +74,9 @@ impl<'a> Simulation<'a> {
             (0..system.executors[number].threads).map(move |_| (number, None, i64::MIN))
         });
         let threads: Vec<_> = threads.collect();
-        let ordered = numbers.map(|number| {
-            let own = |x: &usize| system.callbacks[*x].executor == number;
-            let mut of: Vec<usize> = (0..system.callbacks.len()).filter(own).collect();
-            of.sort_by_key(|x| system.callbacks[*x].place);
-            of
-        });
+        let ordered = numbers
+            .map(|number| ordered(system, number, random))
+            .collect();
         let orders = system.executors.iter().map(|x| Dispatch::new(x.order));
         let mut made = Self {
             system,
@@ -87,7 +88,9 @@ impl<'a> Simulation<'a> {
             groups: system.exclusive.iter().map(|_| Group::default()).collect(),
             running: vec![0; system.exclusive.len()],
             released: vec![i64::MIN; system.exclusive.len()],
-            ordered: ordered.collect(),
+            ordered,
+            waits: system.executors.iter().map(|_| None).collect(),
+            polls: vec![Place::default(); system.executors.len()],
             limited: system.cpus.is_some_and(|cpus| cpus < threads.len()),
             threads,
             calendar: BinaryHeap::new(),
@@ -111,10 +114,9 @@ impl<'a> Simulation<'a> {
     /// To its end: of each callback what came out, and every execution if they are kept; none
     /// where there are too many.
     pub fn run(mut self) -> Option<(Vec<Outcome>, Vec<Executed>)> {
-        while let Some(at) = self.next_time() {
-            if at >= self.system.length {
-                break;
-            }
+        // Threads come to wait at the begin, whether anything happens then or not.
+        let mut next = Some(0);
+        while let Some(at) = next.filter(|at| *at < self.system.length) {
             self.now = at;
             while self.happen() {}
             for executor in 0..self.dispatches.len() {
@@ -123,6 +125,7 @@ impl<'a> Simulation<'a> {
             if self.executed > self.system.most {
                 return None;
             }
+            next = self.next_time();
         }
         Some((self.outcomes, self.schedule.unwrap_or_default()))
     }
@@ -134,7 +137,8 @@ impl<'a> Simulation<'a> {
     fn next_time(&self) -> Option<i64> {
         let jobs = self.threads.iter().filter_map(|x| x.1.as_ref());
         let entry = self.calendar.peek().map(|Reverse((at, _))| *at);
-        jobs.map(|job| job.at).chain(entry).min()
+        let waits = self.waits.iter().flatten().filter_map(|x| x.until);
+        jobs.map(|job| job.at).chain(waits).chain(entry).min()
     }
 
     /// What happens now, first on threads; whether anything did.
@@ -219,26 +223,120 @@ impl<'a> Simulation<'a> {
     }
 
     fn dispatch(&mut self, executor: usize) {
-        for thread in 0..self.threads.len() {
-            if self.threads[thread].0 != executor || self.threads[thread].1.is_some() {
-                continue;
-            }
-            let view = View {
-                system: self.system,
-                now: self.now,
-                states: &self.states,
-                running: &self.running,
-                ordered: &self.ordered[executor],
-            };
-            match self.dispatches[executor].next(&view, &mut self.groups) {
-                Some(callback) => self.take(thread, callback),
+        if self.system.executors[executor].order == Order::WaitSet {
+            while self.look(executor) {}
+            return;
+        }
+        while let Some(thread) = self.idle(executor) {
+            match self.next(executor) {
+                Some(callback) => self.take(thread, callback, None),
                 None => return,
             }
         }
     }
 
+    fn idle(&self, executor: usize) -> Option<usize> {
+        let idle = |x: &(usize, Option<Job>, i64)| x.0 == executor && x.1.is_none();
+        self.threads.iter().position(idle)
+    }
+
+    fn with_view<T>(
+        &mut self,
+        executor: usize,
+        does: impl FnOnce(&mut Dispatch, &View, &mut [Group]) -> T,
+    ) -> T {
+        let view = View {
+            system: self.system,
+            now: self.now,
+            states: &self.states,
+            running: &self.running,
+            ordered: &self.ordered[executor],
+        };
+        does(&mut self.dispatches[executor], &view, &mut self.groups)
+    }
+
+    fn next(&mut self, executor: usize) -> Option<usize> {
+        self.with_view(executor, Dispatch::next)
+    }
+
+    /// What the threads of an executor with a wait set do next; whether they did anything.
+    fn look(&mut self, executor: usize) -> bool {
+        let Some(wait) = self.waits[executor].take() else {
+            let Some(thread) = self.idle(executor) else {
+                return false;
+            };
+            match self.next(executor) {
+                Some(callback) => self.take(thread, callback, None),
+                None => self.wait(executor, thread),
+            }
+            return true;
+        };
+        if wait.until.is_some_and(|at| at <= self.now) {
+            self.with_view(executor, |dispatch, view, _| dispatch.woken(view));
+            let Some(callback) = self.next(executor) else {
+                let (until, woken_by) = (None, None);
+                self.waits[executor] = Some(Wait {
+                    until,
+                    woken_by,
+                    ..wait
+                });
+                return false;
+            };
+            let gap = wait.woken_by.filter(|x| x.0 == callback).map(|x| x.1);
+            self.take(wait.thread, callback, gap);
+            return true;
+        }
+        let woken = wait.asleep().then(|| self.first_ready(executor)).flatten();
+        self.waits[executor] = Some(match woken {
+            Some((callback, ready)) => self.woken(wait.thread, callback, ready),
+            None => wait,
+        });
+        woken.is_some()
+    }
+
+    fn wait(&mut self, executor: usize, thread: usize) {
+        let series = &self.system.executors[executor].polls;
+        let until =
+            Some(self.now + drawn(&mut self.polls[executor], series, &self.blocks, self.now));
+        let woken_by = None;
+        self.waits[executor] = Some(Wait {
+            thread,
+            until,
+            woken_by,
+        });
+    }
+
+    /// A thread that sleeps is woken: at the end of the handover but for the gap.
+    fn woken(&mut self, thread: usize, number: usize, ready: i64) -> Wait {
+        let callback = &self.system.callbacks[number];
+        let state = &mut self.states[number];
+        let handover = drawn(
+            &mut state.handovers,
+            &callback.handovers,
+            &self.blocks,
+            self.now,
+        );
+        let gap = drawn(&mut state.gaps, &callback.gaps, &self.blocks, self.now).min(handover);
+        Wait {
+            thread,
+            until: Some(self.now.max(ready + handover - gap)),
+            woken_by: Some((number, gap)),
+        }
+    }
+
+    /// What became ready first of all that can be executed, and when.
+    fn first_ready(&mut self, executor: usize) -> Option<(usize, i64)> {
+        self.with_view(executor, |_, view, _| {
+            let able = |x: &usize| view.ready(*x) && view.free(*x);
+            let every = view.ordered.iter().copied().filter(able);
+            every
+                .map(|x| (x, view.states[x].since()))
+                .min_by_key(|(_, ready)| *ready)
+        })
+    }
+
     /// The thread takes the next message or call, and gets to its start after a while.
-    fn take(&mut self, thread: usize, number: usize) {
+    fn take(&mut self, thread: usize, number: usize, gap: Option<i64>) {
         let callback = &self.system.callbacks[number];
         let executor = &self.system.executors[callback.executor];
         if callback.period.is_some() && executor.order != Order::Events {
@@ -260,15 +358,14 @@ impl<'a> Simulation<'a> {
             i64::MIN
         };
         let waited = self.threads[thread].2.max(released) > arrived;
-        let at = if waited {
-            let gap = state.gaps.draw(&callback.gaps, &self.blocks, self.now);
-            self.now + gap.map_or(0, |x| callback.gaps.value[x])
+        let at = if waited || executor.order == Order::WaitSet {
+            let place = &mut state.gaps;
+            let draw = || drawn(place, &callback.gaps, &self.blocks, self.now);
+            self.now + gap.unwrap_or_else(draw)
         } else {
-            let handover = state
-                .handovers
-                .draw(&callback.handovers, &self.blocks, self.now);
-            self.now
-                .max(ready + handover.map_or(0, |x| callback.handovers.value[x]))
+            let series = &callback.handovers;
+            let handover = drawn(&mut state.handovers, series, &self.blocks, self.now);
+            self.now.max(ready + handover)
         };
         self.running[callback.group] += 1;
         self.threads[thread].1 = Some(Job {
@@ -339,6 +436,12 @@ impl<'a> Simulation<'a> {
         self.running[callback.group] -= 1;
         self.released[callback.group] = self.now;
         let order = self.system.executors[callback.executor].order;
+        let wait = self.waits[callback.executor].as_ref();
+        if let Some(thread) = wait.filter(|x| x.asleep()).map(|x| x.thread)
+            && self.system.exclusive[callback.group]
+        {
+            self.wait(callback.executor, thread);
+        }
         if self.running[callback.group] == 0 {
             self.dispatches[callback.executor].ended(callback.group, &mut self.groups);
         }
@@ -380,4 +483,26 @@ impl<'a> Simulation<'a> {
             }
         }
     }
+}
+
+/// The executor's callbacks in the order in which a wait set is looked through.
+fn ordered(system: &System, number: usize, random: &mut fastrand::Rng) -> Vec<usize> {
+    let own = |x: &usize| system.callbacks[*x].executor == number;
+    let mut of: Vec<usize> = (0..system.callbacks.len()).filter(own).collect();
+    if system.shuffle && of.iter().all(|x| system.callbacks[*x].place.is_none()) {
+        random.shuffle(&mut of);
+    }
+    let last = system.callbacks.len();
+    of.sort_by_key(|x| {
+        let callback = &system.callbacks[*x];
+        (callback.kind, callback.place.unwrap_or(last))
+    });
+    of
+}
+
+/// The next sample of a series; nothing where there are none.
+fn drawn(place: &mut Place, series: &Series, blocks: &Blocks, now: i64) -> i64 {
+    place
+        .draw(series, blocks, now)
+        .map_or(0, |number| series.value[number])
 }

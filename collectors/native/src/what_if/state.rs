@@ -31,6 +31,11 @@ impl State {
         full
     }
 
+    /// When the next message was published, or the timer is due.
+    pub fn since(&self) -> i64 {
+        self.waiting.front().copied().unwrap_or(self.due)
+    }
+
     /// `rcl_timer_call`: when it was due; periods that have passed are skipped.
     pub fn call(&mut self, period: i64, now: i64) -> i64 {
         let due = self.due;

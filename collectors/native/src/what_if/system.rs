@@ -19,8 +19,10 @@ pub type Output = (i64, usize);
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Callback {
-    /// Its place in the order in which a wait set is looked through.
-    pub place: usize,
+    /// A wait set is looked through kind by kind.
+    pub kind: usize,
+    /// Its place among those of its kind, where that is known.
+    pub place: Option<usize>,
     /// Its executor, by number.
     pub executor: usize,
     /// Its callback group, by number.
@@ -37,9 +39,9 @@ pub struct Callback {
     pub executions: Series,
     /// What each execution published.
     pub outputs: Vec<Vec<Output>>,
-    /// From when it became ready to its start, on a thread that was idle.
+    /// From when it became ready to the start of what an idle thread then began with.
     pub handovers: Series,
-    /// From when its thread or its group became free to its start, where it had to wait for that.
+    /// From when it was chosen to its start: when a wait ended, or thread and group became free.
     pub gaps: Series,
 }
 
@@ -53,6 +55,8 @@ pub struct Executor {
     pub threads: usize,
     /// Of its threads: a higher one has the CPU first.
     pub priority: i64,
+    /// How long waits took for which something was ready already.
+    pub polls: Series,
 }
 
 /// An order of dispatch.
@@ -109,6 +113,8 @@ pub struct System {
     pub length: i64,
     /// How long the blocks are of which the resampled recording is made [ns].
     pub block: i64,
+    /// Whether an order in a wait set that is not known is drawn; else it is that of creation.
+    pub shuffle: bool,
     /// On how many CPUs callbacks run; none: on as many as they like.
     pub cpus: Option<usize>,
     /// So many executions in one replication are without an end.
