@@ -12,6 +12,8 @@ from roslens.analysis.timing.schema import Samples, TimedExecutor
 _THREAD = ("host", "vpid", "vtid")
 _LEAST_HANDOVERS = 3
 """Fewer tell nothing of the soonest: what always waits for others is never handed over."""
+_LEAST_POLLS = 0.1
+"""Part of the waits that are polls, so that these are told from what only looks like one."""
 _NEVER = 2**62
 
 
@@ -45,14 +47,14 @@ def delayed(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
     order: from the one to the start of the other is the handover. What is there when it comes to
     wait it finds after the time of a poll. From its choice to the start is a gap. What a thread of
     the executor itself publishes it can take next; what others publish, after a lag: no later than
-    the soonest that one was handed over.
+    the soonest that one woke a thread.
     """
     vtids = [executor.vtids for executor in executors]
     of_executor = pl.col("executor").replace_strict(
         range(len(vtids)), vtids, return_dtype=pl.List(pl.Int32)
     )
     other = (pl.col("from_vpid") != pl.col("vpid")) | ~pl.col("from_vtid").is_in(of_executor)
-    handed = pl.col("handover").filter(other)
+    handed = pl.col("until_woken").filter(other)
     soonest = pl.when(handed.count() >= _LEAST_HANDOVERS).then(handed.min()).over("callback_id")
     held = pl.col("end_ns").cum_max().shift(1).over("excluding")
     # Threads look into the wait set one after the other.
@@ -88,14 +90,19 @@ def _of_executor(rows: pl.DataFrame) -> pl.DataFrame:
     # What was ready first of all that had not started when a wait ended.
     first = _first_from_here(arrived)
     polled = waited & (arrived[first] <= began)
+    # Where hardly any wait is one, it is another message's delay that looks like it.
+    polled &= polled.sum() >= _LEAST_POLLS * waited.sum()
     poll = np.where(polled, woken - began, -1)
     usual = np.median(poll[polled]) if polled.any() else 0
     led = np.flatnonzero(waited & (arrived[first] > began + usual) & known[first])
+    until_woken = handover.copy()
     handover[first[led]] = start[led] - ready[first[led]]
+    until_woken[first[led]] = woken[led] - ready[first[led]]
     return rows.with_columns(
         pl.when(values >= 0).then(values).alias(name)
         for name, values in (
-            ("handover", pl.Series(handover)), ("gap", pl.Series(gap)), ("poll", pl.Series(poll)),
+            ("handover", pl.Series(handover)), ("until_woken", pl.Series(until_woken)),
+            ("gap", pl.Series(gap)), ("poll", pl.Series(poll)),
         )
     )  # fmt: skip
 
