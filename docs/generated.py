@@ -9,16 +9,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import polars as pl
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import roslens as rl
+from roslens.analysis.micro_ros.publication import published_statements
+from roslens.analysis.micro_ros.slopes import slopes_of, with_totals
+from roslens.analysis.micro_ros.statements import memory_statements
+from roslens.analysis.storage.statements import THRESHOLD, comparisons, takeaways
+from roslens.analysis.verdicts.statement import Statement
 from roslens.cli import app
+from roslens.collectors.results.micro_ros_published import read_published
+from roslens.collectors.results.storage_study import read_digests
 from roslens.tracing.suite import suite_schema
 
 DOCS = Path(__file__).resolve().parent
 SAMPLES = DOCS.parent / "data" / "samples"
+PUBLISHED = DOCS.parent / "data" / "published"
 NOUNS = {name: name for name in ("chains", "communication", "executors", "latency")}
 NOUNS["leaks"] = "memory"
 """Notebooks, and what holds their estimates."""
@@ -31,6 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         ("cli", command_line()),
         ("suite_schema", schema_page(suite_schema())),
         ("metrics", metrics_page()),
+        ("claims", claims_page()),
     ):
         files.append(File.generated(config, f"reference/{name}.md", content=text))
     return files
@@ -131,3 +141,48 @@ def _metrics() -> dict[str, dict[str, tuple[str, str | None, str]]]:
                     told = (e["unit"], e["better"], e["definition"])
                     found.setdefault(notebook, {}).setdefault(e["metric"], told)
     return found
+
+
+STUDIES = {
+    "storage": ("SQLite against MCAP", "Foxglove, 2022", "storage"),
+    "executors": ("Executors of rclcpp", "client library working group, 2025", "executors"),
+    "micro_ros": ("micro-ROS", "eProsima", "micro_ros"),
+    "communication": ("Communication of rclcpp", "pull request 636, 2019", "communication"),
+}
+
+
+def claims_page() -> str:
+    """What the four publications say, and what became of it."""
+    told: dict[str, list[Statement]] = {}
+    for statement in _published_statements():
+        told.setdefault(statement.claim, []).append(statement)
+    about = (
+        "What the publications say whose studies roslens repeats, in words of ours; what their own "
+        "figures say of it by rules that were declared beforehand; and which suite records what "
+        "tells on your machine, or why none does. `roslens report` then gives the verdict with its "
+        "interval."
+    )
+    lines = ["# The four publications, claim by claim", "", about, ""]
+    claims = pl.read_csv(PUBLISHED / "claims.csv", infer_schema=False)
+    for study, (title, origin, page) in STUDIES.items():
+        lines += [f"## {title}", "", f"{origin}; see [the page of the study](../{page}.md).", ""]
+        lines += ["| where | it says | its own figures | recorded by |", "|---|---|---|---|"]
+        for row in claims.filter(study=study).iter_rows(named=True):
+            found = told.get(row["statement"] or "", []) if row["figures"] == "yes" else []
+            figures = "; ".join(f"{x.subject}: {x.told} ({x.because})" for x in found)
+            live = f"`{row['suite']}`" if row["suite"] else f"nothing: {row['why_not']}"
+            cells = (row["place"], row["claim"], figures or f"none: {row['figures']}", live)
+            lines.append(f"| {' | '.join(map(_cell, cells))} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _published_statements() -> list[Statement]:
+    digests = read_digests(PUBLISHED / "storage")
+    micro_ros = read_published(PUBLISHED / "micro_ros")
+    slopes = slopes_of(with_totals(micro_ros.memory))
+    return [
+        *takeaways(digests, comparisons(digests, THRESHOLD)),
+        *memory_statements(micro_ros.claims, slopes),
+        *published_statements(slopes, micro_ros.throughput, micro_ros.latency),
+    ]

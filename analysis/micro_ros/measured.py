@@ -39,7 +39,7 @@ def measured_statements(
     of = {(s.entity, s.memory): s for s in slopes}
     return [
         *(_independent(of, entity, claim) for entity, claim in VARIANTS.items()),
-        *(_constant(s) for s in slopes if s.memory == "stack" and s.entity not in VARIANTS),
+        *(constant_stack(s) for s in slopes if s.memory == "stack" and s.entity not in VARIANTS),
         *(_order(known, emulated, x) for x in RELIABILITIES),
         *(_follows(known, x) for x in RELIABILITIES),
     ]
@@ -78,7 +78,8 @@ def _independent(of: Mapping[tuple[str, str], Slope], entity: str, claim: str) -
     return Statement(claim, verdict, said, entity, f" (within {100 * ABOUT:g} %)")
 
 
-def _constant(slope: Slope) -> Statement:
+def constant_stack(slope: Slope) -> Statement:
+    """The stack of an entity is constant: no more than `ABOUT` between any two of its points."""
     low, high = float(slope.values.min()), float(slope.values.max())
     verdict: Verdict = "supported" if high <= low * (1 + ABOUT) else "not so"
     if slope.counts.size < 2:

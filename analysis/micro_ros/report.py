@@ -38,6 +38,7 @@ from roslens.analysis.micro_ros.hops import (
 from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
 from roslens.analysis.micro_ros.measured import VARIANTS, measured_statements, own_statements
 from roslens.analysis.micro_ros.parameters import MicroRosParameters
+from roslens.analysis.micro_ros.publication import published_statements
 from roslens.analysis.micro_ros.slopes import (
     HISTORY,
     Slope,
@@ -324,7 +325,14 @@ class MicroRosReport(Report[MicroRosParameters]):
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
             *measured,
-            claims_table(memory_statements(self.published.claims, slopes)),
+            claims_table(
+                [
+                    *memory_statements(self.published.claims, slopes),
+                    *published_statements(
+                        slopes, self.published.throughput, self.published.latency
+                    ),
+                ]
+            ),
             Sentence(
                 "Static, stack and dynamic memory were read off another figure than the total; "
                 f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B."

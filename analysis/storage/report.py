@@ -61,10 +61,8 @@ from roslens.analysis.storage.recovery import (
     resilience_table,
 )
 from roslens.analysis.storage.statements import (
-    FURTHER,
     STATEMENTS,
     comparisons,
-    further_comparisons,
     implementations,
     takeaways,
 )
@@ -211,14 +209,8 @@ class StorageReport(Report[StorageParameters]):
 
     @cached_property
     def compared(self) -> pl.DataFrame:
-        """Every comparison of the takeaways."""
-        found = comparisons(self.digests, self.parameters.threshold)
-        return found if self._opened is None else found.vstack(further_comparisons(self.digests))
-
-    @property
-    def statements(self) -> Mapping[str, str]:
-        """What is judged."""
-        return STATEMENTS if self._opened is None else STATEMENTS | FURTHER
+        """Every comparison of the statements."""
+        return comparisons(self.digests, self.parameters.threshold)
 
     @cached_property
     def side_by_side(self) -> pl.DataFrame:
@@ -229,7 +221,7 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def takeaways(self) -> list[Statement]:
         """The answers."""
-        return takeaways(self.digests, self.compared, self.statements)
+        return takeaways(self.digests, self.compared)
 
     @cached_property
     def agreements(self) -> list[Agreement]:
@@ -288,7 +280,7 @@ class StorageReport(Report[StorageParameters]):
         if not self.side_by_side.is_empty():
             return [*self._of_both(), self._apart()]
         against = [s for s in self.takeaways if s.failed]
-        said = [told_of(self.takeaways, "takeaways of the study")]
+        said = [told_of(self.takeaways, "statements of the study")]
         said += [f"{s.told.capitalize()}: {s.claim}: {s.because}." for s in against[:2]]
         if self._opened is not None and not any(x.storage.facts.rosbag2_version for x in self.live):
             said.append("Measured are the Rust crate mcap and SQLite, not rosbag2's own plugins.")
@@ -408,7 +400,7 @@ class StorageReport(Report[StorageParameters]):
         return Sentence(f"{text}{'; beside them '.join(wrote)}.{synced}")
 
     def verdicts(self) -> Section:
-        """The study's three takeaways."""
+        """What the study says."""
         if self.digests.is_empty():
             return Section(Sentence("No run has the factors of the study."))
         return Section(takeaways_table(self.takeaways))
@@ -451,8 +443,8 @@ class StorageReport(Report[StorageParameters]):
         """Comparisons between configurations."""
         if self.compared.is_empty():
             return Section(Sentence("There is nothing to compare."))
-        tables = [compared_table(self.compared, s) for s in self.statements]
-        shown = effects_plot(self.compared, self.statements, self.parameters.threshold)
+        tables = [compared_table(self.compared, s) for s in STATEMENTS]
+        shown = effects_plot(self.compared, STATEMENTS, self.parameters.threshold)
         return Section(shown, *(table for table in tables if table.rows))
 
     def both(self) -> Section:

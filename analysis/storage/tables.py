@@ -10,28 +10,28 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
-from roslens.analysis.storage.statements import FURTHER, STATEMENTS
+from roslens.analysis.storage.statements import STATEMENTS
 from roslens.analysis.verdicts.statement import Statement
 
 _MOST_ROWS = 60
 
 
 def takeaways_table(found: Sequence[Statement]) -> ReportTable:
-    """The three takeaways on each machine."""
+    """The statements on each machine."""
     return statements_table(
         found,
         {
             "machine": "subject",
-            "takeaway of the study": "claim",
+            "the study says": "claim",
             "answer": "told",
             "cells": "because",
         },
-        "The study's takeaways, judged by rules declared beforehand",
+        "What the study says, judged by rules declared beforehand",
     )
 
 
 def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
-    """The comparisons of one takeaway, with what other methods answer."""
+    """The comparisons of one statement, with what other methods answer."""
     rows = compared.filter(statement=statement)
     columns = ["machine", "messages", "batch", "first", "second", "[MB/s]", "[MB/s]", "ratio"]
     columns += ["95 % interval", "p (Holm)", "p (paired)", "p (equivalent)", "answer"]
@@ -55,7 +55,7 @@ def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
             ]
             for r in rows.iter_rows(named=True)
         ],
-        f"{(STATEMENTS | FURTHER)[statement]}: throughput of the second over that of the first",
+        f"{STATEMENTS[statement]}: throughput of the second over that of the first",
         notes=[
             (
                 "Above 1 the first is slower. p (Holm): Welch's test, adjusted; "

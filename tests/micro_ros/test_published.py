@@ -16,6 +16,7 @@ from roslens.analysis.micro_ros.checks import budget_checks, throughput_checks
 from roslens.analysis.micro_ros.directions import printed_sums
 from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput, lines_of
 from roslens.analysis.micro_ros.parameters import MicroRosParameters
+from roslens.analysis.micro_ros.publication import published_statements
 from roslens.analysis.micro_ros.slopes import Slope, slopes_of, with_totals
 from roslens.analysis.micro_ros.statements import memory_statements
 from roslens.collectors.results.micro_ros_frames import MEMORY
@@ -207,3 +208,32 @@ def test_report_of_the_published_figures(tmp_path: Path) -> None:
     assert "agent = round trip - client" in page
     # The one of the first screen stands in its section as well.
     assert page.count("<figure") == 5
+
+
+def test_what_is_said_beyond_memory_per_entity(
+    published: PublishedFigures, slopes: dict[tuple[str, str], Slope]
+) -> None:
+    """By hand from the printed figures: 610 / 550 B, 1.49 x from 200 to 400 B, 1.26 and 1.22 ms."""
+    found = published_statements([*slopes.values()], published.throughput, published.latency)
+    told = {(s.subject, s.claim): s.verdict for s in found}
+    against = {key for key, verdict in told.items() if verdict == "not so"}
+    assert against == {
+        ("publisher, subscriber", "a publisher takes as much memory as a subscriber"),
+        ("publisher, service", "a publisher takes as much memory as a service"),
+        ("publisher", "the stack is constant"),
+        ("UDP (FreeRTOS + TCP)", "throughput is linear with the size of the messages"),
+        ("UDP (ThreadX)", "throughput is linear with the size of the messages"),
+    }
+    assert set(told.values()) == {"supported", "not so"}
+    (linear,) = [s for s in found if s.subject == "UDP (FreeRTOS + TCP)"]
+    assert linear.because.endswith("200 to 400 B 1.49 x")
+
+
+def test_a_transport_that_carries_more_and_is_slower(
+    published: PublishedFigures, slopes: dict[tuple[str, str], Slope]
+) -> None:
+    slow = published.latency.with_columns(
+        rtt_ns=pl.when(pl.col("transport") == "USB-CDC").then(9e6).otherwise("rtt_ns")
+    )
+    found = published_statements([*slopes.values()], published.throughput, slow)
+    assert found[-1].verdict == "not so"
