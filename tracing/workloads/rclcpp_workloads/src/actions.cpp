@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,15 +45,16 @@ public:
       [](std::shared_ptr<ServerGoal>) {return rclcpp_action::CancelResponse::ACCEPT;},
       [this, order](std::shared_ptr<ServerGoal> handle) {
         goals_[number_of(*handle->get_goal(), order)].accepted = workloads::now_ns();
-        const std::lock_guard<std::mutex> lock(mutex_);
-        threads_.emplace_back([this, handle, order] {execute(handle, order);});
+        // Threads that have ended and are not joined keep their stacks.
+        ++running_;
+        std::thread([this, handle, order] {execute(handle, order); --running_;}).detach();
       });
   }
 
   ~Server()
   {
-    for (auto & thread : threads_) {
-      thread.join();
+    while (running_ > 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 
@@ -86,8 +86,7 @@ private:
 
   std::vector<Goal> & goals_;
   double step_;
-  std::mutex mutex_;
-  std::vector<std::thread> threads_;
+  std::atomic<int> running_{0};
   rclcpp_action::Server<Fibonacci>::SharedPtr server_;
 };
 
