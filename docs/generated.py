@@ -144,11 +144,12 @@ def _metrics() -> dict[str, dict[str, tuple[str, str | None, str]]]:
 
 
 STUDIES = {
-    "storage": ("SQLite against MCAP", "Foxglove, 2022", "storage"),
-    "executors": ("Executors of rclcpp", "client library working group, 2025", "executors"),
-    "micro_ros": ("micro-ROS", "eProsima", "micro_ros"),
-    "communication": ("Communication of rclcpp", "pull request 636, 2019", "communication"),
+    "storage": ("SQLite against MCAP", "Foxglove, 2022"),
+    "executors": ("Executors of rclcpp", "client library working group, 2025"),
+    "micro_ros": ("micro-ROS", "eProsima"),
+    "communication": ("Communication of rclcpp", "pull request 636, 2019"),
 }
+"""Title and origin of each, by its name in claims.csv, which is that of its page too."""
 
 
 def claims_page() -> str:
@@ -164,8 +165,8 @@ def claims_page() -> str:
     )
     lines = ["# The four publications, claim by claim", "", about, ""]
     claims = pl.read_csv(PUBLISHED / "claims.csv", infer_schema=False)
-    for study, (title, origin, page) in STUDIES.items():
-        lines += [f"## {title}", "", f"{origin}; see [the page of the study](../{page}.md).", ""]
+    for study, (title, origin) in STUDIES.items():
+        lines += [f"## {title}", "", f"{origin}; see [the page of the study](../{study}.md).", ""]
         lines += ["| where | it says | its own figures | recorded by |", "|---|---|---|---|"]
         for row in claims.filter(study=study).iter_rows(named=True):
             found = told.get(row["statement"] or "", []) if row["figures"] == "yes" else []

@@ -81,10 +81,11 @@ class WorkloadSpec(_Part):
             raise ValueError("give either 'builtin' or 'command'")
         if self.command is not None and not self.command:
             raise ValueError("'command' is empty")
-        known = sorted(p.parent.name for p in WORKLOADS.glob("*/run.py"))
-        if self.builtin is not None and self.builtin not in known:
-            there = ", ".join(known)
-            raise ValueError(f"no built-in workload {self.builtin!r}; there is: {there}")
+        if self.builtin is not None:
+            known = sorted(p.parent.name for p in WORKLOADS.glob("*/run.py"))
+            if self.builtin not in known:
+                there = ", ".join(known)
+                raise ValueError(f"no built-in workload {self.builtin!r}; there is: {there}")
         return self
 
 

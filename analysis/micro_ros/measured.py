@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.micro_ros.slopes import Slope
-from roslens.analysis.micro_ros.statements import ABOUT
+from roslens.analysis.micro_ros.statements import ABOUT, alike
 from roslens.analysis.verdicts.statement import Statement, Verdict
 
 VARIANTS = {
@@ -16,6 +16,7 @@ VARIANTS = {
     "publisher_one_topic": "memory does not depend on the number of topics",
 }
 """Publishers with one thing changed, by the name of their part."""
+FOLLOWS = "latency follows the transport: the more throughput, the shorter the round trip"
 _Known = dict[tuple[str, str], Estimate]
 """By metric (of throughput with the payload) and transport."""
 RELIABILITIES = ("reliable", "best_effort")
@@ -73,7 +74,7 @@ def _independent(of: Mapping[tuple[str, str], Slope], entity: str, claim: str) -
     b = None if changed is None else changed.estimate.value
     if a is None or b is None:
         return Statement(claim, "cannot be judged", "no slope of both", entity)
-    verdict: Verdict = "supported" if abs(a - b) <= ABOUT * abs(a) else "not so"
+    verdict: Verdict = "supported" if alike(a, b) else "not so"
     said = f"{b:,.1f} B per publisher, {a:,.1f} B as usual"
     return Statement(claim, verdict, said, entity, f" (within {100 * ABOUT:g} %)")
 
@@ -106,7 +107,6 @@ def _order(known: _Known, emulated: Collection[str], reliability: str) -> Statem
 
 def _follows(known: _Known, reliability: str) -> Statement:
     """By the throughput of the largest messages that go to the agent."""
-    claim = "latency follows the transport: the more throughput, the shorter the round trip"
     both = []
     for name in (f"{x} {reliability}" for x in ("udp", "tcp", "tcp_no_delay")):
         rates = [e for (m, t), e in known.items() if m.startswith("throughput ") and t == name]
@@ -129,7 +129,7 @@ def _follows(known: _Known, reliability: str) -> Statement:
     verdict: Verdict = told.pop() if len(told) == 1 else "cannot be judged"
     if "not so" in told:
         verdict = "not so"
-    return Statement(claim, verdict, said or "no transports to compare", subject)
+    return Statement(FOLLOWS, verdict, said or "no transports to compare", subject)
 
 
 def _waits(known: _Known, reliability: str) -> Statement:

@@ -13,9 +13,9 @@ from itertools import pairwise
 import polars as pl
 
 from roslens.analysis.estimate import not_none
-from roslens.analysis.micro_ros.measured import constant_stack
+from roslens.analysis.micro_ros.measured import FOLLOWS, constant_stack
 from roslens.analysis.micro_ros.slopes import Slope
-from roslens.analysis.micro_ros.statements import ABOUT
+from roslens.analysis.micro_ros.statements import ABOUT, alike
 from roslens.analysis.verdicts.statement import Statement, Verdict
 
 STREAMS = ("USB", "TCP", "Serial")
@@ -23,11 +23,12 @@ STREAMS = ("USB", "TCP", "Serial")
 PUB_SUB = ("publisher", "subscriber")
 UDP = ("UDP (FreeRTOS + TCP)", "UDP (ThreadX)")
 _IN_LATENCY = {
-    **dict.fromkeys(("CAN-FD", "UDP (FreeRTOS + TCP)")),
-    "USB": "USB-CDC", "TCP": "TCP (PMOD WiFi)", "Serial": "Serial UART",
+    "USB": "USB-CDC",
+    "TCP": "TCP (PMOD WiFi)",
+    "Serial": "Serial UART",
     "UDP (ThreadX)": "UDP (ThreadX + NetX)",
-}  # fmt: skip
-"""Transports of the throughput figures, by their names in the table of latencies if others."""
+}
+"""Transports of the throughput figures that have another name in the table of latencies."""
 
 _Rates = Mapping[str, Mapping[int, float]]
 
@@ -67,7 +68,7 @@ def published_statements(
 
 def _alike(total: Mapping[str, Slope], one: str, other: str) -> Statement:
     a, b = (not_none(total[x].estimate.value) for x in (one, other))
-    verdict: Verdict = "supported" if abs(a - b) <= ABOUT * a else "not so"
+    verdict: Verdict = "supported" if alike(a, b) else "not so"
     said = f"{a:,.0f} and {b:,.0f} B, {b / a - 1:+.0%}"
     return Statement(f"a {one} takes as much memory as a {other}", verdict, said, f"{one}, {other}")
 
@@ -106,7 +107,7 @@ def _linear(rates: _Rates, transport: str) -> Statement:
         (small, large, rate / less, large / small)
         for (small, less), (large, rate) in pairwise(sorted(rates[transport].items()))
     ]
-    linear = all(abs(grown / size - 1) <= ABOUT for *_, grown, size in steps)
+    linear = all(alike(size, grown) for *_, grown, size in steps)
     said = ", ".join(f"{a} to {b} B {grown:.2f} x" for a, b, grown, _ in steps)
     claim = "throughput is linear with the size of the messages"
     return Statement(claim, "supported" if linear else "not so", said, transport)
@@ -114,9 +115,8 @@ def _linear(rates: _Rates, transport: str) -> Statement:
 
 def _apart(rates: _Rates) -> Statement:
     one, other = (rates[x] for x in UDP)
-    ratios = {size: other[size] / one[size] for size in sorted(one)}
-    apart = all(abs(x - 1) > ABOUT for x in ratios.values())
-    said = ", ".join(f"{ratio:.2f} x with {size} B" for size, ratio in ratios.items())
+    apart = not any(alike(one[size], other[size]) for size in one)
+    said = ", ".join(f"{other[size] / one[size]:.2f} x with {size} B" for size in sorted(one))
     claim = "UDP has another throughput with NetX than with FreeRTOS + TCP"
     return Statement(claim, "supported" if apart else "not so", f"NetX {said}", "UDP")
 
@@ -124,11 +124,12 @@ def _apart(rates: _Rates) -> Statement:
 def _follows(rates: _Rates, trips: Mapping[str, float]) -> Statement:
     """Of each two transports the one that carries more with its largest messages is no slower."""
     most = {x: rates[x][max(rates[x])] for x in rates}
-    of = [(trips[_IN_LATENCY[x] or x], x) for x in sorted(most, key=most.__getitem__, reverse=True)]
+    of = [
+        (trips[_IN_LATENCY.get(x, x)], x) for x in sorted(most, key=most.__getitem__, reverse=True)
+    ]
     follows = all(a <= b * (1 + ABOUT) for (a, _), (b, _) in pairwise(of))
     said = ", ".join(
         f"{name} {most[name] / 1e3:,.0f} kB/s and {ns / 1e6:.2f} ms" for ns, name in of
     )
-    claim = "the more throughput a transport has, the shorter its round trip"
     note = f" (within {100 * ABOUT:g} %)" if follows else ""
-    return Statement(claim, "supported" if follows else "not so", said, "all transports", note)
+    return Statement(FOLLOWS, "supported" if follows else "not so", said, "all transports", note)

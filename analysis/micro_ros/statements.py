@@ -14,6 +14,11 @@ ABOUT = 0.05
 """The word "about" is taken to allow 5 %."""
 
 
+def alike(one: float, other: float) -> bool:
+    """Whether the other figure is about the one."""
+    return abs(other - one) <= ABOUT * abs(one)
+
+
 def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Statement]:
     """One per claim, about the memory of an entity or of a slot of the history.
 

@@ -274,10 +274,9 @@ impl<'a> Simulation<'a> {
         if wait.until.is_some_and(|at| at <= self.now) {
             self.with_view(executor, |dispatch, view, _| dispatch.woken(view));
             let Some(callback) = self.next(executor) else {
-                let (until, woken_by) = (None, None);
                 self.waits[executor] = Some(Wait {
-                    until,
-                    woken_by,
+                    until: None,
+                    woken_by: None,
                     ..wait
                 });
                 return false;
@@ -298,11 +297,10 @@ impl<'a> Simulation<'a> {
         let series = &self.system.executors[executor].polls;
         let until =
             Some(self.now + drawn(&mut self.polls[executor], series, &self.blocks, self.now));
-        let woken_by = None;
         self.waits[executor] = Some(Wait {
             thread,
             until,
-            woken_by,
+            woken_by: None,
         });
     }
 
