@@ -3,8 +3,9 @@
 Usage: python benchmarks/why_trial.py FOLDER... [--deadline MS]
 
 Reads every run of the suites `causes` and `causes-rclpy` below the folders but its first second.
-A message is one of an injection (``native/injections.csv``) if the two overlap, or where callbacks
-are held up if it was in its own callback, and it took longer than the deadline, 5 ms by default.
+A message is one of an injection (``native/injections.csv``) if that was more than half of its time,
+where callbacks are held up within its own callback, and it took longer than the deadline, 5 ms by
+default. Where it was less, something else may have been longer, and the message is not counted.
 Right is the kind that the README of the workload lists for the cause; it was written before any
 scoring.
 Each run is told twice: with the kernel's events, and as if these had not been recorded. Undisturbed
@@ -71,7 +72,7 @@ def first_causes(log: Path, deadline_ns: int, *, kernel: bool) -> pl.DataFrame:
 
 
 def with_met(late: pl.DataFrame, log: Path) -> pl.DataFrame:
-    """Add ``met``: whether a message is one of an injection; null: it waited behind such a one."""
+    """Add ``met``: whether injections are most of a message's time; null: some of it."""
     injected = pl.read_csv(log)
     spans = injected.select("begin_realtime_ns", "end_realtime_ns").rows()
     ran = pl.read_csv(log.with_name("callbacks.csv")).sort("end_realtime_ns")
@@ -79,14 +80,14 @@ def with_met(late: pl.DataFrame, log: Path) -> pl.DataFrame:
     ends = late.select("publish_ns", end_ns=pl.col("publish_ns") + pl.col("latency_ns"))
     met: list[bool | None] = []
     for begin, end in ends.rows():
-        found = [(a, b) for a, b in spans if a <= end and b >= begin]
+        found = [(max(a, begin), min(b, end)) for a, b in spans if a <= end and b >= begin]
+        own = found
         if injected["cause"][0] in WITHIN_CALLBACKS:
             # Callbacks are logged just before they end.
             start, until = ran[bisect_right(ran, end, key=lambda row: row[1]) - 1]
-            own = any(start <= a and b <= until for a, b in found)
-            met.append(own or (None if found else False))
-        else:
-            met.append(bool(found))
+            own = [(a, b) for a, b in found if start <= a and b <= until]
+        most = 2 * sum(b - a for a, b in own) > end - begin
+        met.append(most or (None if found else False))
     return late.with_columns(pl.Series("met", met, pl.Boolean))
 
 

@@ -2,8 +2,8 @@
 
 No event tells the groups. A run proves that callback X keeps the messages of a subscription
 waiting if these were repeatedly not taken before X had ended, although a thread of the same
-executor had nothing to do and the messages usually take a fraction of that time; and if the two
-never ran at the same time.
+executor waited for work or looked for it in vain and the messages usually take a fraction of that
+time; and if the two never ran at the same time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LONGER = 5
 """So many times as long as the median of those that X had nothing to do with."""
 _LEAST_FREE = 10
 _IDLE = 0.9
-"""For this part of the time another thread has to wait for work."""
-_NODE = ["host", "vpid", "node"]
+"""For this part of the time another thread has to be free."""
+_OF = ["executor", "node"]
 
 
 def proven_groups(
@@ -33,19 +33,18 @@ def proven_groups(
     Parameters
     ----------
     waits
-        One row per message: callback_id (that got it), host, vpid, node, since_ns (arrived, or
+        One row per message: callback_id (that got it), executor, node, since_ns (arrived, or
         sent where that is not known), taken_ns.
     executions
-        ``callback_instances``.
+        ``callback_instances`` with executor, the number of the thread's executor.
     idle_ns
-        For how many ns of rows (host, vpid, from_ns, end_ns) a thread of the process waited for
-        work.
+        For how many ns of rows (executor, from_ns, end_ns) a thread of the executor was free.
     """
     ran = executions.drop_nulls(["callback_id", "node", "end_ns"]).select(
-        *_NODE, "start_ns", "end_ns", pl.col("callback_id").alias("other"), "vtid"
+        *_OF, "start_ns", "end_ns", pl.col("callback_id").alias("other")
     )
     last = waits.sort("taken_ns").join_asof(
-        ran.sort("end_ns"), left_on="taken_ns", right_on="end_ns", by=_NODE, strategy="backward",
+        ran.sort("end_ns"), left_on="taken_ns", right_on="end_ns", by=_OF, strategy="backward",
         check_sortedness=False, coalesce=False,
     )  # fmt: skip
     begin = pl.max_horizontal("since_ns", "start_ns")
@@ -62,14 +61,14 @@ def proven_groups(
         pl.col("held_ns") > LONGER * pl.col("usual_ns"), pl.col("held_ns") > 0
     )
     found: dict[int, list[int]] = {}
-    for (host, vpid, own, other), rows in long.group_by(
-        "host", "vpid", "callback_id", "other", maintain_order=True
+    for (executor, own, other), rows in long.group_by(
+        "executor", "callback_id", "other", maintain_order=True
     ):
         if rows.height < LEAST_HELD:
             continue
-        process = (pl.col("host") == host) & (pl.col("vpid") == vpid)
+        here = pl.col("executor") == executor
         proven = int((idle_ns(rows) >= _IDLE * rows["held_ns"].to_numpy()).sum())
-        if proven >= LEAST_HELD and not _together(ran.filter(process), int(own), int(other)):
+        if proven >= LEAST_HELD and not _together(ran.filter(here), int(own), int(other)):
             found.setdefault(int(own), []).append(int(other))
     return found
 

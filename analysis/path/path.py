@@ -14,6 +14,7 @@ from roslens.analysis.path.lines import Axis, Int64, Layer, cut, edges_of
 from roslens.analysis.path.moments import MOMENTS, delivered_messages
 from roslens.analysis.path.names import named
 from roslens.analysis.reports.given import Tables
+from roslens.collectors.ros2.blocked import executors_of
 
 NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
 """The tables that a path is made of."""
@@ -95,7 +96,9 @@ class Paths:
                 pl.col("end_ns").fill_null(last + 1),
             )
         )  # fmt: skip
-        self.waits, self.process = self._waits(), self._process(m)
+        self.executors = self._executors()
+        waits = pl.col("state").cast(pl.String) == "wait"
+        self.waits, self.executor = self._of_executors(waits), self._executor(m)
         self.group, self.groups = self._groups()
         # Of each execution; the last place is what -1 finds.
         self.callback_id = _filled(self.executions["callback_id"])
@@ -148,16 +151,31 @@ class Paths:
             return found
         return Layer(found.begin, found.end, frame["row"].to_numpy().astype(np.int64)[found.row])
 
-    def _waits(self) -> Layer:
-        """Where a thread of a process waited for work; the lines are those of `_process`."""
-        of = pl.col("state").cast(pl.String) == "wait"
-        waits = self.intervals.filter(of).drop_nulls("end_ns").sort("begin_ns")
-        process = self._process(waits)
-        until = waits.select(process=process, end_ns="end_ns").select(
-            pl.col("end_ns").cum_max().over("process")
+    def _executors(self) -> pl.DataFrame:
+        """Of each thread that executed something the number of its executor."""
+        ran = self.executions.select(*_THREAD, "callback_id").drop_nulls().unique().sort(pl.all())
+        threads = ran.select(_THREAD).unique(maintain_order=True)
+        members = executors_of(((a, b, c), x) for a, b, c, x in ran.rows())
+        number = {thread: n for n, thread in enumerate(threads.rows())}
+        of = [number[members[a, b, c][0]] for a, b, c in threads.rows()]
+        return threads.with_columns(executor=pl.Series(of, dtype=pl.Int64))
+
+    def _executor(self, frame: pl.DataFrame) -> Int64:
+        """Numbers of the executors of threads; -1 for one that never executed anything."""
+        found = frame.select(_THREAD).join(
+            self.executors, on=_THREAD, how="left", maintain_order="left", nulls_equal=True
+        )
+        return found["executor"].fill_null(-1).to_numpy()
+
+    def _of_executors(self, of: pl.Expr) -> Layer:
+        """Where intervals of threads lie; the lines are those of `_executor`."""
+        rows = self.intervals.filter(of).drop_nulls("end_ns").sort("begin_ns")
+        executor = self._executor(rows)
+        until = rows.select(executor=executor, end_ns="end_ns").select(
+            pl.col("end_ns").cum_max().over("executor")
         )  # fmt: skip
         return Layer.of(
-            self.axis, process, waits["begin_ns"].to_numpy(), until["end_ns"].to_numpy()
+            self.axis, executor, rows["begin_ns"].to_numpy(), until["end_ns"].to_numpy()
         )
 
     def _kernel(self, view: KernelView) -> Kernel:
@@ -180,26 +198,23 @@ class Paths:
         found = frame.join(known, on=_NUMBER, how="left", maintain_order="left")["line"]
         return self.callbacks.on(self.axis.at(found.fill_null(-1).to_numpy(), time_ns))
 
-    def _process(self, frame: pl.DataFrame) -> Int64:
-        """Numbers of processes."""
-        processes = self.threads.group_by("host", "vpid").agg(pl.col("line").min().alias("number"))
-        found = frame.select("host", "vpid").join(
-            processes, on=["host", "vpid"], how="left", maintain_order="left", nulls_equal=True
-        )
-        return found["number"].fill_null(-1).to_numpy()
-
     def _groups(self) -> tuple[Int64, Layer]:
         """Of each message the number of its proven group, -1 without; and what ran of that."""
+        in_vain = (pl.col("state").cast(pl.String) == "busy") & (pl.col("executed") == 0)
+        free = self._of_executors((pl.col("state").cast(pl.String) == "wait") | in_vain)
 
         def idle_ns(rows: pl.DataFrame) -> Int64:
-            process = self._process(rows)
-            begin, end = (self.axis.at(process, rows[x].to_numpy()) for x in ("from_ns", "end_ns"))
-            return self.waits.within(begin, end)
+            executor = rows["executor"].to_numpy()
+            begin, end = (self.axis.at(executor, rows[x].to_numpy()) for x in ("from_ns", "end_ns"))
+            return free.within(begin, end)
 
         waits = self.messages.select(
-            "callback_id", "host", "vpid", "node", "taken_ns", since_ns="handed_ns"
+            "callback_id", "node", "taken_ns", since_ns="handed_ns", executor=self.executor
         )
-        groups = proven_groups(waits.drop_nulls(["callback_id", "node"]), self.executions, idle_ns)
+        groups = proven_groups(
+            waits.drop_nulls(["callback_id", "node"]),
+            self.executions.with_columns(executor=self._executor(self.executions)), idle_ns,
+        )  # fmt: skip
         pairs = [(own, n, x) for n, (own, others) in enumerate(groups.items()) for x in others]
         schema = {"own": pl.Int64, "group": pl.Int64, "callback_id": pl.Int64}
         found = pl.DataFrame(pairs, schema=schema, orient="row")
@@ -247,7 +262,7 @@ class Paths:
         )
         rows, _ = self._cut(rows, rows["line"].to_numpy(), self.edges)
         for name, number, layer in (
-            ("idle", self.process, self.waits), ("group", self.group, self.groups)
+            ("idle", self.executor, self.waits), ("group", self.group, self.groups)
         ):  # fmt: skip
             if layer.row.size == 0:
                 rows = rows.with_columns(pl.lit(-1, pl.Int64).alias(name))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.measures.cpu_waits import find_waits
 from roslens.analysis.timeline.tracks import Floats, Int64, Timeline, Track
+from roslens.collectors.ros2.blocked import executors_of
 
 UNKNOWN_NODE = "(node unknown)"
 _PROCESS = -1
@@ -57,41 +58,10 @@ class TrackTables:
     kernel: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
 
+Thread = tuple[str, int, int]
+"""Host, process, thread."""
 Place = tuple[str, int, int, int, str]
 """Where a track is drawn: host, process, thread, kind, label."""
-
-
-Thread: TypeAlias = tuple[str, int, int]
-"""Host, process, thread."""
-
-
-def executors_of(executing: pl.DataFrame) -> dict[Thread, list[int]]:
-    """The threads of the executor that each thread belongs to.
-
-    Parameters
-    ----------
-    executing
-        ``host``, ``vpid``, ``vtid``, ``callback_id`` of what was executed where. Threads that
-        executed the same callback belong together, directly or through others; null, where
-        nobody knows which it was, says nothing.
-    """
-    # Without scipy's graphs, whose import takes longer than all else before the first picture.
-    threads = executing.select("host", "vpid", "vtid").unique(maintain_order=True)
-    named: list[Thread] = [(str(h), p, t) for h, p, t in threads.iter_rows()]
-    together = {thread: [thread] for thread in named}
-    first: dict[int, Thread] = {}
-    known = executing.drop_nulls("callback_id").select("host", "vpid", "vtid", "callback_id")
-    for host, vpid, vtid, callback in known.unique(maintain_order=True).iter_rows():
-        thread = (str(host), vpid, vtid)
-        mine, others = together[thread], together[first.setdefault(callback, thread)]
-        if mine is not others:
-            others += mine
-            together.update(dict.fromkeys(mine, others))
-    order = {thread: place for place, thread in enumerate(named)}
-    return {
-        thread: [vtid for _, _, vtid in sorted(together[thread], key=order.__getitem__)]
-        for thread in named
-    }
 
 
 def build_timeline(tables: TrackTables) -> Timeline:
@@ -129,7 +99,7 @@ def build_timeline(tables: TrackTables) -> Timeline:
     labelled = labelled.with_columns(number.alias("number"))
     places = _Places(
         {(str(host), vpid): name for host, vpid, name in processes.iter_rows()},
-        executors_of(executing),
+        executors_of(((str(a), b, c), x) for a, b, c, x in executing.iter_rows()),
     )
     found: list[tuple[Place, Track]] = []
     for (host, vpid, vtid, node), part in _parts(
@@ -188,7 +158,7 @@ class _Places:
     def __init__(
         self,
         processes: Mapping[tuple[str, int], str | None],
-        executors: Mapping[Thread, Sequence[int]],
+        executors: Mapping[Thread, Sequence[Thread]],
     ) -> None:
         self.processes, self.executors = processes, executors
 
@@ -231,9 +201,9 @@ class _Places:
         """Heading and label, by what tracks are grouped."""
         host, vpid, vtid, kind, _ = place
         process = self._process(place)
-        members = self.executors.get((host, vpid, vtid))
-        many = "s" if members and len(members) > 1 else ""
-        executor = f"executor of thread{many} {', '.join(map(str, members))}" if members else ""
+        members = [str(x) for *_, x in self.executors.get((host, vpid, vtid), ())]
+        many = "s" if len(members) > 1 else ""
+        executor = f"executor of thread{many} {', '.join(members)}" if members else "no executor"
         # The first thread of a process has its number.
         other = f", thread {vtid}" if vtid not in (_PROCESS, vpid) else ""
         return {
@@ -241,7 +211,7 @@ class _Places:
             "node": (label, process + other)
             if kind == _CALLBACK
             else ("processes and threads", f"{label}, {process}{other}"),
-            "executor": (f"{process}, {executor or 'no executor'}", label + other),
+            "executor": (f"{process}, {executor}", label + other),
         }
 
 

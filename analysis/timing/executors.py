@@ -9,6 +9,7 @@ import polars as pl
 
 from roslens.analysis.runs import Run
 from roslens.analysis.timing.schema import ExecutorKind, TimedExecutor
+from roslens.collectors.ros2.blocked import executors_of
 
 _NAMES: Mapping[str, ExecutorKind] = {
     "single": "SingleThreaded", "singlethreaded": "SingleThreaded",
@@ -19,7 +20,6 @@ _NAMES: Mapping[str, ExecutorKind] = {
 """As suites name them in the factor ``executor``."""
 OF_ONE_THREAD = ("SingleThreaded", "Events")
 _THREAD = ("host", "vpid", "vtid")
-_CALLBACK = ("host", "vpid", "callback_id")
 
 
 def recorded_executors(
@@ -35,20 +35,14 @@ def recorded_executors(
         The table ``executor_intervals`` of the run: only executors with a wait set have some.
     """
     pairs = rows.select(*_THREAD, "callback_id").unique(maintain_order=True)
-    members: list[tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]] = []
-    for host, vpid, vtid, callback in pairs.iter_rows():
-        thread, own = (host, vpid, vtid), (host, vpid, callback)
-        same = [x for x in members if thread in x[0] or own in x[1]]
-        joined = ({thread}.union(*(x[0] for x in same)), {own}.union(*(x[1] for x in same)))
-        place = members.index(same[0]) if same else len(members)
-        members = [x for x in members if x not in same]
-        members.insert(place, joined)
+    members = executors_of(((a, b, c), x) for a, b, c, x in pairs.iter_rows())
+    first = dict.fromkeys(tuple(members[a, b, c]) for a, b, c, _ in pairs.iter_rows())
     waiting = set(intervals.select(_THREAD).unique().iter_rows())
-    return [_executor(threads, bool(threads & waiting), run) for threads, _ in members]
+    return [_executor(x, not waiting.isdisjoint(x), run) for x in first]
 
 
-def _executor(threads: set[tuple[str, int, int]], waits: bool, run: Run) -> TimedExecutor:
-    host, vpid, _ = next(iter(threads))
+def _executor(threads: Sequence[tuple[str, int, int]], waits: bool, run: Run) -> TimedExecutor:
+    host, vpid, _ = threads[0]
     count = len(threads)
     kind: ExecutorKind
     told: Literal["manifest", "events"] = "manifest"
@@ -70,7 +64,7 @@ def _executor(threads: set[tuple[str, int, int]], waits: bool, run: Run) -> Time
         threads=count,
         host=host,
         vpid=vpid,
-        vtids=sorted(vtid for _, _, vtid in threads),
+        vtids=[vtid for _, _, vtid in threads],
     )
 
 

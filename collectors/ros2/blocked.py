@@ -96,18 +96,18 @@ def with_blocked(
     return pl.concat([rest, *found]).sort("begin_ns", *key, maintain_order=True)
 
 
-def executors_of(pairs: Iterable[tuple[Thread, int]]) -> dict[Thread, list[Thread]]:
+def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, list[Thread]]:
     """Of each thread, those that ran the same callbacks, directly or through others.
 
     Parameters
     ----------
     pairs
-        Of a thread and a callback that it ran.
+        Of a thread and a callback that it ran; None: it is not known which.
     """
     first: dict[int, Thread] = {}
     members: dict[Thread, set[Thread]] = {}
     for thread, callback in pairs:
-        other = first.setdefault(callback, thread)
+        other = thread if callback is None else first.setdefault(callback, thread)
         joined = members.get(thread, {thread}) | members.get(other, {other})
         members |= dict.fromkeys(joined, joined)
     return {thread: sorted(of) for thread, of in members.items()}

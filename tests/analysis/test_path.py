@@ -50,9 +50,9 @@ def execution(number: int, start: int, end: int | None, tid: int = NODE, **more:
 TIMER = {"kind": "timer", "name": "100 ms", "callback_id": 2}
 
 
-def interval(state: str, begin: int, end: int, tid: int = NODE) -> dict:
+def interval(state: str, begin: int, end: int, tid: int = NODE, executed: int = 0) -> dict:
     return {"host": "h0", "vpid": 70, "vtid": tid, "state": state, "begin_ns": begin, "end_ns": end,
-            "duration_ns": end - begin, "executed": 0, "callback_ns": 0}  # fmt: skip
+            "duration_ns": end - begin, "executed": executed, "callback_ns": 0}  # fmt: skip
 
 
 def run(messages=(), executions=(), intervals=()) -> dict[str, pl.DataFrame]:
@@ -136,19 +136,31 @@ HELD = 8
 """Messages published while a timer of the same node runs on another thread."""
 
 
-def grouped(*, overlap: bool = False, idle: bool = True) -> pl.DataFrame:
-    """A timer on thread 75 runs 500 of every 1000; each second message comes meanwhile."""
+def grouped(
+    *, overlap: bool = False, shared: bool = True, state: str = "wait", executed: int = 0
+) -> pl.DataFrame:
+    """A timer on thread 75 runs 500 of every 1000; each second message comes meanwhile.
+
+    Parameters
+    ----------
+    overlap
+        The message's callback and the timer's ran at the same time once.
+    shared
+        Thread 75 also ran a callback of a message, so that both threads are one executor's.
+    state, executed
+        What the other thread did meanwhile, and how much it executed in that.
+    """
     messages, executions, intervals = [], [], []
     for n in range(2 * HELD + 4):
         at = 10_000 + 1000 * n
         end = at + 520 if n % 2 else at + 40
         messages.append(message(n, at, at + 5, end + 5, end + 10, end + 20))
-        executions.append(execution(n, end + 10, end + 20))
+        executions.append(execution(n, end + 10, end + 20, tid=75 if shared and n == 0 else NODE))
         if n % 2:
             executions.append(execution(1000 + n, at - 10, at + 500, tid=75, **TIMER))
-        intervals.append(interval("wait" if idle else "busy", at - 300, end))
-        intervals.append(interval("busy", end, at + 700))
-        intervals.append(interval("busy", at - 400, at + 600, tid=75))
+        intervals.append(interval(state, at - 300, end, executed=executed))
+        intervals.append(interval("busy", end, at + 700, executed=1))
+        intervals.append(interval("busy", at - 400, at + 600, tid=75, executed=1))
     if overlap:
         executions.append(execution(5000, 11_010 - 15, 11_010 + 3))
     tables = run(messages, executions, intervals)
@@ -157,15 +169,19 @@ def grouped(*, overlap: bool = False, idle: bool = True) -> pl.DataFrame:
     return path.filter(pl.col("message_id") == 5)
 
 
-def test_a_callback_group_is_named_where_the_run_proves_it():
+@pytest.mark.parametrize("state", ["wait", "busy"])
+def test_a_callback_group_is_named_where_the_run_proves_it(state):
+    """The other thread waits for work, or looks for it and executes nothing."""
     assert ("callback_group", 15_005, 15_500, "timer callback (100 ms) of /planner") in short(
-        grouped()
+        grouped(state=state)
     )
 
 
-@pytest.mark.parametrize("given", [{"overlap": True}, {"idle": False}])
+@pytest.mark.parametrize(
+    "given", [{"overlap": True}, {"state": "busy", "executed": 1}, {"shared": False}]
+)
 def test_a_callback_group_is_not_named_without_proof(given):
-    """The two callbacks ran at the same time once; no other thread was free."""
+    """The two ran at the same time once; no other thread was free, or none of the executor."""
     assert "callback_group" not in grouped(**given)["kind"]
 
 
