@@ -143,6 +143,15 @@ class TimingModel(_Part):
                 raise ValueError(f"{where}: a publication is of an execution that is not there")
         return self
 
+    def executed_by(self, kind: ExecutorKind | None) -> Self:
+        """The same of that executor, which the recording did not name; None: as it is."""
+        if kind is None:
+            return self
+        named = {"kind": kind, "kind_from": "given"}
+        return self.model_copy(
+            update={"executors": [x.model_copy(update=named) for x in self.executors]}
+        )
+
     def to_json(self) -> str:
         """As text, which `read_timing_model` reads."""
         return self.model_dump_json(indent=1)

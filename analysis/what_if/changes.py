@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from roslens.analysis.timing.executors import OF_ONE_THREAD
 from roslens.analysis.timing.schema import (
@@ -95,6 +96,27 @@ class Changes:
     cpus: int | None = None
     took: Sequence[Took] = ()
     rates: Sequence[tuple[str, float]] = ()
+
+    def __post_init__(self) -> None:
+        """Raises UsageError: a number is below 1."""
+        for name in ("threads", "cpus"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise UsageError(f"{name}: {number} is below 1")
+
+
+def executor_kind(name: str) -> ExecutorKind:
+    """An executor of rclcpp by its name.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name.
+    """
+    kinds: tuple[ExecutorKind, ...] = get_args(ExecutorKind)
+    if name not in kinds:
+        raise UsageError(f"no executor {name!r}; there are {', '.join(kinds)}")
+    return kinds[kinds.index(name)]
 
 
 def rate_of(text: str) -> tuple[str, float]:

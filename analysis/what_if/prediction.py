@@ -17,6 +17,8 @@ from roslens.analysis.what_if.system import QUANTILES, counting, simulated
 BARS = {"latency_p50": 0.10, "latency_p99": 0.20}
 """How far the simulation of what was recorded may lie from the recording, relative to that."""
 LEVEL = 0.95
+CURVE = (0.01, *(n / 50 for n in range(1, 50)), 0.99, 0.995, 0.999)
+"""The quantiles of a distribution that is drawn."""
 _MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
 _LOST = "the tracer lost something in this run, so executions may be missing"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
@@ -56,12 +58,32 @@ class Predicted:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """The latency of one subscription, or of all together, at the quantiles `CURVE`, in ns.
+
+    Attributes
+    ----------
+    recorded
+        Mean over the runs.
+    value, low, high
+        As predicted, as in `Predicted`; empty where that is refused.
+    """
+
+    topic: str | None
+    node: str | None
+    recorded: Sequence[float]
+    value: Sequence[float] = ()
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
 class Prediction:
     """All figures of one cell.
 
     Attributes
     ----------
-    figures
+    figures, curves
         All that count together first.
     refused
         Why nothing is predicted: the simulation does not reproduce the recording.
@@ -76,6 +98,7 @@ class Prediction:
     assumptions: Sequence[str]
     refused: str | None = None
     level: float = LEVEL
+    curves: Sequence[Curve] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -92,7 +115,8 @@ class _Simulated:
 
     @classmethod
     def of(cls, model: TimingModel, replications: int, seed: int, cpus: int | None) -> _Simulated:
-        found = simulated(model, replications, seed, cpus=cpus)
+        levels = (*QUANTILES, *CURVE)
+        found = simulated(model, replications, seed, cpus=cpus, quantiles=levels)
         waits = np.array(found["waits"], dtype=np.float64)  # what is None becomes nan
         lost = np.array(found["lost"], dtype=np.float64)
         received = np.array(found["executions"], dtype=np.float64)
@@ -138,16 +162,17 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
         [_Simulated.of(model, replications, seed + number, cpus) for number, model in enumerate(of)]
         for of, cpus in ((models, None), (asked, changes.cpus))
     )
-    figures = _figures(models, before, after)
+    figures, curves = _figures(models, before, after)
     worst = [x for x in figures[: len(BARS)] if x.refused]
     refused = "; ".join(f"{x.metric}: {x.refused}" for x in worst) or None
-    return Prediction(names, replications, seed, figures, told, refused)
+    return Prediction(names, replications, seed, figures, told, refused, curves=curves)
 
 
 def _figures(
     models: Sequence[TimingModel], before: Sequence[_Simulated], after: Sequence[_Simulated]
-) -> list[Predicted]:
+) -> tuple[list[Predicted], list[Curve]]:
     figures: list[Predicted] = []
+    curves: list[Curve] = []
     subscriptions: list[tuple[str | None, str | None]] = list(
         dict.fromkeys(
             (c.name, c.node) for x in models for c in map(x.callbacks.__getitem__, counting(x))
@@ -167,6 +192,9 @@ def _figures(
             )
             of_topic = Predicted(metric, "ns", topic, node, recorded)
             figures.append(_predicted(of_topic, was, will, bar))
+        known = not any(x.refused for x in figures[-len(BARS) :])
+        drawn = [x.waits[:, c, len(QUANTILES) :] for x, c in zip(after, columns, strict=True)]
+        curves.append(_curve(topic, node, models, places, drawn if known else ()))
         lost = [_lost(m, x) for m, x in zip(models, places, strict=True)]
         was, will = (
             [x.lost[:, c] for x, c in zip(of, columns, strict=True)] for of in (before, after)
@@ -182,7 +210,7 @@ def _figures(
     figures.append(
         _predicted(Predicted("cpu", "core", None, None, float(np.mean(busy))), was, will)
     )
-    return figures
+    return figures, curves
 
 
 def recorded_latency(models: Sequence[TimingModel]) -> tuple[float, ...]:
@@ -228,6 +256,28 @@ def _predicted(
     known = every[~np.isnan(every)]
     low, high = (quantile(known, q) for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     return replace(of, value=_middle(will), low=low, high=high)
+
+
+def _curve(
+    topic: str | None,
+    node: str | None,
+    models: Sequence[TimingModel],
+    places: Sequence[Sequence[int]],
+    will: Sequence[Floats],
+) -> Curve:
+    """With what simulations gave, replications x quantiles per run; none: it is refused."""
+    waits = [np.sort(_waits(m, x)) for m, x in zip(models, places, strict=True)]
+    recorded = [float(np.mean([quantile(x, q) for x in waits])) for q in CURVE]
+    if not will:
+        return Curve(topic, node, recorded)
+    whole = [x[~np.isnan(x).any(axis=1)] for x in will]
+    middle = [_middle([x[:, n] for x in whole]) for n in range(len(CURVE))]
+    every = np.concatenate(whole)
+    low, high = (
+        [float(quantile(every[:, n], q)) for n in range(len(CURVE))]
+        for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+    )
+    return Curve(topic, node, recorded, middle, low, high)
 
 
 def _middle(of: Sequence[Floats]) -> float:

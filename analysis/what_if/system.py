@@ -45,6 +45,7 @@ def simulated(
     cpus: int | None = None,
     as_recorded: bool = False,
     schedule: bool = False,
+    quantiles: Sequence[float] = QUANTILES,
 ) -> dict[str, Any]:
     """Simulate a model repeatedly, each time for as long as it was recorded.
 
@@ -58,6 +59,8 @@ def simulated(
         One block: executions come in the order in which they were recorded.
     schedule
         Also give each execution: callback's place, ready, start, end (ns).
+    quantiles
+        Which ones of the latency, 0..1.
 
     Returns
     -------
@@ -71,7 +74,7 @@ def simulated(
     """
     system = _system(model, cpus, as_recorded)
     try:
-        return simulate(system, counting(model), QUANTILES, replications, seed, schedule)
+        return simulate(system, counting(model), quantiles, replications, seed, schedule)
     except ValueError as error:
         raise UsageError(
             f"callbacks trigger each other without end: {error} in {model.length_ns / 1e9:.3g} s"

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from roslens.analysis.reports.numbers import significant, unit_of_all
-from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.what_if.prediction import BARS, Predicted, Prediction
 
 _NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CPU"}
+
+
+def prediction_parts(predictions: Mapping[str, Prediction]) -> list[Sentence | ReportTable]:
+    """The table of each cell, and why nothing is predicted."""
+    parts: list[Sentence | ReportTable] = []
+    for cell, of in predictions.items():
+        if of.refused is not None:
+            where = f"{cell}: " if cell else ""
+            parts.append(Sentence(f"{where}nothing is predicted: {of.refused}.", loud=True))
+        if of.figures:
+            parts.append(prediction_table(of, cell))
+    return parts
 
 
 def prediction_table(prediction: Prediction, cell: str) -> ReportTable:

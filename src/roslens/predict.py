@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from roslens.analysis.runs import cells_of
-from roslens.analysis.timing.recorded import recorded_timing
+from roslens.analysis.reports.table import Sentence
 from roslens.analysis.timing.schema import ExecutorKind, TimingModel, read_timing_model
 from roslens.analysis.what_if.changes import Changes
-from roslens.analysis.what_if.prediction import Prediction, predicted
-from roslens.analysis.what_if.tables import prediction_table
+from roslens.analysis.what_if.prediction import predicted
+from roslens.analysis.what_if.tables import prediction_parts
 from roslens.compare import write_text
+from roslens.explore.what_if import timed
 from roslens.paths import resolve
 from roslens.printed import show_table, show_text
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, UsageError
@@ -37,12 +37,7 @@ def run_predict(
     UsageError
         There is no recording and no timing model, or the changes do not fit.
     """
-    cells = _models(paths, warm_up_s, factors)
-    if recorded is not None:
-        cells = {
-            cell: [_executed_by(model, recorded) for model in models]
-            for cell, models in cells.items()
-        }
+    cells = _models(paths, warm_up_s, factors, recorded)
     if model_file is not None:
         models = [model for of in cells.values() for model in of]
         if len(models) != 1:
@@ -52,35 +47,23 @@ def run_predict(
     if json_file is not None:
         text = json.dumps([{"cell": c, **x.to_json()} for c, x in found.items()], indent=1)
         write_text(json_file, text + "\n")
-    for cell, prediction in found.items():
-        _show(cell, prediction)
+    for part in prediction_parts(found):
+        show_text(part.text) if isinstance(part, Sentence) else show_table(part)
     refused = any(x.refused is not None for x in found.values())
     return EXIT_NOT_ENOUGH_EVIDENCE if refused else EXIT_OK
 
 
-def _show(cell: str, prediction: Prediction) -> None:
-    if prediction.refused is not None:
-        where = f"{cell}: " if cell else ""
-        show_text(f"{where}nothing is predicted: {prediction.refused}.")
-    if prediction.figures:
-        show_table(prediction_table(prediction, cell))
-
-
 def _models(
-    paths: Sequence[Path], warm_up_s: float | None, factors: Path | None
+    paths: Sequence[Path],
+    warm_up_s: float | None,
+    factors: Path | None,
+    recorded: ExecutorKind | None,
 ) -> dict[str, list[TimingModel]]:
     """The model of each run, by the cell that it is in; that of a file is a cell of its own."""
     given = [resolve(path) for path in paths]
     files = [path for path in given if path.suffix == ".json"]
-    cells = {path.stem: [read_timing_model(path)] for path in files}
+    cells = {path.stem: [read_timing_model(path).executed_by(recorded)] for path in files}
     places = [path for path in given if path not in files]
     if places:
-        runs = open_recordings(places, factors=factors)
-        for cell, members in cells_of(runs.runs).items():
-            cells[cell] = [recorded_timing(runs.only(run.name), run, warm_up_s) for run in members]
+        cells |= timed(open_recordings(places, factors=factors), warm_up_s, recorded)
     return cells
-
-
-def _executed_by(model: TimingModel, kind: ExecutorKind) -> TimingModel:
-    executors = [x.model_copy(update={"kind": kind, "kind_from": "given"}) for x in model.executors]
-    return model.model_copy(update={"executors": executors})

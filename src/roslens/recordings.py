@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from roslens.explore.loss import Loss
     from roslens.explore.memory import Memory
     from roslens.explore.timing import Timing
+    from roslens.explore.what_if import WhatIf
     from roslens.explore.why import Why
 
 # What nouns compute and draw with is imported when one is asked for.
@@ -181,6 +182,47 @@ class Recordings(Runs):
         from roslens.explore.timing import Timing
 
         return Timing.recorded(self, warm_up)
+
+    def predict(
+        self,
+        *,
+        executor: str | None = None,
+        threads: int | None = None,
+        cpus: int | None = None,
+        change: Sequence[str] = (),
+        rate: Sequence[str] = (),
+        recorded: str | None = None,
+        warm_up: float | None = None,
+        seed: int = 1,
+    ) -> WhatIf:
+        """What latency, loss and CPU would be: ``frame``, ``tables``, ``plot``.
+
+        Parameters
+        ----------
+        executor, threads, cpus
+            What is asked for; none: as recorded.
+        change
+            Other execution times, such as ``callback=/planner:+2ms``.
+        rate
+            Other rates of topics, such as ``/scan=60Hz``.
+        recorded
+            The executor of the recording, where nothing names it.
+        warm_up
+            Left out at the start, s; none: a tenth of the time, 5 s at most.
+        seed
+            The same one gives the same prediction.
+
+        Raises
+        ------
+        UsageError
+            A change cannot be read or does not fit, or no callback ran after the warm-up.
+        """
+        from roslens.analysis.what_if.changes import Changes, Took, executor_kind, rate_of
+        from roslens.explore.what_if import WhatIf
+
+        asked, own = (executor_kind(x) if x else None for x in (executor, recorded))
+        other = [Took.of(x) for x in change], [rate_of(x) for x in rate]
+        return WhatIf.of(self, Changes(asked, threads, cpus, *other), own, warm_up, seed)
 
     def path(self) -> pl.DataFrame:
         """Where the time of each delivered message went; as ``why.path``."""

@@ -16,7 +16,7 @@ from roslens.analysis.timing.schema import (
     TimingModel,
 )
 from roslens.analysis.what_if.changes import Changes, Took, changed, rate_of
-from roslens.analysis.what_if.prediction import Predicted, predicted
+from roslens.analysis.what_if.prediction import CURVE, Predicted, predicted
 from roslens.analysis.what_if.system import simulated
 from roslens.recording import UsageError
 
@@ -74,6 +74,20 @@ def test_what_was_recorded_comes_out_by_hand() -> None:
     assert of(list(found.figures), "cpu").recorded == pytest.approx(0.72)
     assert of(list(found.figures), "cpu").value == pytest.approx(0.72, abs=0.01)
     assert of(list(found.figures), "lost").value == 0
+
+
+def test_the_curve_of_a_constant_latency_is_upright_and_refused_with_its_figures() -> None:
+    """4 ms recorded and simulated; where 6 were recorded, 4 do not reproduce them."""
+    (curve,) = [x for x in predicted([model()], Changes(), seed=1).curves if x.topic == "/t2"]
+    upright = [4 * MS] * len(CURVE)
+    assert (curve.node, curve.recorded) == ("/n2", upright)
+    assert list(curve.value) == list(curve.low) == list(curve.high) == upright
+    first, second, third = model().callbacks
+    apart = second.model_copy(update={"waits_ns": [6 * MS] * 100})
+    other = model().model_copy(update={"callbacks": [first, apart, third]})
+    (curve,) = [x for x in predicted([other], Changes(), seed=1).curves if x.topic == "/t2"]
+    assert list(curve.recorded) == [6 * MS] * len(CURVE)
+    assert not curve.value
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""A prediction as a picture: recorded and predicted distribution, and what bounds it."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.lines import Line2D
+
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.style import (
+    colour,
+    finish,
+    legend_above,
+    new_figure,
+    plain_numbers,
+    styled,
+)
+from roslens.analysis.what_if.prediction import CURVE, Curve, Prediction
+
+
+@styled
+def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None = None) -> Plot:
+    """Recorded and predicted latency of one subscription, or of all together.
+
+    Parameters
+    ----------
+    curve
+        One of the prediction's.
+    bound_ns
+        What its callback takes at most from publish to callback_end, ns; None: there is none.
+    """
+    figure = new_figure(3.8)
+    axes = figure.subplots()
+    levels = np.array(CURVE)
+    handles = [Line2D([], [], color=colour(0), label="recorded")]
+    axes.plot(np.array(curve.recorded) / 1e6, levels, color=colour(0))
+    of = f"{curve.topic} at {curve.node}" if curve.topic else "all subscriptions"
+    caption = f"Latency of {of}, from the first publish event to callback_start"
+    if curve.value:
+        low, high, value = (np.array(x) / 1e6 for x in (curve.low, curve.high, curve.value))
+        axes.fill_betweenx(levels, low, high, color=colour(1), alpha=0.25, lw=0)
+        axes.plot(value, levels, color=colour(1))
+        handles.append(Line2D([], [], color=colour(1), label="predicted"))
+        caption += f". Band: {prediction.level:.0%} of simulated runs as long as the recorded ones"
+    else:
+        caption += ". No prediction: the simulation of what was recorded does not come out so"
+    if bound_ns is not None:
+        axes.axvline(bound_ns / 1e6, color="black", ls="--", lw=1)
+        label = "bound of publish to callback_end, as recorded"
+        handles.append(Line2D([], [], color="black", ls="--", lw=1, label=label))
+    axes.set(xlabel="latency [ms]", ylabel="part of the messages")
+    axes.set(xscale="log", ylim=(0, 1))
+    plain_numbers(axes)
+    legend_above(figure, handles)
+    finish(axes)
+    runs = len(prediction.runs)
+    return Plot(figure, f"{caption}. {runs} run{'s' if runs > 1 else ''}.")

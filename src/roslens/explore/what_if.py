@@ -1,0 +1,139 @@
+"""``run.predict(...)``: what latency, loss and CPU would be if something were changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from roslens.analysis.flow.response_bounds import callback_bounds
+from roslens.analysis.reports.base import Section
+from roslens.analysis.runs import cells_of
+from roslens.analysis.timing.recorded import recorded_timing
+from roslens.analysis.timing.schema import ExecutorKind, TimingModel
+from roslens.analysis.what_if.changes import Changes
+from roslens.analysis.what_if.prediction import Prediction, predicted
+from roslens.analysis.what_if.tables import prediction_parts
+from roslens.explore.noun import picture
+from roslens.recording import UsageError
+
+if TYPE_CHECKING:
+    from roslens.analysis.figures.picture import Picture
+    from roslens.runs import Runs
+
+_FIGURE = {
+    **dict.fromkeys(("metric", "unit", "topic", "node"), pl.String()),
+    **dict.fromkeys(("recorded", "simulated", "value", "low", "high"), pl.Float64()),
+    "refused": pl.String(),
+}
+
+
+def timed(
+    run: Runs, warm_up: float | None = None, recorded: ExecutorKind | None = None
+) -> dict[str, list[TimingModel]]:
+    """The timing models of runs, by cell.
+
+    Parameters
+    ----------
+    warm_up
+        Left out at the start, s; none: a tenth of the time, 5 s at most.
+    recorded
+        The executor, where nothing recorded names it.
+    """
+    return {
+        cell: [recorded_timing(run.only(x.name), x, warm_up).executed_by(recorded) for x in members]
+        for cell, members in cells_of(run.runs).items()
+    }
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Predictions, shown.
+
+    Attributes
+    ----------
+    predictions
+        By cell; of runs under one condition the cell is empty.
+    bounds
+        As of ``run.callbacks.bounds()``.
+    """
+
+    predictions: Mapping[str, Prediction]
+    bounds: pl.DataFrame
+
+    @classmethod
+    def of(
+        cls,
+        run: Runs,
+        changes: Changes,
+        recorded: ExecutorKind | None,
+        warm_up: float | None,
+        seed: int,
+    ) -> WhatIf:
+        """Simulate each cell as it was recorded, then with the changes made."""
+        models = timed(run, warm_up, recorded)
+        found = {cell: predicted(of, changes, seed) for cell, of in models.items()}
+        return cls(found, callback_bounds(run, warm_up))
+
+    def frame(self) -> pl.DataFrame:
+        """What was recorded, what the simulation makes of that, and what is predicted.
+
+        Returns
+        -------
+        One row per figure: ``cell``, ``metric`` (``latency_p50``, ``latency_p99``: publish to
+        callback_start; ``lost``: part of the messages, 0..1; ``cpu``: cores), ``unit``, ``topic``
+        and ``node`` (null: all), ``recorded``, ``simulated``, ``value`` with ``low`` and ``high``
+        (95 % of simulated runs), ``refused`` (why there is no prediction).
+        """
+        rows = [
+            (cell, *(getattr(figure, name) for name in _FIGURE))
+            for cell, prediction in self.predictions.items()
+            for figure in prediction.figures
+        ]
+        return pl.DataFrame(rows, schema={"cell": pl.String(), **_FIGURE}, orient="row")
+
+    def tables(self) -> Section:
+        """The same as tables, with what the recordings do not tell, or why nothing is predicted."""
+        return Section(*prediction_parts(self.predictions))
+
+    def plot(
+        self, topic: str | None = None, node: str | None = None, cell: str | None = None
+    ) -> Picture:
+        """Recorded and predicted distribution of the latency [ms].
+
+        Parameters
+        ----------
+        topic, node
+            Of a subscription, which is the first that fits; none: all together.
+        cell
+            Which one; none: the first.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic or cell, or no latency to draw.
+        """
+        from roslens.analysis.what_if.figures import prediction_plot  # noqa: PLC0415  (matplotlib)
+
+        cells = list(self.predictions)
+        if cell is not None and cell not in cells:
+            raise UsageError(f"no cell {cell!r}; there are {', '.join(cells)}")
+        of = self.predictions[cells[0] if cell is None else cell]
+        own = [x for x in of.curves if (topic or node) is None or x.topic is not None]
+        curve = next((x for x in own if topic in (None, x.topic) and node in (None, x.node)), None)
+        if curve is None:
+            known = ", ".join(f"{x.topic} at {x.node}" for x in of.curves if x.topic)
+            raise UsageError(of.refused or f"no latency of that; there is that of {known}")
+        bounds = self.bounds.filter(
+            pl.col("run").is_in(list(of.runs)),
+            pl.col("kind") == "subscription",
+            pl.col("name").eq_missing(pl.lit(curve.topic)),
+            pl.col("node").eq_missing(pl.lit(curve.node)),
+        )["bound_ns"]
+        bound = None if bounds.null_count() else bounds.max()
+        return picture(prediction_plot(of, curve, bound if isinstance(bound, int) else None))
+
+    def __repr__(self) -> str:
+        return repr(self.tables())
