@@ -20,7 +20,7 @@ pytestmark = pytest.mark.recording
 def test_it_says_what_the_verb_says(tmp_path: Path) -> None:
     found = rl.open(RUN).predict(rate=["/data=100Hz"], seed=3)
     file = tmp_path / "x.json"
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["predict", str(RUN), "--rate", "/data=100Hz", "--seed", "3", "--json", str(file)])
     (written,) = json.loads(file.read_text())
     names = ("metric", "topic", "node", "recorded", "simulated", "value", "low", "high", "refused")
