@@ -54,7 +54,7 @@ def of_recordings() -> set[str]:
 
 
 def test_each_study_has_its_claims() -> None:
-    """So many claims each text makes, found by two readers apart; descriptions of method are none."""
+    """So many claims each text makes, found by two readers apart; methods are none."""
     assert dict(CLAIMS["study"].value_counts().iter_rows()) == {
         "storage": 20, "executors": 25, "micro_ros": 26, "communication": 5
     }  # fmt: skip
