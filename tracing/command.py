@@ -38,6 +38,7 @@ def record_command(
     ros: RosChoice = "auto",
     trace_rclpy: bool = True,
     allocations: bool = False,
+    stacks: float = 0.0,
     time_limit: float | None = None,
     sampler_hz: float = 10.0,
     work_topic: str | None = None,
@@ -64,6 +65,8 @@ def record_command(
         Whether Python nodes emit callback and publish events.
     allocations
         Whether heaptrack records which call paths hold memory.
+    stacks
+        Samples per second of call stacks by perf; 0: none.
     time_limit
         Seconds; default: none.
     sampler_hz
@@ -111,7 +114,7 @@ def record_command(
             spec,
             folder=output,
             campaign=output.parent.name if output.name == _RUN else output.name,
-            samplers=SamplerRates(allocations=allocations),
+            samplers=SamplerRates(allocations=allocations, stacks=stacks),
             time_limit=time_limit,
             sampler_hz=sampler_hz,
             work_topic=work_topic,

@@ -34,9 +34,11 @@ from roslens.recording.manifest import (
 from roslens.recording.manifest import (
     Sampler as SamplerFacts,
 )
-from roslens.recording.schema import ALLOCATION_SITES
+from roslens.recording.schema import ALLOCATION_SITES, CPU_SAMPLES
 from roslens.tracing import provenance
-from roslens.tracing.ftrace.recorder import KernelRecording
+from roslens.tracing.ftrace.raw import Clock
+from roslens.tracing.ftrace.recorder import KernelRecording, clock_offset
+from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.host import HostLimits, HostWatch
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.kernel import choose_kernel, kernel_recording
@@ -53,6 +55,7 @@ from roslens.tracing.sampling import (
     AllocationSites,
     HeapProbe,
     Sampler,
+    StackSampler,
     SystemSampler,
     ThreadSampler,
     cpu_time_ns,
@@ -252,6 +255,7 @@ class _Run:
     heap: HeapProbe | None = None
     heap_cpu_ns: int = 0
     sites: AllocationSites | None = None
+    stacks: StackSampler | None = None
     events_begun: bool = False
     configuration: list[str] = field(default_factory=list)
 
@@ -335,6 +339,13 @@ class _Run:
             with _clear_disk_errors(spec.folder):
                 file = spec.folder / f"{ALLOCATION_SITES.name}.parquet"
                 self.warnings += self.sites.write(file)
+        if self.stacks is not None:
+            self.reserve.unlink(missing_ok=True)
+            with _clear_disk_errors(spec.folder):
+                own = Clock(clock_offset())
+                offset_ns = (clock_beside(spec.trace, own) or own).offset_ns
+                file = spec.folder / f"{CPU_SAMPLES.name}.parquet"
+                self.warnings += self.stacks.write(file, offset_ns)
 
     def _preload_heap_probe(self) -> None:
         if self.spec.samplers.heap > 0 and self.spec.sampler_hz > 0:
@@ -351,8 +362,17 @@ class _Run:
                 "programs that it slows down"
             )
 
+    def _sample_stacks(self, stack: ExitStack) -> None:
+        if self.spec.samplers.stacks > 0:
+            self.stacks = StackSampler(self.spec.native, self.spec.samplers.stacks)
+            # Of this thread, from which the workload is started next.
+            self.stacks.start()
+            stack.callback(self.stacks.stop)
+
     def _sampler_facts(self) -> dict[str, SamplerFacts]:
         found = {name: sampler.facts for name, sampler in self.samplers.items()}
+        if self.stacks is not None:
+            found["stacks"] = self.stacks.facts
         if self.heap is not None and self.sampler is not None:
             cost = self.heap_cpu_ns / self.sampler.elapsed_ns if self.sampler.elapsed_ns else 0.0
             found["heap"] = self.sampler.facts.model_copy(
@@ -385,6 +405,7 @@ class _Run:
             )
             if spec.beside is not None:
                 stack.enter_context(spec.beside(spec.folder, self.warnings.append))
+            self._sample_stacks(stack)
             workload = Workload(
                 self.command,
                 self.environment,

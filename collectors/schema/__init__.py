@@ -3,6 +3,7 @@
 from roslens.collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
 from roslens.recording.schema import (
     ALLOCATION_SITES,
+    CPU_SAMPLES,
     RESOURCES,
     SAMPLED,
     SYSTEM,
@@ -13,6 +14,7 @@ from roslens.recording.schema import (
 
 __all__ = [
     "ALLOCATION_SITES",
+    "CPU_SAMPLES",
     "RAW_EVENT_COLUMNS",
     "RESOURCES",
     "SAMPLED",

@@ -104,6 +104,7 @@ def record_one(
     ros: RosChoice,
     trace_rclpy: bool,
     allocations: bool,
+    stacks: float,
     time_limit: float | None,
     as_host: bool = False,
     triggers: Path | None = None,
@@ -135,6 +136,7 @@ def record_one(
             ros=ros,
             trace_rclpy=trace_rclpy,
             allocations=allocations,
+            stacks=stacks,
             time_limit=time_limit,
             lifeline=Lifeline() if as_host else None,
             beside=beside,
@@ -152,6 +154,7 @@ def record_hosts(
     ros: RosChoice,
     trace_rclpy: bool,
     allocations: bool,
+    stacks: float,
     setup: str | None,
     time_limit: float | None,
     told: Told,
@@ -180,6 +183,7 @@ def record_hosts(
                 ros=ros,
                 trace_rclpy=trace_rclpy,
                 allocations=allocations,
+                stacks=stacks,
                 time_limit=time_limit,
                 on_event=on_event,
             )
@@ -188,7 +192,9 @@ def record_hosts(
         result = record_on_hosts(
             [Host.parsed(text) for text in hosts],
             output,
-            record_arguments(options, ros, trace_rclpy=trace_rclpy, allocations=allocations),
+            record_arguments(
+                options, ros, trace_rclpy=trace_rclpy, allocations=allocations, stacks=stacks
+            ),
             setup=setup,
             here=here if command else None,
             time_limit=time_limit,

@@ -17,6 +17,7 @@ from roslens.collectors.collected import check_files
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import (
     ALLOCATION_SITES,
+    CPU_SAMPLES,
     RESOURCES,
     SAMPLED,
     SYSTEM,
@@ -289,6 +290,11 @@ class RunTables:
     def allocation_sites(self) -> pl.LazyFrame:
         """What call paths held in memory, of the runs in which that was recorded."""
         return self._sampled(ALLOCATION_SITES)
+
+    @property
+    def cpu_samples(self) -> pl.LazyFrame:
+        """What threads ran on the CPUs, of the runs that were recorded with stacks."""
+        return self._sampled(CPU_SAMPLES)
 
     @property
     def missing_columns(self) -> list[tuple[str, str, str]]:

@@ -139,6 +139,7 @@ def test_schema_verb_gives_every_table() -> None:
         "threads",
         "system",
         "allocation_sites",
+        "cpu_samples",
     ]
     for table in tables:
         for column in table["columns"]:

@@ -29,6 +29,7 @@ def record_arguments(
     *,
     trace_rclpy: bool = True,
     allocations: bool = False,
+    stacks: float = 0.0,
 ) -> list[str]:
     """What of the options differs from the defaults, for another ``roslens record``."""
     words: list[str] = []
@@ -42,5 +43,7 @@ def record_arguments(
                 words += [name, f"{one:g}" if isinstance(one, float) else str(one)]
     if ros != "auto":
         words += ["--ros", ros]
+    if stacks:
+        words += ["--stacks", f"{stacks:g}"]
     flags = {"--no-trace-rclpy": not trace_rclpy, "--allocations": allocations}
     return [*words, *(name for name, wanted in flags.items() if wanted)]

@@ -3,6 +3,7 @@
 from roslens.tracing.sampling.allocations import AllocationSites
 from roslens.tracing.sampling.heap import HeapProbe
 from roslens.tracing.sampling.processes import ProcessReader, Sampler, cpu_time_ns
+from roslens.tracing.sampling.stacks import StackSampler
 from roslens.tracing.sampling.system import SystemSampler
 from roslens.tracing.sampling.threads import ThreadSampler
 
@@ -11,6 +12,7 @@ __all__ = [
     "HeapProbe",
     "ProcessReader",
     "Sampler",
+    "StackSampler",
     "SystemSampler",
     "ThreadSampler",
     "cpu_time_ns",

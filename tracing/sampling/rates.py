@@ -42,3 +42,6 @@ class SamplerRates(BaseModel):
         description="which call paths hold memory, by heaptrack, which makes each allocation "
         "several times as slow: for leaks, not for latencies",
     )
+    stacks: float = Field(
+        default=0.0, ge=0, le=10_000, description="call stacks of what runs on each CPU, by perf"
+    )

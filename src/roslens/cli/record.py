@@ -96,9 +96,12 @@ _OF_SUITE = {
     "ros": "workload.ros",
     "trace_rclpy": "workload.trace_rclpy",
     "allocations": "samplers.allocations",
+    "stacks": "samplers.stacks",
 }
 """Options of 'record' that change a suite, and which of its fields."""
-_OF_COMMAND = frozenset({*_TRACING, "output", "ros", "trace_rclpy", "allocations", "time_limit"})
+_OF_COMMAND = frozenset(
+    {*_TRACING, "output", "ros", "trace_rclpy", "allocations", "stacks", "time_limit"}
+)
 _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
     "triggers": ("watches one command that is recorded here", _OF_COMMAND | {"command"}),
     "status": ("shows campaigns", frozenset({"suite", "output"})),
@@ -159,6 +162,16 @@ def _fields(fields: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, An
     return {field: given[option] for option, field in fields.items() if option in given}
 
 
+def _stacks_rate(given: list[float] | None) -> float:
+    """Samples per second of call stacks; 0: none."""
+    from roslens.tracing.sampling.stacks import HZ, MOST_HZ  # noqa: PLC0415
+
+    rate = 0.0 if given is None else (*given, HZ)[0]
+    if given is not None and (len(given) > 1 or not 1 <= rate <= MOST_HZ):
+        raise UsageError(f"--stacks takes one rate, 1 to {MOST_HZ:,} samples per second")
+    return rate
+
+
 @verb(
     RECORD,
     "record --suite NAME [OPTIONS]",
@@ -199,6 +212,7 @@ def record(
     ros: Annotated[Literal["auto", "sourced", "embedded", "none"] | None, _FOR_PROGRAMS] = None,
     trace_rclpy: Annotated[bool | None, _FOR_PROGRAMS] = None,
     allocations: Annotated[bool, _FOR_PROGRAMS] = False,
+    stacks: Annotated[list[float] | None, Parameter(consume_multiple=True)] = None,
     time_limit: float | None = None,
     triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
     attach: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -292,6 +306,9 @@ def record(
         they do; for a suite: what it says.
     allocations
         Also record which functions allocate memory, with heaptrack. It slows the program down.
+    stacks
+        Also sample what runs on each CPU, with call stacks, by perf: so many times per second,
+        default 199. Which functions callbacks spend their time in is then told by 'run.stacks'.
     time_limit
         Stop after this many seconds.
     attach
@@ -325,6 +342,7 @@ def record(
     from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
 
     told = Told(as_json=as_json)
+    given["stacks"] = rate = _stacks_rate(stacks)
     if kernel_event:
         given["kernel_event"] = (*KERNEL_EVENTS, *kernel_event)
     tracing = _fields(_TRACING, given)
@@ -368,6 +386,7 @@ def record(
                 ros=ros or "auto",
                 trace_rclpy=trace_rclpy is not False,
                 allocations=allocations,
+                stacks=rate,
                 setup=host_setup,
                 time_limit=time_limit,
                 told=told,
@@ -380,6 +399,7 @@ def record(
             ros=(ros or "auto") if command else "none",
             trace_rclpy=trace_rclpy is not False,
             allocations=allocations,
+            stacks=rate,
             time_limit=time_limit,
             as_host=as_host,
             triggers=triggers,

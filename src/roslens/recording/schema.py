@@ -281,5 +281,28 @@ ALLOCATION_SITES = Table(
 )
 """``allocation_sites.parquet``, which the recorder writes where the suite asks for it."""
 
-SAMPLED = (RESOURCES, THREADS, SYSTEM, ALLOCATION_SITES)
+CPU_SAMPLES = Table(
+    "cpu_samples",
+    "what one thread ran on a CPU at one moment, as perf sampled it",
+    (
+        Column("time_ns", "int64", "when the sample was taken", unit="ns", nullable=False),
+        Column("host", "string", "label of the host: h0, h1, ...", nullable=False),
+        Column("vpid", "int32", "process id", nullable=False),
+        Column("vtid", "int32", "thread id", nullable=False),
+        Column("cpu_ns", "int64", "CPU time that it stands for", unit="ns", nullable=False),
+        Column(
+            "whole", "bool", "whether the first function of the thread is reached", nullable=False
+        ),
+        Column(
+            "path",
+            "string",
+            "the functions of the stack, innermost first, a line each; without symbols the module, "
+            "in brackets",
+            nullable=False,
+        ),
+    ),
+)
+"""``cpu_samples.parquet``, which the recorder writes with ``--stacks``."""
+
+SAMPLED = (RESOURCES, THREADS, SYSTEM, ALLOCATION_SITES, CPU_SAMPLES)
 """Tables that lie beside a run as soon as it is recorded, as ``NAME.parquet``."""

@@ -1,0 +1,294 @@
+"""Which code runs on the CPUs: call stacks of a run's threads, sampled by perf.
+
+``perf record`` samples the calling thread and all that comes of it by the clock of the CPU, which
+needs no hardware counters. It copies the registers and the top of each stack, which ``perf
+script`` unwinds by DWARF after the run, when it also names the functions: libraries of
+distributions are compiled without frame pointers. See ``man perf-record`` and
+``perf.data-file-format.txt`` of the kernel's sources.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roslens.recording.files import replaced_whole
+from roslens.recording.manifest import Sampler as SamplerFacts
+from roslens.recording.schema import CPU_SAMPLES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HZ = 199
+"""Samples per second of each CPU: a prime, so as not to beat with timers."""
+MOST_HZ = 10_000
+STACK_BYTES = 8192
+"""What is copied of a stack. What calls from further below is not seen."""
+_BUFFER_PAGES = 128
+"""Of each CPU; as much as everybody may lock of memory."""
+_READY_SECONDS = 10.0
+_ENDS = ("rb", "wb")
+_HOST = "h0"
+MISSING = (
+    "no stacks: perf is not installed (apt-get install linux-perf, on Ubuntu linux-tools-generic)"
+)
+_HEADER = struct.Struct("<40x2Q")
+"""Where the records lie in the file, behind its magic, sizes and attributes."""
+_RECORD = struct.Struct("<IHH")
+_LOST, _COMM, _FORK, _LOST_SAMPLES = 2, 3, 7, 13
+_EXEC = 1 << 13
+"""Of a COMM: by exec. Of a FORK: the child begins without the parent's memory map."""
+_SAMPLE = re.compile(r"\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}):\s+(\d+)\s*$")
+_FRAME = re.compile(r"\s+[0-9a-f]+ (.+?) \(((?:[/\[]|inlined\)).*)\)$")
+_FIRST = re.compile(r"(_start|__libc_start|start_thread|_*clone3?$)")
+"""Functions that no other calls: a stack that ends in one of them is whole."""
+_OUTERMOST = 3
+_MOST_NAMED = 3
+
+
+class StackSampler:
+    """perf beside a run. What goes wrong with it is in `troubles`, and nothing else fails of it.
+
+    Parameters
+    ----------
+    folder
+        For perf's file, which is removed after the run.
+    hz
+        Samples per second of each CPU on which the run's threads are.
+    """
+
+    def __init__(self, folder: Path, hz: float) -> None:
+        self.hz = hz
+        self.troubles: list[str] = []
+        self._raw = folder / "perf.data"
+        self._perf: subprocess.Popen[bytes] | None = None
+        self._pipes = ExitStack()
+        self._cpu_fraction = 0.0
+        self._begun = 0.0
+        self._rounds = self._lost = 0
+
+    def start(self) -> None:
+        """Sample the calling thread and what it starts from now on."""
+        with ExitStack() as stack:
+            (told, ask), (answer, tell) = (
+                [
+                    stack.enter_context(os.fdopen(x, m, 0))
+                    for x, m in zip(os.pipe(), _ENDS, strict=True)
+                ]
+                for _ in range(2)
+            )
+            theirs = told.fileno(), tell.fileno()
+            command = [
+                "perf", "record", "-q", "-o", str(self._raw), "-e", "cpu-clock",
+                "-F", f"{self.hz:g}", "-k", "CLOCK_MONOTONIC",
+                "--call-graph", f"dwarf,{STACK_BYTES}", "-m", str(_BUFFER_PAGES),
+                "--no-buildid", "-t", str(threading.get_native_id()), "--inherit",
+                "-D", "-1", "--control", f"fd:{theirs[0]},{theirs[1]}",
+            ]  # fmt: skip
+            try:
+                self._perf = subprocess.Popen(
+                    command, pass_fds=theirs, stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+                )  # fmt: skip
+            except FileNotFoundError:
+                self.troubles.append(MISSING)
+                return
+            except OSError as error:
+                self.troubles.append(f"no stacks: perf cannot be run: {error.strerror}")
+                return
+            told.close()
+            tell.close()
+            self._begun = time.monotonic()
+            with suppress(BrokenPipeError):
+                ask.write(b"enable\n")
+            # It ends where the pipe is closed.
+            self._pipes = stack.pop_all()
+            if not select.select([answer], [], [], _READY_SECONDS)[0] or not answer.read(16):
+                self.troubles.append(f"no stacks: {_reason(self._end())}")
+
+    def stop(self) -> None:
+        """End."""
+        if self._perf is not None and (said := self._end()):
+            self.troubles.append(f"stacks: perf said: {said}")
+
+    def _end(self) -> str:
+        """What perf complained of, on one line."""
+        perf, self._perf = self._perf, None
+        assert perf is not None
+        assert perf.stderr is not None
+        # Not Popen's own way, which may reap it and forget what it used.
+        os.kill(perf.pid, signal.SIGINT)
+        with perf.stderr:
+            said = perf.stderr.read().decode(errors="replace")
+        _, status, usage = os.wait4(perf.pid, 0)
+        perf.returncode = os.waitstatus_to_exitcode(status)
+        self._pipes.close()
+        seconds = time.monotonic() - self._begun
+        self._cpu_fraction = (usage.ru_utime + usage.ru_stime) / seconds if self._begun else 0.0
+        return " ".join(said.split())
+
+    @property
+    def facts(self) -> SamplerFacts:
+        """How it went: a round is a sample, an overrun one that perf lost."""
+        return SamplerFacts(
+            hz=self.hz, rounds=self._rounds, overruns=self._lost,
+            cpu_fraction=round(self._cpu_fraction, 5),
+        )  # fmt: skip
+
+    def write(self, path: Path, offset_ns: int) -> list[str]:
+        """Write the table `CPU_SAMPLES`, and remove perf's file.
+
+        Parameters
+        ----------
+        path
+            The table's file.
+        offset_ns
+            From the monotonic clock to the times of the trace.
+
+        Returns
+        -------
+        What is not seen in them, a sentence each.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
+        if not self._raw.is_file() or not self._raw.stat().st_size:
+            self._raw.unlink(missing_ok=True)
+            return self.troubles
+        self._lost = forget_forked_maps(self._raw)
+        command = [
+            "perf", "script", "-f", "-i", str(self._raw), "--no-inline", "--ns",
+            "-F", "pid,tid,time,period,ip,sym,dso",
+        ]  # fmt: skip
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
+        ) as script:
+            assert script.stdout is not None
+            found = table_of(script.stdout, offset_ns)
+        self._raw.unlink()
+        if script.returncode:
+            self.troubles.append(f"stacks: perf script ended with status {script.returncode}")
+        self._rounds = found.height
+        with replaced_whole(path) as part:
+            found.write_parquet(part, metadata=CPU_SAMPLES.about())
+        if self._lost:
+            self.troubles.append(
+                f"stacks: perf lost {self._lost:,} samples: record with a lower rate"
+            )
+        return [*self.troubles, *unseen(found)]
+
+
+def _reason(said: str) -> str:
+    """Why perf does not record, of what it said, and what to do."""
+    if re.search(r"permi(tted|ssion)|paranoid|access to performance", said, re.IGNORECASE):
+        return "perf is not permitted; set /proc/sys/kernel/perf_event_paranoid to 2 or less"
+    return f"perf does not record: {said[:200] or 'it said nothing'}"
+
+
+def forget_forked_maps(path: Path) -> int:
+    """Have perf script begin anew with the memory map of each process that became another program.
+
+    Up to 6.1 at least it keeps what the process had of the program that started it, and takes a
+    library for where that had it: stacks then end in the library.
+
+    Returns
+    -------
+    How many samples the kernel could not give to perf.
+    """
+    lost = 0
+    forks: dict[int, int] = {}
+    with path.open("r+b") as stream, mmap.mmap(stream.fileno(), 0) as data:
+        at, size = _HEADER.unpack_from(data, 0)
+        end = min(at + size, len(data))
+        while at + _RECORD.size <= end:
+            kind, misc, size = _RECORD.unpack_from(data, at)
+            if size < _RECORD.size or at + size > end:
+                break
+            if kind == _FORK:
+                child, parent = struct.unpack_from("<II", data, at + 8)
+                if child != parent:
+                    forks[child] = at
+            elif kind == _COMM and misc & _EXEC:
+                (pid,) = struct.unpack_from("<I", data, at + 8)
+                if (fork := forks.pop(pid, None)) is not None:
+                    _, flags, _ = _RECORD.unpack_from(data, fork)
+                    struct.pack_into("<H", data, fork + 4, flags | _EXEC)
+            elif kind in (_LOST, _LOST_SAMPLES):
+                lost += struct.unpack_from("<Q", data, at + (16 if kind == _LOST else 8))[0]
+            at += size
+    return lost
+
+
+def table_of(lines: Iterable[str], offset_ns: int) -> pl.DataFrame:
+    """The table `CPU_SAMPLES` of what ``perf script`` prints; our own process is left out."""
+    return CPU_SAMPLES.of_rows(
+        [x for x in _samples(lines, offset_ns) if x["vpid"] != os.getpid()]
+    ).sort("time_ns")
+
+
+def _samples(lines: Iterable[str], offset_ns: int) -> Iterator[dict[str, object]]:
+    about: tuple[int, ...] | None = None
+    frames: list[str] = []
+    for line in lines:
+        if frame := _FRAME.match(line):
+            frames.append(_name(frame[1], frame[2]))
+        elif (head := _SAMPLE.match(line)) is not None:
+            about = tuple(map(int, head.groups()))
+        elif not line.strip():
+            if about is not None:
+                pid, tid, seconds, nanoseconds, period = about
+                yield {
+                    "time_ns": seconds * 1_000_000_000 + nanoseconds + offset_ns,
+                    "host": _HOST,
+                    "vpid": pid,
+                    "vtid": tid,
+                    "cpu_ns": period,
+                    "whole": any(_FIRST.match(x) for x in frames[-_OUTERMOST:]),
+                    "path": "\n".join(frames) or "[unknown]",
+                }
+            about, frames = None, []
+
+
+def _name(function: str, module: str) -> str:
+    """A function, or of one without a symbol its module in brackets."""
+    # Of what the folder tells nothing is kept: it is that of this machine.
+    if function == "[unknown]":
+        return f"[{module.strip('[]').rpartition('/')[2] or 'unknown'}]"
+    if module.startswith("[kernel"):
+        return f"{function} [kernel]"
+    return re.sub(r"@@?[A-Z]+_[\d.]+$", "", function)
+
+
+def unseen(samples: pl.DataFrame) -> list[str]:
+    """What of samples has no name, or was not reached, a sentence each."""
+    if not samples.height:
+        return ["stacks: no sample was taken: no thread of the run was on a CPU for long enough"]
+    said = []
+    cut = samples.height - int(samples["whole"].sum())
+    if cut:
+        said.append(
+            f"stacks: {cut:,} of {samples.height:,} samples do not reach the first function of "
+            f"their thread (deeper than {STACK_BYTES:,} bytes, or code without unwind tables)"
+        )
+    nameless = Counter(x for path in samples["path"] if (x := path.partition("\n")[0])[:1] == "[")
+    if nameless:
+        most = ", ".join(name.strip("[]") for name, _ in nameless.most_common(_MOST_NAMED))
+        said.append(
+            f"stacks: {nameless.total():,} of {samples.height:,} samples are in functions without "
+            f"symbols, most in {most}: compile without strip, or install its debug symbols"
+        )
+    return said
