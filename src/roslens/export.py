@@ -13,6 +13,7 @@ import polars as pl
 from roslens.analysis.interop import mcap_timings, opentelemetry
 from roslens.analysis.interop.graph_text import dot, mermaid, node_topic_graph
 from roslens.analysis.interop.perfetto import write_perfetto
+from roslens.analysis.interop.stack_files import collapsed, speedscope
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
 from roslens.collectors.schema import SAMPLED, TABLES
@@ -20,7 +21,9 @@ from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 
-Format: TypeAlias = Literal["perfetto", "otlp", "mcap", "dot", "mermaid", "csv", "hgrm", "hlog"]
+Format: TypeAlias = Literal[
+    "perfetto", "otlp", "mcap", "dot", "mermaid", "csv", "hgrm", "hlog", "speedscope", "collapsed"
+]
 FORMATS: Mapping[Format, str] = {
     "perfetto": "the timeline of one recording, for ui.perfetto.dev",
     "otlp": "spans of OpenTelemetry as OTLP JSON, one line per run: chains as traces",
@@ -30,9 +33,12 @@ FORMATS: Mapping[Format, str] = {
     "csv": "one table, given with --table",
     "hgrm": "percentiles of latencies in ms, for the plots of HdrHistogram",
     "hlog": "a log with the latencies of each run, for the tools of HdrHistogram",
+    "speedscope": "CPU time of callbacks by call stack, a profile each, for speedscope.app",
+    "collapsed": "the same as collapsed stacks in ns, for flame graphs and the Firefox Profiler",
 }
 """Every format, and what is written in it."""
 _SAMPLED = tuple(table.name for table in SAMPLED)
+_STACKS = {"speedscope": speedscope, "collapsed": collapsed}
 _GRAPHS = {"dot": dot, "mermaid": mermaid}
 
 
@@ -66,6 +72,8 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
         text = opentelemetry.otlp_json(each)
     elif form in ("hgrm", "hlog"):
         text = _histogram(recordings, path, form)
+    elif form in _STACKS:
+        text = _STACKS[form](recordings.stacks.frame())
     else:
         text = _GRAPHS[form](node_topic_graph(recordings))
     try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from roslens.explore.latency import Latency
     from roslens.explore.loss import Loss
     from roslens.explore.memory import Memory
+    from roslens.explore.stacks import Stacks
     from roslens.explore.timing import Timing
     from roslens.explore.what_if import WhatIf
     from roslens.explore.why import Why
@@ -155,6 +156,13 @@ class Recordings(Runs):
         from roslens.explore.communication import Communication
 
         return Communication(self)
+
+    @cached_property
+    def stacks(self) -> Stacks:
+        """Which functions callbacks spend CPU time in: ``frame``, ``functions``, ``changed`` ..."""
+        from roslens.explore.stacks import Stacks
+
+        return Stacks(self)
 
     @cached_property
     def why(self) -> Why:

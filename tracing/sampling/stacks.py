@@ -210,7 +210,9 @@ def forget_forked_maps(path: Path) -> int:
     How many samples the kernel could not give to perf.
     """
     lost = 0
+    # The file is in the order of CPUs: which came first is not told by the place.
     forks: dict[int, int] = {}
+    others: set[int] = set()
     with path.open("r+b") as stream, mmap.mmap(stream.fileno(), 0) as data:
         at, size = _HEADER.unpack_from(data, 0)
         end = min(at + size, len(data))
@@ -223,13 +225,13 @@ def forget_forked_maps(path: Path) -> int:
                 if child != parent:
                     forks[child] = at
             elif kind == _COMM and misc & _EXEC:
-                (pid,) = struct.unpack_from("<I", data, at + 8)
-                if (fork := forks.pop(pid, None)) is not None:
-                    _, flags, _ = _RECORD.unpack_from(data, fork)
-                    struct.pack_into("<H", data, fork + 4, flags | _EXEC)
+                others.add(struct.unpack_from("<I", data, at + 8)[0])
             elif kind in (_LOST, _LOST_SAMPLES):
                 lost += struct.unpack_from("<Q", data, at + (16 if kind == _LOST else 8))[0]
             at += size
+        for pid in forks.keys() & others:
+            _, flags, _ = _RECORD.unpack_from(data, forks[pid])
+            struct.pack_into("<H", data, forks[pid] + 4, flags | _EXEC)
     return lost
 
 

@@ -31,7 +31,19 @@ def export(
     /,
     *,
     form: Annotated[
-        Literal["perfetto", "otlp", "mcap", "dot", "mermaid", "csv", "hgrm", "hlog"] | None,
+        Literal[
+            "perfetto",
+            "otlp",
+            "mcap",
+            "dot",
+            "mermaid",
+            "csv",
+            "hgrm",
+            "hlog",
+            "speedscope",
+            "collapsed",
+        ]
+        | None,
         Parameter(name="--format"),
     ] = None,
     table: str | None = None,
@@ -50,7 +62,8 @@ def export(
         perfetto: the timeline of one recording, for ui.perfetto.dev. otlp: spans of OpenTelemetry
         as JSON. mcap: timings of one recording, for Foxglove. dot, mermaid: the graph of nodes.
         csv: one table. hgrm, hlog: latency percentiles in ms, or a log of all runs, for the tools
-        of HdrHistogram.
+        of HdrHistogram. speedscope, collapsed: CPU time of callbacks by call stack, for
+        speedscope.app, flame graphs and the Firefox Profiler.
     table
         Name of the table to write as csv.
     list_formats
@@ -66,7 +79,7 @@ def export(
         return
     if list_formats:
         for name, what in FORMATS.items():
-            say(f"{name:9} {what}")
+            say(f"{name:10} {what}")
         return
     if path is None or out is None or form is None:
         raise UsageError("give --format FORMAT, a recording and the file to write, or --list")

@@ -1,0 +1,63 @@
+"""Which functions a callback's CPU time goes to, as bars."""
+
+from __future__ import annotations
+
+import polars as pl
+from matplotlib.patches import Patch
+
+from roslens.analysis.figures.style import (
+    COLOURS,
+    FAINT,
+    Plot,
+    finish,
+    new_figure,
+    styled,
+    wrapped,
+)
+
+_MOST_ROWS = 25
+_WIDTH = 60
+_ALL = 0.995
+
+
+@styled
+def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
+    """Self and total share [%] of the functions of one callback, the total's interval as a line.
+
+    Parameters
+    ----------
+    shares
+        As of `roslens.analysis.measures.stacks.shares`, of one callback; at least one row.
+    callback
+        In words, for the caption.
+    """
+    # All of it goes through what calls the callback.
+    told = shares.filter((pl.col("total_share") < _ALL) | (pl.col("self_share") > 1 - _ALL))
+    rows = told.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
+    figure = new_figure(1.2 + 0.27 * rows.height)
+    axes = figure.subplots()
+    places = range(rows.height)
+    total, own = (100 * rows[x] for x in ("total_share", "self_share"))
+    axes.barh(places, total, color=FAINT, height=0.7)
+    axes.barh(places, own, color=COLOURS[0], height=0.7)
+    axes.hlines(places, 100 * rows["low"], 100 * rows["high"], color="#333333", lw=1)
+    axes.set_yticks(places, [wrapped(x, _WIDTH) for x in rows["function"]], fontsize=7)
+    axes.set_ylim(rows.height - 0.5, -0.5)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("share of the callback's CPU time [%]")
+    axes.grid(visible=False, axis="y")
+    finish(axes)
+    handles = [
+        Patch(color=COLOURS[0], label="the function itself"),
+        Patch(color=FAINT, label="and what it calls"),
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2)
+    about = rows.row(0, named=True)
+    hidden = told.height - rows.height
+    return Plot(
+        figure,
+        f"{callback}: {about['samples']:,} samples in {about['executions']:,} executions of "
+        f"{about['runs']} run{'s' * (about['runs'] != 1)}; line: interval of the total "
+        f"({about['method']}). Functions that all of it goes through are not drawn.",
+        left_out=f"{hidden} functions with less are not drawn." if hidden > 0 else "",
+    )

@@ -1,0 +1,73 @@
+"""Sampled call stacks of callbacks for flame graphs: speedscope's JSON, collapsed stacks."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+
+from roslens.analysis.measures.stacks import CALLBACK
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def collapsed(samples: pl.DataFrame) -> str:
+    """A line per stack with its CPU time in ns, the callback and then the outermost function first.
+
+    The format of Brendan Gregg's FlameGraph, which inferno, speedscope and the Firefox Profiler
+    read.
+
+    Parameters
+    ----------
+    samples
+        As of `roslens.analysis.measures.stacks.inside`.
+    """
+    lines = (
+        f"{';'.join(x.replace(';', ',') for x in (_title(about), *_outermost_first(path)))} {cpu}\n"
+        for *about, path, cpu in _stacks(samples).iter_rows()
+    )
+    return "".join(lines)
+
+
+def speedscope(samples: pl.DataFrame) -> str:
+    """A profile of each callback, and one of what ran in none, weighted by CPU time.
+
+    Parameters
+    ----------
+    samples
+        As of `collapsed`.
+    """
+    frames: dict[str, int] = {}
+    profiles: dict[str, tuple[list[list[int]], list[int]]] = {}
+    for *about, path, cpu in _stacks(samples).iter_rows():
+        stacks, weights = profiles.setdefault(_title(about), ([], []))
+        stacks.append([frames.setdefault(x, len(frames)) for x in _outermost_first(path)])
+        weights.append(cpu)
+    shown = [
+        {
+            "type": "sampled",
+            "name": name,
+            "unit": "nanoseconds",
+            "startValue": 0,
+            "endValue": sum(weights),
+            "samples": stacks,
+            "weights": weights,
+        }
+        for name, (stacks, weights) in sorted(profiles.items(), key=lambda x: -sum(x[1][1]))
+    ]
+    shared = {"frames": [{"name": name} for name in frames]}
+    return json.dumps({"$schema": _SCHEMA, "shared": shared, "profiles": shown})
+
+
+def _stacks(samples: pl.DataFrame) -> pl.DataFrame:
+    of = (*CALLBACK, "path")
+    return samples.group_by(of).agg(pl.col("cpu_ns").sum()).sort(of)
+
+
+def _title(about: list[str | None]) -> str:
+    kind, name, node = about
+    return f"{kind} {name or '?'} of {node or '?'}" if kind else "outside of callbacks"
+
+
+def _outermost_first(path: str) -> list[str]:
+    return path.split("\n")[::-1]

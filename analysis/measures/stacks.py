@@ -1,0 +1,272 @@
+"""Which functions the CPU time of callbacks goes to, by sampled call stacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
+from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.statistics.ratio import Spread, difference_of_means
+from roslens.analysis.statistics.student import t_quantile
+
+Time = Literal["self_ns", "total_ns"]
+CALLBACK = ("kind", "name", "node")
+SLOWEST = 0.9
+"""Executions that last longer than this quantile of their callback's are its slow ones."""
+LEAST_SHARE = 0.005
+"""A function with less of a callback's CPU time on both sides is not compared."""
+_THREAD = ("run", "host", "vpid", "vtid")
+_NUMBER = "callback_instance_id"
+
+
+def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
+    """Each sample with the execution of a callback in which it was taken.
+
+    That is the one of its thread that began last of those that go on at its time; an execution
+    whose end was not recorded has none.
+
+    Parameters
+    ----------
+    samples, executions
+        The tables ``cpu_samples`` and ``callback_instances`` with ``run``.
+
+    Returns
+    -------
+    ``run``, the columns of ``cpu_samples``, and ``callback_instance_id``, ``kind``, ``name``,
+    ``node``, ``duration_ns`` of its execution, null outside of all.
+    """
+    known = (
+        executions.drop_nulls("end_ns")
+        .sort("start_ns")
+        .select(
+            *_THREAD, _NUMBER, *CALLBACK, "duration_ns", "start_ns", "end_ns",
+            last_ns=pl.col("end_ns").cum_max().over(_THREAD),
+        )
+        .collect()
+    )  # fmt: skip
+    rest = samples.collect().sort("time_ns").with_row_index("row").with_columns(at="time_ns")
+    every, found = rest, []
+    while rest.height:
+        joined = rest.sort("at").join_asof(
+            known, left_on="at", right_on="start_ns", by=_THREAD, check_sortedness=False
+        )
+        found.append(joined.filter(pl.col("time_ns") < pl.col("end_ns")))
+        # Not this one, but one that began before it and goes on longer.
+        rest = joined.filter(
+            pl.col("time_ns") >= pl.col("end_ns"), pl.col("time_ns") < pl.col("last_ns")
+        ).select(*every.drop("at").columns, at=pl.col("start_ns") - 1)
+    of = pl.concat(found) if found else known.clear().with_columns(row=pl.lit(0, dtype=pl.UInt32))
+    columns = of.select("row", _NUMBER, *CALLBACK, "duration_ns")
+    return every.join(columns, on="row", how="left", maintain_order="left").drop("row", "at")
+
+
+def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
+    """CPU time of each function in each execution that has samples.
+
+    Parameters
+    ----------
+    samples
+        As of `inside`.
+
+    Returns
+    -------
+    ``run``, ``kind``, ``name``, ``node``, ``callback_instance_id``, ``function``; ``self_ns``:
+    while the function itself ran; ``total_ns``: also while what it called did, once however often
+    it is on the stack.
+    """
+    stacks = (
+        samples.drop_nulls(_NUMBER)
+        .group_by("run", *CALLBACK, _NUMBER, "path")
+        .agg(pl.col("cpu_ns").sum())
+        .with_columns(function=pl.col("path").str.split("\n"))
+    )
+    own = pl.col("function").list.first()
+    return (
+        stacks.with_columns(own=own, function=pl.col("function").list.unique())
+        .explode("function")
+        .group_by("run", *CALLBACK, _NUMBER, "function")
+        .agg(
+            self_ns=pl.col("cpu_ns").filter(pl.col("own") == pl.col("function")).sum(),
+            total_ns=pl.col("cpu_ns").sum(),
+        )
+    )
+
+
+def shares(
+    functions: pl.DataFrame, samples: pl.DataFrame, executions: pl.DataFrame, level: float
+) -> pl.DataFrame:
+    """Share of each function in the CPU time of each callback.
+
+    From three runs on the interval of the total share is Student's over the runs' shares. Below it
+    is that of a ratio of two means over executions (Cochran 1977, Sampling Techniques, 6.3), and
+    tells nothing of other runs.
+
+    Parameters
+    ----------
+    functions, samples
+        As of `of_functions` and `inside`.
+    executions
+        ``callback_instances`` with ``run``.
+
+    Returns
+    -------
+    ``kind``, ``name``, ``node``, ``function``, ``self_share``, ``total_share``, ``low``, ``high``
+    (of the total), ``slow_share``: the total's in the slowest tenth of the executions,
+    ``self_ns``, ``total_ns`` (ns per execution), ``runs``, ``executions``, ``samples``,
+    ``method``; the callback with the most CPU time first.
+    """
+    slow = executions.select(
+        "run", _NUMBER,
+        slow=pl.col("duration_ns") > quantile_of(pl.col("duration_ns"), SLOWEST).over(CALLBACK),
+    )  # fmt: skip
+    cpu = (
+        samples.drop_nulls(_NUMBER)
+        .group_by("run", *CALLBACK, _NUMBER)
+        .agg(pl.col("cpu_ns").sum(), samples=pl.len())
+        .join(slow, on=["run", _NUMBER], how="left")
+    )
+    counts = executions.group_by("run", *CALLBACK).agg(executions=pl.len())
+    rows = []
+    order = cpu.group_by(CALLBACK).agg(pl.col("cpu_ns").sum()).sort("cpu_ns", descending=True)
+    for callback in order.select(CALLBACK).iter_rows():
+        its = [pl.col(c).eq_missing(pl.lit(v)) for c, v in zip(CALLBACK, callback, strict=True)]
+        cells, count = cpu.filter(its), counts.filter(its)
+        mine = functions.filter(its).join(slow, on=["run", _NUMBER], how="left")
+        names, whole = cells["run"].unique().sort().to_list(), int(cells["cpu_ns"].sum())
+        slow_ns, number = int(cells.filter("slow")["cpu_ns"].sum()), int(count["executions"].sum())
+        keys = cells.select("run", _NUMBER, "cpu_ns")
+        per_run = cells.group_by("run").agg(of=pl.col("cpu_ns").sum()).sort("run")
+        for (function,), part in mine.group_by("function"):
+            total = int(part["total_ns"].sum())
+            if len(names) >= MINIMUM_RUNS:
+                runs = part.group_by("run").agg(pl.col("total_ns").sum())
+                joined = per_run.join(runs, on="run", how="left").fill_null(0)
+                found = student_t((joined["total_ns"] / joined["of"]).to_numpy(), level)
+                half = (found.high or 0.0) - (found.value or 0.0)
+                share, method = found.value or 0.0, "Student t over runs"
+            else:
+                joined = keys.join(part, on=["run", _NUMBER], how="left").fill_null(0)
+                share, method = total / whole, "ratio over executions, of these runs alone"
+                half = _half(
+                    joined["total_ns"].to_numpy(), joined["cpu_ns"].to_numpy(), number, level
+                )
+            rows.append(
+                (
+                    *callback, function, int(part["self_ns"].sum()) / whole, share,
+                    max(0.0, share - half), min(1.0, share + half),
+                    int(part.filter("slow")["total_ns"].sum()) / slow_ns if slow_ns else None,
+                    int(part["self_ns"].sum()) / number, total / number,
+                    len(names), number, int(cells["samples"].sum()), method,
+                )
+            )  # fmt: skip
+    schema = {
+        **dict.fromkeys((*CALLBACK, "function"), pl.String()),
+        **dict.fromkeys(
+            ("self_share", "total_share", "low", "high", "slow_share", "self_ns", "total_ns"),
+            pl.Float64(),
+        ),
+        **dict.fromkeys(("runs", "executions", "samples"), pl.Int64()),
+        "method": pl.String(),
+    }
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    ranks = order.select(CALLBACK).with_row_index("rank")
+    return (
+        table.join(ranks, on=CALLBACK, nulls_equal=True)
+        .sort(
+            "rank", "self_share", "total_share", "function", descending=[False, True, True, False]
+        )
+        .drop("rank")
+    )
+
+
+def _half(part: np.ndarray, whole: np.ndarray, number: int, level: float) -> float:
+    """Half the interval of sum(part) / sum(whole), both of each execution.
+
+    Executions without samples are among the `number`, and add nothing to either.
+    """
+    if number < MINIMUM_RUNS:
+        return math.inf
+    residuals = part - part.sum() / whole.sum() * whole
+    error = math.sqrt(float((residuals**2).sum()) * number / (number - 1)) / float(whole.sum())
+    return t_quantile((1 + level) / 2, number - 1) * error
+
+
+def per_execution(functions: pl.DataFrame, executions: pl.DataFrame, time: Time) -> pl.DataFrame:
+    """CPU time of each function per execution of its callback, in each run.
+
+    Returns
+    -------
+    ``kind``, ``name``, ``node``, ``function``, ``run``, ``ns``; a function that a run does not
+    have is not in it.
+    """
+    counts = executions.group_by("run", *CALLBACK).agg(count=pl.len())
+    sums = functions.group_by("run", *CALLBACK, "function").agg(pl.col(time).sum())
+    joined = sums.join(counts, on=["run", *CALLBACK], nulls_equal=True)
+    return joined.select(*CALLBACK, "function", "run", ns=pl.col(time) / pl.col("count"))
+
+
+def changed(
+    base: pl.DataFrame, new: pl.DataFrame, runs: tuple[Sequence[str], Sequence[str]], level: float
+) -> pl.DataFrame:
+    """What changed of functions' CPU time per execution, the greatest change first.
+
+    Differences of means over runs, by Welch's and the pooled t; p values adjusted by Holm over all
+    functions that are compared, those with half a per cent of their callback's time on a side.
+
+    Parameters
+    ----------
+    base, new
+        As of `per_execution`.
+    runs
+        Which runs there are on each side; of one that lacks a function it took no time.
+
+    Returns
+    -------
+    ``kind``, ``name``, ``node``, ``function``, ``base_ns``, ``new_ns``, ``change_ns``, ``low``,
+    ``high`` (ns per execution), ``p_holm``, ``confirmed``, ``refused``.
+    """
+    of = (*CALLBACK, "function")
+    sides = [side.group_by(of).agg("run", "ns") for side in (base, new)]
+    means = [
+        side.group_by(of).agg(pl.col("ns").sum() / max(1, len(names)))
+        for side, names in zip((base, new), runs, strict=True)
+    ]
+    counted = [
+        x.filter(pl.col("ns") >= LEAST_SHARE * pl.col("ns").sum().over(CALLBACK)).select(of)
+        for x in means
+    ]
+    wanted = pl.concat(counted).unique()
+    rows = []
+    for key in wanted.sort(of).iter_rows():
+        its = [pl.col(c).eq_missing(pl.lit(v)) for c, v in zip(of, key, strict=True)]
+        values = []
+        for side, names in zip(sides, runs, strict=True):
+            row = side.filter(its)
+            there = dict(zip(row["run"][0], row["ns"][0], strict=True)) if row.height else {}
+            values.append([there.get(name, 0.0) for name in names])
+        before, after = (float(np.mean(x)) if x else math.nan for x in values)
+        if min(map(len, values)) < MINIMUM_RUNS:
+            few = f"{len(values[0])} and {len(values[1])} runs; at least {MINIMUM_RUNS} a side"
+            rows.append((*key, before, after, after - before, None, None, None, few))
+        else:
+            found = difference_of_means(Spread.of(values[1]), Spread.of(values[0]), level)
+            rows.append((*key, before, after, found.value, found.low, found.high, found.p, None))
+    kinds = (*[pl.String()] * 4, *[pl.Float64()] * 6, pl.String())
+    names = (*of, "base_ns", "new_ns", "change_ns", "low", "high", "p_holm", "refused")
+    table = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+    known = table.drop_nulls("p_holm")
+    table = pl.concat(
+        [
+            known.with_columns(p_holm=pl.Series(holm(known["p_holm"].to_numpy()))),
+            table.filter(pl.col("p_holm").is_null()),
+        ]
+    )
+    return table.with_columns(confirmed=(pl.col("p_holm") < 1 - level).fill_null(value=False)).sort(
+        pl.col("change_ns").abs(), descending=True, maintain_order=True
+    )

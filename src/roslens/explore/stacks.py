@@ -1,0 +1,207 @@
+"""``run.stacks``: which functions callbacks spend their CPU time in."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from roslens.analysis.figures.picture import Picture
+from roslens.analysis.figures.stacks import function_shares
+from roslens.analysis.measures.stacks import (
+    CALLBACK,
+    Time,
+    changed,
+    inside,
+    of_functions,
+    per_execution,
+    shares,
+)
+from roslens.collectors.views import matching
+from roslens.explore.noun import picture
+from roslens.recording import UsageError
+from roslens.recording.text import shown_lines
+
+if TYPE_CHECKING:
+    from roslens.runs import Runs
+
+_TOLD = 5
+_TIMES = ("self_ns", "total_ns")
+
+
+class Stacks:
+    """Which functions callbacks spend their CPU time in, of runs recorded with ``--stacks``.
+
+    Time without a CPU is not in them: `run.why` tells of it. Functions that the compiler put
+    into others count as these; Python's functions count as the interpreter's, unless its perf
+    support is on (``PYTHONPERFSUPPORT=1``, from Python 3.12 on).
+    """
+
+    def __init__(self, run: Runs) -> None:
+        self._run = run
+
+    @cached_property
+    def _samples(self) -> pl.DataFrame:
+        found = inside(self._run.cpu_samples, self._run.table("callback_instances"))
+        if not found.height:
+            raise UsageError("no stacks were recorded: record with 'roslens record --stacks'")
+        return found
+
+    @cached_property
+    def _executions(self) -> pl.DataFrame:
+        """Those that have ended, of the runs with samples."""
+        sampled = self._samples["run"].unique().to_list()
+        wanted = pl.col("run").is_in(sampled), pl.col("end_ns").is_not_null()
+        return self._run.table("callback_instances").filter(*wanted).collect()
+
+    def _of(self, frame: pl.DataFrame, node: str | None, name: str | None) -> pl.DataFrame:
+        for column, wanted in (("node", node), ("name", name)):
+            if wanted is not None:
+                there = self._executions[column].drop_nulls()
+                found = matching(wanted, there, f"callback's {column}")
+                frame = frame.filter(pl.col(column).is_in(sorted(found)))
+        return frame
+
+    def sentences(self) -> list[str]:
+        """The functions in which callbacks spend most, and what samples do not see.
+
+        Raises
+        ------
+        UsageError
+            No stacks were recorded.
+        """
+        table, samples = self.functions(), self._samples
+        said = [
+            f"{_title(x)} spends {x['self_share']:.0%} of its CPU time in {x['function']} "
+            f"({x['slow_share']:.0%} with what that calls in its slowest tenth, "
+            f"{x['total_share']:.0%} in all; {x['samples']:,} samples)."
+            for x in table.unique(CALLBACK, keep="first", maintain_order=True)
+            .drop_nulls("slow_share")
+            .head(_TOLD)
+            .iter_rows(named=True)
+        ]
+        out = samples["callback_instance_id"].null_count()
+        nameless = samples.filter(pl.col("path").str.starts_with("[")).height
+        cut = samples.height - int(samples["whole"].sum())
+        said.append(
+            f"Of {samples.height:,} samples {out:,} lie outside of callbacks, {nameless:,} in "
+            f"functions without symbols, and {cut:,} do not reach their thread's first function."
+        )
+        return said
+
+    def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:
+        """Every sample, with the execution of a callback in which it was taken.
+
+        Parameters
+        ----------
+        node, name
+            Of the callback, as of ``run.callbacks.frame``. None: also what ran in no callback.
+
+        Returns
+        -------
+        One row per sample: ``run``, the factors, ``time_ns`` (ns since the epoch), ``host``,
+        ``vpid``, ``vtid``, ``cpu_ns`` (ns that it stands for), ``whole``, ``path`` (functions,
+        innermost first, a line each), ``callback_instance_id``, ``kind``, ``name``, ``node``,
+        ``duration_ns``: null where its thread was in no callback that ended.
+
+        Raises
+        ------
+        UsageError
+            No stacks were recorded, or no callback has such a node or name.
+        """
+        return self._of(self._samples, node, name)
+
+    def functions(
+        self, node: str | None = None, name: str | None = None, *, level: float = 0.95
+    ) -> pl.DataFrame:
+        """The share of each function in the CPU time of each callback.
+
+        Parameters
+        ----------
+        node, name
+            As in `frame`.
+        level
+            Nominal coverage of the intervals, 0..1.
+
+        Returns
+        -------
+        One row per callback and function, as of `roslens.analysis.measures.stacks.shares`:
+        ``self_share``, ``total_share`` (with what it calls, 0..1), ``low``, ``high`` (of the
+        total), ``slow_share`` (the total's in the slowest tenth of the executions), ``self_ns``,
+        ``total_ns`` (ns of CPU time per execution), ``runs``, ``executions``, ``samples``,
+        ``method``.
+
+        Raises
+        ------
+        UsageError
+            As in `frame`; the level is not between 0 and 1.
+        """
+        _check(level)
+        samples = self.frame(node, name)
+        return shares(of_functions(samples), samples, self._executions, level)
+
+    def changed(self, new: Runs, time: Time = "self_ns", *, level: float = 0.95) -> pl.DataFrame:
+        """Which functions take more or less CPU time per execution in other runs than in these.
+
+        Parameters
+        ----------
+        new
+            The other runs, which are open.
+        time
+            ``self_ns``: of the function itself; ``total_ns``: also of what it calls.
+        level
+            As in `functions`; a change is confirmed where its p value, adjusted by Holm over all
+            functions, is below 1 - level.
+
+        Returns
+        -------
+        One row per callback and function, the greatest change first: ``base_ns``, ``new_ns``,
+        ``change_ns``, ``low``, ``high`` (ns of CPU time per execution), ``p_holm``,
+        ``confirmed``, ``refused`` (why there is no interval).
+
+        Raises
+        ------
+        UsageError
+            No stacks were recorded on a side, `time` is neither, or the level is not between 0
+            and 1.
+        """
+        _check(level)
+        if time not in _TIMES:
+            raise UsageError(f"time: {time!r} is neither {' nor '.join(_TIMES)}")
+        sides = self, Stacks(new)
+        base, other = (per_execution(of_functions(x._samples), x._executions, time) for x in sides)
+        names = [x._executions["run"].unique().sort().to_list() for x in sides]
+        return changed(base, other, (names[0], names[1]), level)
+
+    def plot(self, node: str | None = None, name: str | None = None) -> Picture:
+        """`functions` of the callback with the most CPU time, as bars [%].
+
+        Parameters
+        ----------
+        node, name
+            As in `frame`.
+
+        Raises
+        ------
+        UsageError
+            As in `frame`, or no sample lies in such a callback.
+        """
+        rows = self.functions(node, name)
+        if not rows.height:
+            raise UsageError("no sample was taken in such a callback")
+        first = rows.row(0, named=True)
+        its = [pl.col(x).eq_missing(pl.lit(first[x])) for x in CALLBACK]
+        return picture(function_shares(rows.filter(its), _title(first)))
+
+    def __repr__(self) -> str:
+        return shown_lines("\n".join(self.sentences()))
+
+
+def _title(row: dict[str, str | None]) -> str:
+    return f"The {row['kind'] or 'unknown'} {row['name'] or '?'} of {row['node'] or '?'}"
+
+
+def _check(level: float) -> None:
+    if not 0 < level < 1:
+        raise UsageError(f"level: {level:g} is not between 0 and 1")

@@ -1,0 +1,238 @@
+"""Samples of call stacks: what perf script prints, whose they are, shares and changes by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from roslens.analysis.interop.stack_files import collapsed, speedscope
+from roslens.analysis.measures.stacks import (
+    changed,
+    inside,
+    of_functions,
+    per_execution,
+    shares,
+)
+from roslens.collectors.schema import CPU_SAMPLES, TABLES
+from roslens.tracing.sampling.stacks import forget_forked_maps, table_of, unseen
+
+PRINTED = """\
+  40/41 100.000000007:    5000000 
+\tffffffff8141a775 ns_to_timespec64 ([kernel.kallsyms])
+\t            be1 __vdso_clock_gettime ([vdso])
+\t            1237 operator()(int) const (/opt/my (old)/lib/libx.so)
+\t           cf438 clone3@@GLIBC_2.34 (/usr/lib/libc.so.6)
+
+  40/40 101.500000000:    5000000 
+\t            1237 [unknown] (/opt/lib/libstripped.so.1)
+\t            1270 main (/opt/gone (deleted))
+
+  40/40 102.000000000:    5000000 
+\t            1237 [unknown] ([unknown])
+
+"""  # noqa: W291
+
+
+def test_what_perf_script_prints() -> None:
+    found = table_of(io.StringIO(PRINTED), 1_000)
+    assert found.drop("path", "host").rows() == [
+        (100_000_001_007, 40, 41, 5_000_000, True),
+        (101_500_001_000, 40, 40, 5_000_000, False),
+        (102_000_001_000, 40, 40, 5_000_000, False),
+    ]
+    assert [x.split("\n") for x in found["path"]] == [
+        ["ns_to_timespec64 [kernel]", "__vdso_clock_gettime", "operator()(int) const", "clone3"],
+        ["[libstripped.so.1]", "main"],
+        ["[unknown]"],
+    ]
+    cut, nameless = unseen(found)
+    assert "2 of 3 samples do not reach" in cut
+    assert "2 of 3 samples are in functions without symbols" in nameless
+    assert "libstripped.so.1" in nameless
+    (none,) = unseen(found.clear())
+    assert "no sample was taken" in none
+
+
+def test_forks_of_what_became_another_program_are_marked_in_any_order(tmp_path: Path) -> None:
+    """Process 8 is of 7 and runs exec, 9 does not; the file has the COMM of 8 before its FORK."""
+
+    def record(kind: int, misc: int, body: bytes) -> bytes:
+        return struct.pack("<IHH", kind, misc, 8 + len(body)) + body
+
+    records = [
+        record(3, 1 << 13, struct.pack("<II8s", 8, 8, b"other")),
+        record(7, 0, struct.pack("<4IQ", 8, 7, 8, 7, 1)),
+        record(7, 0, struct.pack("<4IQ", 9, 7, 9, 7, 1)),
+        record(7, 0, struct.pack("<4IQ", 8, 8, 10, 8, 1)),
+        record(2, 0, struct.pack("<QQ", 1, 30)),
+        record(13, 0, struct.pack("<Q", 4)),
+    ]
+    path = tmp_path / "perf.data"
+    content = b"".join(records)
+    path.write_bytes(
+        struct.pack("<8s2Q6Q4Q", b"PERFILE2", 104, 0, 0, 0, 104, len(content), *[0] * 6)
+    )
+    with path.open("ab") as stream:
+        stream.write(content)
+    assert forget_forked_maps(path) == 34
+    data, at, marked = path.read_bytes(), 104, []
+    for part in records:
+        marked.append(struct.unpack_from("<IHH", data, at)[:2])
+        at += len(part)
+    assert marked == [(3, 1 << 13), (7, 1 << 13), (7, 0), (7, 0), (2, 0), (13, 0)]
+
+
+def executions(*rows: tuple[object, ...], run: str = "r") -> pl.DataFrame:
+    """Id, thread, kind, start, end."""
+    frame = TABLES["callback_instances"].of_rows(
+        [
+            {
+                "callback_instance_id": number, "host": "h0", "vpid": 1, "vtid": tid,
+                "kind": kind, "name": "/x", "node": "/n", "start_ns": start, "end_ns": end,
+                "duration_ns": None if end is None else end - start, "intra_process": False,
+            }
+            for number, tid, kind, start, end in rows
+        ]
+    )  # fmt: skip
+    return frame.select(pl.lit(run).alias("run"), pl.all())
+
+
+def samples(*rows: tuple[int, int, str], run: str = "r") -> pl.DataFrame:
+    """Thread, time, path."""
+    frame = CPU_SAMPLES.of_rows(
+        [
+            {
+                "time_ns": at, "host": "h0", "vpid": 1, "vtid": tid, "cpu_ns": 5, "whole": True,
+                "path": "\n".join(path),
+            }
+            for tid, at, path in rows
+        ]
+    )  # fmt: skip
+    return frame.select(pl.lit(run).alias("run"), pl.all())
+
+
+def test_a_sample_belongs_to_the_innermost_execution_of_its_thread() -> None:
+    """0 holds 1 and 2; 3 never ended; 4 is of another thread."""
+    known = executions(
+        (0, 1, "timer", 100, 200), (1, 1, "service", 110, 120), (2, 1, "service", 130, 140),
+        (3, 1, "timer", 300, None), (4, 2, "timer", 100, 400),
+    )  # fmt: skip
+    expected = {
+        99: None, 100: 0, 110: 1, 119: 1, 120: 0, 125: 0, 130: 2, 150: 0, 199: 0, 200: None,
+        299: None, 310: None,
+    }  # fmt: skip
+    taken = samples(*((1, at, "f") for at in expected), (2, 350, "f"), (3, 150, "f"))
+    found = inside(taken.lazy(), known.lazy())
+    assert found.height == taken.height
+    mine = found.filter(pl.col("vtid") == 1)
+    assert dict(mine.select("time_ns", "callback_instance_id").iter_rows()) == expected
+    others = found.filter(pl.col("vtid") > 1).sort("vtid")
+    assert others["callback_instance_id"].to_list() == [4, None]
+
+
+def test_shares_by_hand() -> None:
+    """Ten executions with two samples each; f calls itself and g; the last is the slow one."""
+    known = executions(
+        *((k, 1, "timer", 100 * k, 100 * k + (60 if k == 9 else 50)) for k in range(10))
+    )
+    taken = [(1, 100 * k + 10, ("f", "f", "main")) for k in range(10)]
+    taken += [(1, 100 * k + 20, ("g", "f", "main")) for k in range(8)]
+    taken += [(1, 820, ("h", "main")), (1, 920, ("h", "main"))]
+    found = inside(samples(*taken).lazy(), known.lazy())
+    table = shares(of_functions(found), found, known, 0.95)
+    got = {
+        function: (own, total, slow, total_ns)
+        for function, own, total, slow, total_ns in table.select(
+            "function", "self_share", "total_share", "slow_share", "total_ns"
+        ).iter_rows()
+    }
+    # 20 samples of 5 ns: f itself 10, with g 18; h 2, one of them in the slow one's two.
+    assert got == {
+        "f": (0.5, 0.9, 0.5, 9.0),
+        "g": (0.4, 0.4, 0.0, 4.0),
+        "h": (0.1, 0.1, 0.5, 1.0),
+        "main": (0.0, 1.0, 1.0, 10.0),
+    }
+    assert table["function"].to_list() == ["f", "g", "h", "main"]
+    # f: residuals 10 - 0.9 * 10 = 1 of eight, 5 - 9 = -4 of two: sum of squares 40, over ten
+    # executions of 100 ns in all: sqrt(40 * 10 / 9) / 100; t of 9 degrees of freedom: 2.2622.
+    low = table.row(0, named=True)["low"]
+    assert low == pytest.approx(0.9 - 2.26216 * (400 / 9) ** 0.5 / 100, abs=1e-5)
+    assert table["method"].unique().to_list() == ["ratio over executions, of these runs alone"]
+
+
+def per_run(generator: np.random.Generator, means: dict[str, float], side: str) -> pl.DataFrame:
+    """Five runs with 3 % between them and the noise of 199 samples per s over 20 s."""
+    rows = [
+        ("timer", "/x", "/n", name, f"{side}{k}", 1e6 * mean * (1 + 0.03 * whole + own))
+        for k in range(5)
+        for whole in generator.normal(size=1)
+        for name, mean in means.items()
+        for own in generator.normal(scale=(400 * mean) ** -0.5, size=1)
+    ]
+    names = ("kind", "name", "node", "function", "run", "ns")
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def test_false_alarms_and_what_is_found() -> None:
+    """1,000 comparisons without a change name one in at most 5 %, as Holm promises."""
+    generator = np.random.default_rng(46)
+    means = {f"f{k}": 1.0 for k in range(10)}
+    runs = [f"a{k}" for k in range(5)], [f"b{k}" for k in range(5)]
+    alarms = 0
+    for _ in range(1000):
+        found = changed(per_run(generator, means, "a"), per_run(generator, means, "b"), runs, 0.95)
+        alarms += found["confirmed"].any()
+    assert alarms <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5
+    first = 0
+    for _ in range(50):
+        new = {**means, "f3": 1.5}
+        found = changed(per_run(generator, means, "a"), per_run(generator, new, "b"), runs, 0.95)
+        row = found.row(0, named=True)
+        first += row["function"] == "f3" and row["confirmed"] and row["low"] > 0
+    assert first >= 45
+
+
+def test_a_function_that_a_side_lacks_took_no_time_there() -> None:
+    known = [
+        executions((0, 1, "timer", 0, 50), (1, 1, "timer", 60, 90), run=f"r{k}") for k in range(3)
+    ]
+    sides = []
+    for path in ("f", "g"):
+        found = [
+            inside(samples((1, 10, (path, "main")), run=f"r{k}").lazy(), x.lazy())
+            for k, x in enumerate(known)
+        ]
+        functions = of_functions(pl.concat(found))
+        sides.append(per_execution(functions, pl.concat(known), "self_ns"))
+    names = [f"r{k}" for k in range(3)]
+    table = changed(*sides, (names, names), 0.95)
+    rows = {x["function"]: x for x in table.iter_rows(named=True)}
+    # 5 ns in two executions; runs that do not differ at all.
+    assert set(rows) == {"f", "g"}
+    assert [rows["f"][x] for x in ("base_ns", "new_ns", "change_ns")] == [2.5, 0.0, -2.5]
+    assert rows["g"]["change_ns"] == 2.5
+    one = changed(sides[0], sides[1], (names[:1], names), 0.95)
+    assert one["refused"].to_list() == ["1 and 3 runs; at least 3 a side"] * 2
+    assert one["low"].null_count() == 2
+    assert not one["confirmed"].any()
+
+
+def test_both_formats_have_all_of_the_time() -> None:
+    known = executions((0, 1, "timer", 0, 50))
+    taken = samples((1, 10, ("g;h", "f")), (1, 20, ("g;h", "f")), (1, 60, ("f",)))
+    found = inside(taken.lazy(), known.lazy())
+    assert collapsed(found) == "outside of callbacks;f 5\ntimer /x of /n;f;g,h 10\n"
+    told = json.loads(speedscope(found))
+    frames = [x["name"] for x in told["shared"]["frames"]]
+    profiles = {x["name"]: x for x in told["profiles"]}
+    timer = profiles["timer /x of /n"]
+    assert [[frames[k] for k in x] for x in timer["samples"]] == [["f", "g;h"]]
+    assert (timer["weights"], timer["endValue"], timer["unit"]) == ([10], 10, "nanoseconds")
+    assert profiles["outside of callbacks"]["weights"] == [5]

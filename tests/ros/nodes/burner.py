@@ -1,0 +1,46 @@
+"""As burner.cpp, of rclpy: the same two functions, by ctypes."""
+
+import ctypes
+import sys
+
+import rclpy
+from rclpy.node import Node
+from std_msgs.msg import Empty
+
+LIBRARY = ctypes.CDLL(sys.argv[1])
+for function in (LIBRARY.alpha, LIBRARY.beta):
+    function.argtypes, function.restype = [ctypes.c_double], ctypes.c_double
+
+
+class Burner(Node):
+    """A timer and a subscription."""
+
+    def __init__(self):
+        super().__init__("burner")
+        self.left = int(sys.argv[2])
+        self.spent = [0.0] * 4
+        self.publisher = self.create_publisher(Empty, "/burnt", 10)
+        self.create_subscription(Empty, "/burnt", self.burn, 10)
+        self.create_timer(0.02, self.tick)
+
+    def tick(self):
+        """The timer."""
+        self.spent[0] += LIBRARY.alpha(0.007)
+        self.spent[1] += LIBRARY.beta(0.003)
+        self.publisher.publish(Empty())
+        self.left -= 1
+        if self.left == 0:
+            raise SystemExit
+
+    def burn(self, _):
+        """The subscription."""
+        self.spent[2] += LIBRARY.alpha(0.0016)
+        self.spent[3] += LIBRARY.beta(0.0064)
+
+
+rclpy.init()
+node = Burner()
+try:
+    rclpy.spin(node)
+except SystemExit:
+    print(*node.spent)

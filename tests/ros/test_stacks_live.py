@@ -1,0 +1,138 @@
+"""Which functions callbacks spend their CPU time in, by perf, against what programs count."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import roslens as rl
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.sampling.stacks import StackSampler, forget_forked_maps
+from roslens.tracing.sources import VARIABLE
+
+NODES = Path(__file__).with_name("nodes")
+OPTIONS = TracingOptions(tracer="native", kernel="off")
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not shutil.which("perf"), reason="needs perf"),
+]
+HZ = 997.0
+EXECUTIONS = 200
+
+
+def rclcpp_program(ros: RosEnvironment, folder: Path) -> list[str]:
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
+    made, program, burn = rclcpp_for(ros), folder / "burner", folder / "burn.o"
+    subprocess.run(["cc", "-O2", "-c", NODES / "burn.c", "-o", burn], check=True)
+    source = [str(NODES / "burner.cpp"), str(burn)]
+    subprocess.run(
+        [*made.compiler, *made.compile_flags(), *source, "-o", str(program), *made.link_flags()],
+        check=True,
+    )
+    return [str(program)]
+
+
+def rclpy_program(ros: RosEnvironment, folder: Path) -> list[str]:
+    library = folder / "libburn.so"
+    command = ["cc", "-O2", "-shared", "-fPIC", NODES / "burn.c", "-o", library]
+    subprocess.run(command, check=True)
+    return [str(ros.python), str(NODES / "burner.py"), str(library)]
+
+
+@pytest.mark.parametrize("made", [rclcpp_program, rclpy_program])
+def test_the_split_of_two_callbacks_is_what_the_program_counts(
+    ros: RosEnvironment, tmp_path: Path, made
+) -> None:
+    """Within 4 standard deviations of as many independent samples, and 2 points at most."""
+    said, folder = tmp_path / "said", tmp_path / "run"
+    program = " ".join(f'"{x}"' for x in [*made(ros, tmp_path), str(EXECUTIONS)])
+    command = ["sh", "-c", f'exec {program} > "{said}"']
+    _, manifest = record_command(
+        command, folder, options=OPTIONS, ros="embedded", stacks=HZ, time_limit=300
+    )
+    assert manifest.status == "complete", manifest.failure
+    spent = [float(x) for x in said.read_text().split()]
+    stacks = rl.open(folder).stacks
+    for kind, (alpha, beta) in {"timer": spent[:2], "subscription": spent[2:]}.items():
+        table = stacks.functions().filter(pl.col("kind") == kind)
+        found = {row["function"]: row for row in table.iter_rows(named=True)}
+        share = alpha / (alpha + beta)
+        of_both = found["alpha"]["total_share"] + found["beta"]["total_share"]
+        error = found["alpha"]["total_share"] / of_both - share
+        samples = found["alpha"]["samples"] * of_both
+        assert abs(error) < max(0.02, 4 * math.sqrt(share * (1 - share) / samples))
+        assert of_both > 0.9
+        # CPU time of the whole: each sample stands for a part of a second.
+        assert found["alpha"]["total_ns"] * found["alpha"]["executions"] == pytest.approx(
+            1e9 * alpha, rel=4 / math.sqrt(share * samples) + 0.02
+        )
+
+
+def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
+    """Children's and own per cent of each function, as perf prints them."""
+    program = tmp_path / "burn"
+    main = "double alpha(double), beta(double); int main() { alpha(0.7); beta(0.3); return 0; }"
+    (tmp_path / "main.c").write_text(main)
+    subprocess.run(["cc", "-O2", tmp_path / "main.c", NODES / "burn.c", "-o", program], check=True)
+    sampler = StackSampler(tmp_path, HZ)
+    sampler.start()
+    subprocess.run([program], check=True)
+    sampler.stop()
+    kept = shutil.copy(tmp_path / "perf.data", tmp_path / "kept")
+    # Else perf's own figures are wrong, too: its stacks end in libc.
+    forget_forked_maps(kept)
+    assert sampler.write(tmp_path / "samples.parquet", 0) == []
+    samples = pl.read_parquet(tmp_path / "samples.parquet")
+    command = ["perf", "report", "-f", "-i", kept, "--stdio", "-g", "none", "--children"]
+    told = subprocess.run(
+        [*command, "--no-inline", "--comm", "burn", "--percentage", "relative"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    rows = re.findall(r"^ +([\d.]+)% +([\d.]+)% .*\[\.\] (alpha|beta|spend)$", told, re.MULTILINE)
+    assert len(rows) == 3
+    whole = samples["cpu_ns"].sum()
+    for total, own, function in rows:
+        stacks = samples.filter(pl.col("path").str.split("\n").list.contains(function))
+        first = samples.filter(pl.col("path").str.starts_with(f"{function}\n"))
+        # perf leaves the moments before exec to another name.
+        assert 100 * stacks["cpu_ns"].sum() / whole == pytest.approx(float(total), abs=0.5)
+        assert 100 * first["cpu_ns"].sum() / whole == pytest.approx(float(own), abs=0.5)
+
+
+def test_without_perf_the_rest_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (programs := tmp_path / "bin").mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if program.name != "perf":
+            (programs / program.name).symlink_to(program)
+    monkeypatch.setenv("PATH", str(programs))
+    folder, manifest = record_command(
+        ["true"], tmp_path / "run", options=OPTIONS, ros="none", stacks=199
+    )
+    assert manifest.status == "complete"
+    assert any("perf is not installed (apt-get install" in x for x in manifest.warnings)
+    assert not (folder / "cpu_samples.parquet").exists()
+
+
+def test_a_perf_that_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What perf 6.1 says where perf_event_paranoid forbids it."""
+    said = "Error:\nAccess to performance monitoring and observability operations is limited."
+    (tmp_path / "perf").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
+    (tmp_path / "perf").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    folder, manifest = record_command(
+        ["true"], tmp_path / "run", options=OPTIONS, ros="none", stacks=199
+    )
+    assert manifest.status == "complete"
+    assert any("perf_event_paranoid to 2 or less" in x for x in manifest.warnings)
+    assert not (folder / "native" / "perf.data").exists()
