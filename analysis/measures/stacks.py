@@ -148,8 +148,10 @@ def shares(
                 runs = part.group_by("run").agg(pl.col("total_ns").sum())
                 joined = per_run.join(runs, on="run", how="left").fill_null(0)
                 found = student_t((joined["total_ns"] / joined["of"]).to_numpy(), level)
-                half = (found.high or 0.0) - (found.value or 0.0)
-                share, method = found.value or 0.0, "Student t over runs"
+                assert found.value is not None
+                assert found.high is not None
+                half = found.high - found.value
+                share, method = found.value, "Student t over runs"
             else:
                 joined = keys.join(part, on=["run", _NUMBER], how="left").fill_null(0)
                 share, method = total / whole, "ratio over executions, of these runs alone"

@@ -122,6 +122,16 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
 heeds."""
 
 
+def _stacks_rate(given: list[float]) -> float:
+    """Samples per second of call stacks: the one given, or the default."""
+    from roslens.tracing.sampling.stacks import HZ, MOST_HZ  # noqa: PLC0415
+
+    rate = (*given, HZ)[0]
+    if len(given) > 1 or not 1 <= rate <= MOST_HZ:
+        raise UsageError(f"--stacks takes one rate, 1 to {MOST_HZ:,} samples per second")
+    return rate
+
+
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given, and the tracer that one of them needs."""
     # What was not given is None, empty or false (--no-trace-rclpy is given).
@@ -135,6 +145,8 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     if {"flight", "command"} <= given.keys() and "suite" not in given:
         # No other tracer keeps the last seconds.
         given.setdefault("tracer", "native")
+    if "stacks" in given:
+        given["stacks"] = _stacks_rate(given["stacks"])
     return given
 
 
@@ -160,16 +172,6 @@ def _way_of(given: Mapping[str, object]) -> str:
 def _fields(fields: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given, by the field that each sets."""
     return {field: given[option] for option, field in fields.items() if option in given}
-
-
-def _stacks_rate(given: list[float] | None) -> float:
-    """Samples per second of call stacks; 0: none."""
-    from roslens.tracing.sampling.stacks import HZ, MOST_HZ  # noqa: PLC0415
-
-    rate = 0.0 if given is None else (*given, HZ)[0]
-    if given is not None and (len(given) > 1 or not 1 <= rate <= MOST_HZ):
-        raise UsageError(f"--stacks takes one rate, 1 to {MOST_HZ:,} samples per second")
-    return rate
 
 
 @verb(
@@ -212,7 +214,7 @@ def record(
     ros: Annotated[Literal["auto", "sourced", "embedded", "none"] | None, _FOR_PROGRAMS] = None,
     trace_rclpy: Annotated[bool | None, _FOR_PROGRAMS] = None,
     allocations: Annotated[bool, _FOR_PROGRAMS] = False,
-    stacks: Annotated[list[float] | None, Parameter(consume_multiple=True)] = None,
+    stacks: Annotated[list[float] | None, _FOR_PROGRAMS, Parameter(consume_multiple=True)] = None,
     time_limit: float | None = None,
     triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
     attach: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -342,7 +344,7 @@ def record(
     from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
 
     told = Told(as_json=as_json)
-    given["stacks"] = rate = _stacks_rate(stacks)
+    rate = given.get("stacks", 0.0)
     if kernel_event:
         given["kernel_event"] = (*KERNEL_EVENTS, *kernel_event)
     tracing = _fields(_TRACING, given)
