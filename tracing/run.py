@@ -294,6 +294,8 @@ class _Run:
                 self.heap.close()
             if self.sites is not None:
                 self.sites.close()
+            if self.stacks is not None:
+                self.stacks.close()
         self._judge()
         manifest = self._last_manifest(manifest)
         self._write(manifest)

@@ -20,7 +20,7 @@ from roslens.analysis.measures.stacks import (
     shares,
 )
 from roslens.collectors.schema import CPU_SAMPLES, TABLES
-from roslens.tracing.sampling.stacks import forget_forked_maps, table_of, unseen
+from roslens.tracing.sampling.stacks import forget_old_maps, table_of, unseen
 
 PRINTED = """\
   40/41 100.000000007:    5000000 
@@ -59,33 +59,41 @@ def test_what_perf_script_prints() -> None:
     assert "no sample was taken" in none
 
 
-def test_forks_of_what_became_another_program_are_marked_in_any_order(tmp_path: Path) -> None:
-    """Process 8 is of 7 and runs exec, 9 does not; the file has the COMM of 8 before its FORK."""
+def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> None:
+    """Process 8 is of 7 and runs exec twice, 9 does not; the file is not in the order of time."""
 
-    def record(kind: int, misc: int, body: bytes) -> bytes:
+    def record(kind: int, misc: int, pids: tuple[int, ...], time: int, rest: bytes = b"") -> bytes:
+        # Behind each: process, thread, time, as TID and TIME alone are asked for.
+        body = struct.pack(f"<{len(pids)}I", *pids) + rest + struct.pack("<IIQ", *pids[:2], time)
         return struct.pack("<IHH", kind, misc, 8 + len(body)) + body
 
-    records = [
-        record(3, 1 << 13, struct.pack("<II8s", 8, 8, b"other")),
-        record(7, 0, struct.pack("<4IQ", 8, 7, 8, 7, 1)),
-        record(7, 0, struct.pack("<4IQ", 9, 7, 9, 7, 1)),
-        record(7, 0, struct.pack("<4IQ", 8, 8, 10, 8, 1)),
-        record(2, 0, struct.pack("<QQ", 1, 30)),
-        record(13, 0, struct.pack("<Q", 4)),
+    nobody = ((1 << 31) - 2,) * 2
+    wanted = [
+        (record(10, 0, (8, 8), 4, b"old"), (10, 0, *nobody)),
+        (struct.pack("<IHH", 68, 0, 8), (68, 0)),
+        (record(3, 1 << 13, (8, 8), 5, b"second"), (3, 1 << 13, 8, 8)),
+        (record(10, 0, (8, 8), 6, b"new"), (10, 0, 8, 8)),
+        (record(3, 1 << 13, (8, 8), 3, b"first"), (3, 1 << 13, 8, 8)),
+        (record(7, 0, (8, 7, 8, 7), 2), (7, 1 << 13, 8, 7)),
+        (record(7, 0, (9, 7, 9, 7), 2), (7, 0, 9, 7)),
+        (record(7, 0, (8, 8, 10, 8), 7), (7, 0, 8, 8)),
+        (record(10, 0, (9, 9), 1, b"kept"), (10, 0, 9, 9)),
+        (record(2, 0, (1, 0, 30, 0), 7), (2, 0, 1, 0)),
+        (record(13, 0, (4, 0), 8), (13, 0, 4, 0)),
     ]
+    attribute = struct.pack("<II3Q", 1, 136, 0, 0, 1 << 1 | 1 << 2)
+    content = b"".join(x for x, _ in wanted)
+    begin = 104 + len(attribute)
+    places = (104, 0, 104, len(attribute), begin, len(content), *[0] * 6)
     path = tmp_path / "perf.data"
-    content = b"".join(records)
-    path.write_bytes(
-        struct.pack("<8s2Q6Q4Q", b"PERFILE2", 104, 0, 0, 0, 104, len(content), *[0] * 6)
-    )
-    with path.open("ab") as stream:
-        stream.write(content)
-    assert forget_forked_maps(path) == 34
-    data, at, marked = path.read_bytes(), 104, []
-    for part in records:
-        marked.append(struct.unpack_from("<IHH", data, at)[:2])
+    path.write_bytes(struct.pack("<8s12Q", b"PERFILE2", *places) + attribute + content)
+    assert forget_old_maps(path) == 34
+    data, at = path.read_bytes(), begin
+    for part, expected in wanted:
+        kind, misc, _ = struct.unpack_from("<IHH", data, at)
+        found = (kind, misc, *struct.unpack_from("<II", data, at + 8))
+        assert found[: len(expected)] == expected
         at += len(part)
-    assert marked == [(3, 1 << 13), (7, 1 << 13), (7, 0), (7, 0), (2, 0), (13, 0)]
 
 
 def executions(*rows: tuple[object, ...], run: str = "r") -> pl.DataFrame:

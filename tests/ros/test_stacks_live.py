@@ -17,7 +17,7 @@ from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.rclcpp import rclcpp_for
-from roslens.tracing.sampling.stacks import StackSampler, forget_forked_maps
+from roslens.tracing.sampling.stacks import StackSampler, forget_old_maps
 from roslens.tracing.sources import VARIABLE
 
 NODES = Path(__file__).with_name("nodes")
@@ -90,8 +90,8 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     subprocess.run([program], check=True)
     sampler.stop()
     kept = shutil.copy(tmp_path / "perf.data", tmp_path / "kept")
-    # Else perf's own figures are wrong, too: its stacks end in libc.
-    forget_forked_maps(kept)
+    # Else the figures of perf itself are wrong, too: its stacks end in libc.
+    forget_old_maps(kept)
     assert sampler.write(tmp_path / "samples.parquet", 0) == []
     samples = pl.read_parquet(tmp_path / "samples.parquet")
     command = ["perf", "report", "-f", "-i", kept, "--stdio", "-g", "none", "--children"]

@@ -39,15 +39,20 @@ STACK_BYTES = 8192
 _BUFFER_PAGES = 128
 """Of each CPU; as much as everybody may lock of memory."""
 _READY_SECONDS = 10.0
+_END_SECONDS = 30.0
 _ENDS = ("rb", "wb")
 _HOST = "h0"
 MISSING = (
     "no stacks: perf is not installed (apt-get install linux-perf, on Ubuntu linux-tools-generic)"
 )
-_HEADER = struct.Struct("<40x2Q")
-"""Where the records lie in the file, behind its magic, sizes and attributes."""
+_HEADER = struct.Struct("<24xQ8x2Q")
+"""Where the attributes lie in the file; where the records, and their bytes."""
 _RECORD = struct.Struct("<IHH")
-_LOST, _COMM, _FORK, _LOST_SAMPLES = 2, 3, 7, 13
+_MMAP, _LOST, _COMM, _FORK, _MMAP2, _LOST_SAMPLES = 1, 2, 3, 7, 10, 13
+_BEHIND_TIME = (1 << 6, 1 << 9, 1 << 7, 1 << 16)
+"""Parts of what ends a record, 8 bytes each: id, stream, CPU, identifier."""
+_NOBODY = (1 << 31) - 2
+"""A process that there is not."""
 _EXEC = 1 << 13
 """Of a COMM: by exec. Of a FORK: the child begins without the parent's memory map."""
 _SAMPLE = re.compile(r"\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}):\s+(\d+)\s*$")
@@ -130,14 +135,21 @@ class StackSampler:
         assert perf.stderr is not None
         # Not Popen's own way, which may reap it and forget what it used.
         os.kill(perf.pid, signal.SIGINT)
+        late = threading.Timer(_END_SECONDS, os.kill, (perf.pid, signal.SIGKILL))
+        late.start()
         with perf.stderr:
             said = perf.stderr.read().decode(errors="replace")
+        late.cancel()
         _, status, usage = os.wait4(perf.pid, 0)
         perf.returncode = os.waitstatus_to_exitcode(status)
         self._pipes.close()
         seconds = time.monotonic() - self._begun
         self._cpu_fraction = (usage.ru_utime + usage.ru_stime) / seconds if self._begun else 0.0
         return " ".join(said.split())
+
+    def close(self) -> None:
+        """Remove perf's file."""
+        self._raw.unlink(missing_ok=True)
 
     @property
     def facts(self) -> SamplerFacts:
@@ -148,7 +160,7 @@ class StackSampler:
         )  # fmt: skip
 
     def write(self, path: Path, offset_ns: int) -> list[str]:
-        """Write the table `CPU_SAMPLES`, and remove perf's file.
+        """Write the table `CPU_SAMPLES`.
 
         Parameters
         ----------
@@ -167,9 +179,8 @@ class StackSampler:
             It cannot be written.
         """
         if not self._raw.is_file() or not self._raw.stat().st_size:
-            self._raw.unlink(missing_ok=True)
             return self.troubles
-        self._lost = forget_forked_maps(self._raw)
+        self._lost = forget_old_maps(self._raw)
         command = [
             "perf", "script", "-f", "-i", str(self._raw), "--no-inline", "--ns",
             "-F", "pid,tid,time,period,ip,sym,dso",
@@ -179,7 +190,6 @@ class StackSampler:
         ) as script:
             assert script.stdout is not None
             found = table_of(script.stdout, offset_ns)
-        self._raw.unlink()
         if script.returncode:
             self.troubles.append(f"stacks: perf script ended with status {script.returncode}")
         self._rounds = found.height
@@ -199,39 +209,48 @@ def _reason(said: str) -> str:
     return f"perf does not record: {said[:200] or 'it said nothing'}"
 
 
-def forget_forked_maps(path: Path) -> int:
+def forget_old_maps(path: Path) -> int:
     """Have perf script begin anew with the memory map of each process that became another program.
 
-    Up to 6.1 at least it keeps what the process had of the program that started it, and takes a
-    library for where that had it: stacks then end in the library.
+    Up to 6.1 at least it keeps what the process had mapped before exec, its own or its parent's,
+    and takes a library for where that had it: stacks then end in the library.
 
     Returns
     -------
     How many samples the kernel could not give to perf.
     """
     lost = 0
-    # The file is in the order of CPUs: which came first is not told by the place.
-    forks: dict[int, int] = {}
-    others: set[int] = set()
+    # The file is in the order of CPUs: which came first the times tell, not the places.
+    became: dict[int, int] = {}
+    forks: dict[int, list[int]] = {}
+    maps: list[tuple[int, int, int]] = []
     with path.open("r+b") as stream, mmap.mmap(stream.fileno(), 0) as data:
-        at, size = _HEADER.unpack_from(data, 0)
+        attributes, at, size = _HEADER.unpack_from(data, 0)
+        (parts,) = struct.unpack_from("<24xQ", data, attributes)
+        from_end = 8 * (1 + sum(bool(parts & part) for part in _BEHIND_TIME))
         end = min(at + size, len(data))
         while at + _RECORD.size <= end:
             kind, misc, size = _RECORD.unpack_from(data, at)
             if size < _RECORD.size or at + size > end:
                 break
-            if kind == _FORK:
-                child, parent = struct.unpack_from("<II", data, at + 8)
-                if child != parent:
-                    forks[child] = at
+            # Those of perf's own kinds may be shorter, and none of them is the last.
+            pid, other = struct.unpack_from("<II", data, min(at + 8, end - 8))
+            (moment,) = struct.unpack_from("<Q", data, at + size - from_end)
+            if kind == _FORK and pid != other:
+                forks.setdefault(pid, []).append(at)
             elif kind == _COMM and misc & _EXEC:
-                others.add(struct.unpack_from("<I", data, at + 8)[0])
+                became[pid] = max(moment, became.get(pid, 0))
+            elif kind in (_MMAP, _MMAP2):
+                maps.append((pid, moment, at))
             elif kind in (_LOST, _LOST_SAMPLES):
                 lost += struct.unpack_from("<Q", data, at + (16 if kind == _LOST else 8))[0]
             at += size
-        for pid in forks.keys() & others:
-            _, flags, _ = _RECORD.unpack_from(data, forks[pid])
-            struct.pack_into("<H", data, forks[pid] + 4, flags | _EXEC)
+        for fork in (x for pid in became for x in forks.get(pid, ())):
+            _, flags, _ = _RECORD.unpack_from(data, fork)
+            struct.pack_into("<H", data, fork + 4, flags | _EXEC)
+        for pid, moment, mapped in maps:
+            if moment < became.get(pid, 0):
+                struct.pack_into("<II", data, mapped + 8, _NOBODY, _NOBODY)
     return lost
 
 
