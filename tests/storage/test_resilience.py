@@ -17,6 +17,7 @@ from storage_cells import ROOT, SHM
 
 from roslens.collectors.results.storage_recovery import read_recovery
 from roslens.recording import UsageError
+from roslens.tracing.sampling.preloaded import preloadable
 from roslens.tracing.workloads.storage.power_loss import (
     OPEN,
     SYNC,
@@ -29,7 +30,7 @@ from roslens.tracing.workloads.storage.power_loss import (
 )
 from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE
 from roslens.tracing.workloads.storage.recover import recover
-from roslens.tracing.workloads.storage_resilience.prepare import LIBRARY_VARIABLE, write_logger
+from roslens.tracing.workloads.storage_resilience.prepare import LIBRARY_VARIABLE, WRITE_LOG
 
 RUN = ROOT / "tracing" / "workloads" / "storage_resilience" / "run.py"
 SOURCE = random.Random(1)
@@ -41,7 +42,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C compiler")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ROSLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return write_logger()
+        return preloadable(WRITE_LOG, "test")
 
 
 def files(folder: Path) -> dict[str, bytes]:

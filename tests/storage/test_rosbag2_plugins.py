@@ -13,10 +13,11 @@ from storage_cells import SHM, Cell
 
 from roslens.collectors.results.storage_runs import read_storage_run
 from roslens.recording import UsageError
+from roslens.tracing.sampling.preloaded import preloadable
 from roslens.tracing.sources import VARIABLE
 from roslens.tracing.workloads.storage.power_loss import SYNC, WRITE, read_log
 from roslens.tracing.workloads.storage.prepare import ROSBAG2_VARIABLE, optional
-from roslens.tracing.workloads.storage_resilience.prepare import write_logger
+from roslens.tracing.workloads.storage_resilience.prepare import WRITE_LOG
 
 pytestmark = [
     pytest.mark.live,
@@ -141,7 +142,7 @@ def test_files_are_synced_when_they_are_closed(storage: str, program: Path, tmp_
             check=True,
             env={
                 **os.environ,
-                "LD_PRELOAD": str(write_logger()),
+                "LD_PRELOAD": str(preloadable(WRITE_LOG, "test")),
                 "ROSLENS_WRITE_FOLDER": str(place),
                 "ROSLENS_WRITE_LOG": str(log),
             },

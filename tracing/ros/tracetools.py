@@ -35,7 +35,7 @@ roslens_version LTTNG_UST_MAJOR_VERSION LTTNG_UST_MINOR_VERSION LTTNG_UST_PATCHL
 
 
 class CompileError(RunFailedError):
-    """libtracetools could not be compiled."""
+    """A library that programs load could not be compiled."""
 
 
 def build_tracetools(include: Path) -> Path:
@@ -77,25 +77,29 @@ def build_tracetools(include: Path) -> Path:
     return cached_library(f"{instrumentation.version}-{key}", command)
 
 
-def cached_library(name: str, command: Callable[[Path], list[str]]) -> Path:
-    """The library of that name in the cache, compiled where it is not there yet.
+def cached_library(
+    name: str, command: Callable[[Path], list[str]], file_name: str = LIBRARY_NAME
+) -> Path:
+    """The library in the folder of that name in the cache, compiled where it is not there yet.
 
     Parameters
     ----------
     command
         Given a folder of its own, writes the sources there; the compiler's command but for its
         output.
+    file_name
+        Of the library.
 
     Raises
     ------
     CompileError
-        The compiler fails.
+        There is no compiler, or it fails.
     """
     folder = cache_folder() / "tracetools" / name
-    library = folder / LIBRARY_NAME
+    library = folder / file_name
     if cached_file(library):
         return library
-    with locked(folder.with_name(folder.name + ".lock")):
+    with locked(folder.with_name(f"{name}.{file_name}.lock")):
         if not library.is_file():
             private_folder(folder)
             compile_library(command(folder), library)
@@ -113,15 +117,8 @@ def build_stub(soname: str) -> Path:
     CompileError
         There is no compiler, or it fails.
     """
-    library = cache_folder() / "tracetools" / "empty" / soname
-    if cached_file(library):
-        return library
-    compiler = find_compiler()
-    with locked(library.with_name(soname + ".lock")):
-        if not library.is_file():
-            empty = ("-shared", "-fPIC", f"-Wl,-soname,{soname}", "-x", "c", os.devnull)
-            compile_library([*compiler, *empty], library)
-    return library
+    empty = ("-shared", "-fPIC", f"-Wl,-soname,{soname}", "-x", "c", os.devnull)
+    return cached_library("empty", lambda _: [*find_compiler(), *empty], soname)
 
 
 def find_compiler() -> list[str]:
@@ -136,7 +133,7 @@ def find_compiler() -> list[str]:
     if found:
         return found
     raise CompileError(
-        "no C compiler: libtracetools must be compiled for this machine; "
+        "no C compiler: what programs load for their recording is compiled for this machine; "
         "install one (apt-get install gcc libc6-dev)"
     )
 

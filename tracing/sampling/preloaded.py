@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import subprocess
 from pathlib import Path
 
 from roslens.recording import UsageError
-from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
+from roslens.tracing.ros.tracetools import CompileError, cached_library, find_compiler
 
 _FLAGS = ("-shared", "-fPIC", "-O2", "-Wall", "-pthread")
 
@@ -27,26 +25,13 @@ def preloadable(source: Path, wanted_by: str) -> Path:
         There is no compiler, or it fails.
     """
     key = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
-    library = cache_folder() / source.stem / key / f"libroslens_{source.stem}.so"
-    if cached_file(library):
-        return library
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    if compiler is None:
-        raise UsageError(f"{wanted_by}: no C compiler for its library (apt-get install gcc)")
-    with locked(library.parent.with_suffix(".lock")):
-        private_folder(library.parent)
-        made = library.with_suffix(".part")
-        run = subprocess.run(
-            [compiler, *_FLAGS, str(source), "-o", str(made)],
-            text=True,
-            capture_output=True,
-            check=False,
+    name, file_name = f"{source.stem}-{key}", f"libroslens_{source.stem}.so"
+    try:
+        return cached_library(
+            name, lambda _: [*find_compiler(), *_FLAGS, str(source), "-ldl"], file_name
         )
-        if run.returncode:
-            first = next((x for x in run.stderr.splitlines() if "error" in x), "it says nothing")
-            raise UsageError(f"{wanted_by}: its library cannot be compiled: {first}")
-        made.replace(library)
-    return library
+    except CompileError as error:
+        raise UsageError(f"{wanted_by}: {error}") from error
 
 
 def preloaded(environment: dict[str, str], *libraries: Path) -> str:
