@@ -29,7 +29,7 @@ from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.tool import find_program
-from roslens.tracing.needs import lacking, needed
+from roslens.tracing.needs import lacking, needed, optional_variables, prepared_variables
 from roslens.tracing.plan import (
     Plan,
     PlannedRun,
@@ -39,7 +39,6 @@ from roslens.tracing.plan import (
     read_plan,
     write_plan,
 )
-from roslens.tracing.prepared import optional_variables, prepared_variables
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.environment import RMW_VARIABLE
 from roslens.tracing.ros_choice import choose_ros, with_middlewares, with_python

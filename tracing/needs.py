@@ -1,16 +1,18 @@
-"""Which levels of a suite the ROS 2 at hand does not have, found before the first run."""
+"""What a suite needs before its first run: levels that the ROS 2 at hand has, its programs."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from roslens.recording import UsageError
+from roslens.recording import RoslensError, UsageError
 from roslens.recording.manifest import Level
 from roslens.tracing.ros import RosEnvironment
-from roslens.tracing.suite import Suite
+from roslens.tracing.suite import Suite, WorkloadSpec, builtin_script
 
 
 def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> Iterator[str]:
@@ -112,3 +114,60 @@ def _is_there(ros: RosEnvironment, kind: str, what: str) -> bool:
         or (kind == "header" and (Path(x) / plain).is_file())
         for x in prefixes
     )
+
+
+def prepared_variables(workload: WorkloadSpec, note: Callable[[str], None]) -> dict[str, str]:
+    """Make it ready, and the environment variables by which its runs find it.
+
+    A built-in that needs this has a module ``prepare`` beside its ``run.py``.
+
+    Parameters
+    ----------
+    note
+        Called with one line when something takes long.
+
+    Raises
+    ------
+    RoslensError
+        Something is missing for it.
+    """
+    module = _module(workload)
+    return {} if module is None else dict(module.prepare(note))
+
+
+def optional_variables(
+    suite: Suite, chosen: Mapping[str, Sequence[Level]], note: Callable[[str], None]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Make ready what only some levels need of a built-in workload (``workload:NAME``).
+
+    The built-in's module ``prepare`` has a function ``optional`` for it.
+
+    Parameters
+    ----------
+    suite, chosen
+        Of these factors only these levels are looked at.
+    note
+        Called with one line when something takes long.
+
+    Returns
+    -------
+    tuple
+        Environment variables for the runs; name of what cannot be had -> why.
+    """
+    variables: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    module = _module(suite.workload)
+    for name in needed(suite, chosen, "workload"):
+        try:
+            variables |= module.optional(name, note)
+        except RoslensError as error:
+            missing[name] = str(error)
+    return variables, missing
+
+
+def _module(workload: WorkloadSpec) -> Any:
+    if workload.builtin is None:
+        return None
+    if not builtin_script(workload.builtin).with_name("prepare.py").is_file():
+        return None
+    return importlib.import_module(f"roslens.tracing.workloads.{workload.builtin}.prepare")

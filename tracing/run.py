@@ -41,7 +41,6 @@ from roslens.tracing.ftrace.recorder import KernelRecording, clock_offset
 from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.host import HostLimits, HostWatch
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.kernel import choose_kernel, kernel_recording
 from roslens.tracing.lifeline import STOPPED, Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.daemon import MARKER
@@ -65,7 +64,14 @@ from roslens.tracing.sampling.heap import build_probe
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.scrub import shared_command, shared_text, shared_variables
-from roslens.tracing.tracer import Tracer, TracingSession, check_options, start_session
+from roslens.tracing.tracer import (
+    Tracer,
+    TracingSession,
+    check_options,
+    choose_kernel,
+    kernel_recording,
+    start_session,
+)
 from roslens.tracing.workload import Ended, Workload, describe_exit, resolve_command
 
 RESERVE_BYTES = 4 << 20

@@ -7,8 +7,7 @@ from functools import partial
 
 import polars as pl
 
-from roslens.analysis.micro_ros.directions import PrintedSum
-from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput
+from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, judge_throughput
 from roslens.analysis.micro_ros.slopes import Slope
 from roslens.analysis.micro_ros.transports import TransportRun
 from roslens.analysis.verdicts.statement import Statement, Verdict

@@ -21,9 +21,8 @@ from roslens.analysis.figures.style import (
     styled,
     wrapped,
 )
-from roslens.analysis.micro_ros.directions import PrintedSum
 from roslens.analysis.micro_ros.hops import HOPS, OF_DEVICE
-from roslens.analysis.micro_ros.lines import PhysicalLine
+from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum
 from roslens.analysis.micro_ros.slopes import KINDS, Slope
 from roslens.analysis.micro_ros.transports import TransportRun
 from roslens.analysis.statistics.distributions import distribution, thin

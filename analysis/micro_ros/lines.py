@@ -1,4 +1,7 @@
-"""What a physical line can carry, and whether a throughput is possible on it."""
+"""What a physical line can carry, and whether a throughput is possible on it.
+
+Also whether printed latencies by direction add up to the printed round trip.
+"""
 
 from __future__ import annotations
 
@@ -105,3 +108,51 @@ def lines_of(lines: pl.DataFrame, given: Mapping[str, object]) -> dict[str, Phys
             )
         found[transport] = PhysicalLine(*usable)
     return found
+
+
+@dataclass(frozen=True)
+class PrintedSum:
+    """One printed exchange.
+
+    Attributes
+    ----------
+    difference_ns
+        client + agent - RTT.
+    allowed_ns
+        What rounding of the three figures can make of an exact sum.
+    """
+
+    transport: str
+    client_ns: float
+    agent_ns: float
+    rtt_ns: float
+    difference_ns: float
+    allowed_ns: float
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the sum holds within rounding."""
+        return abs(self.difference_ns) <= self.allowed_ns
+
+
+def printed_sums(latency: pl.DataFrame) -> list[PrintedSum]:
+    """The sum of each printed exchange.
+
+    Parameters
+    ----------
+    latency
+        As `roslens.collectors.results.micro_ros_frames.LATENCY`.
+    """
+    return [
+        PrintedSum(
+            row["transport"],
+            row["client_ns"],
+            row["agent_ns"],
+            row["rtt_ns"],
+            row["client_ns"] + row["agent_ns"] - row["rtt_ns"],
+            # Half a digit of each of three figures, and what floats add to it.
+            1.5 * row["resolution_ns"] + 1e-3,
+        )
+        for row in latency.iter_rows(named=True)
+        if None not in (row["client_ns"], row["agent_ns"], row["rtt_ns"])
+    ]

@@ -19,7 +19,6 @@ from roslens.analysis.micro_ros.checks import (
     throughput_checks,
     two_ways_checks,
 )
-from roslens.analysis.micro_ros.directions import PrintedSum, printed_sums
 from roslens.analysis.micro_ros.figures import (
     directions_plot,
     history_plot,
@@ -35,7 +34,7 @@ from roslens.analysis.micro_ros.hops import (
     hop_medians,
     hops_sentence,
 )
-from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
+from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, lines_of, printed_sums
 from roslens.analysis.micro_ros.measured import VARIANTS, measured_statements, own_statements
 from roslens.analysis.micro_ros.parameters import MicroRosParameters
 from roslens.analysis.micro_ros.publication import published_statements

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from roslens.analysis.micro_ros.directions import PrintedSum
 from roslens.analysis.micro_ros.hops import HOPS
-from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput
+from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, judge_throughput
 from roslens.analysis.micro_ros.slopes import Slope, is_history
 from roslens.analysis.micro_ros.transports import TransportRun
 from roslens.analysis.reports.table import ReportTable

@@ -13,7 +13,7 @@ from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
-from roslens.analysis.storage.throughput import mean_of_ratios, overall
+from roslens.analysis.storage.disk import mean_of_ratios, overall
 from roslens.collectors.results.storage_runs import StorageRun
 from roslens.collectors.results.storage_study import DIGEST_SCHEMA
 from roslens.recording import Recording, UsageError

@@ -74,9 +74,15 @@ from roslens.analysis.storage.tables import (
     takeaways_table,
 )
 from roslens.analysis.verdicts.statement import Statement, told_of
-from roslens.collectors.results.storage_recorder import RECORDER_NAME, read_recorder
-from roslens.collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
-from roslens.collectors.results.storage_runs import Facts, is_storage_run, read_storage_run
+from roslens.collectors.results.storage_runs import (
+    RECORDER_NAME,
+    RECOVERY_NAME,
+    Facts,
+    is_storage_run,
+    read_recorder,
+    read_recovery,
+    read_storage_run,
+)
 from roslens.recording import Recording, UsageError
 
 CSV_COLUMNS = [*CELL, "mean", "half_width_published", "half_width_t"]

@@ -22,8 +22,11 @@ from roslens.collectors.results.micro_ros_traced import (
     read_micro_ros_data,
     read_micro_ros_json,
 )
-from roslens.collectors.results.performance_test import read_performance_test
-from roslens.collectors.results.performance_test_sql import MAGIC, read_performance_test_sql
+from roslens.collectors.results.performance_test import (
+    MAGIC,
+    read_performance_test,
+    read_performance_test_sql,
+)
 from roslens.collectors.results.reference_system import is_reference_system, read_reference_system
 from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.rosbag2_benchmark import read_rosbag2_runs

@@ -1,7 +1,12 @@
-"""What a run of the storage benchmark (``tracing/workloads/storage``) left in ``native/``."""
+"""What a run of a storage suite (``tracing/workloads/storage*``) left in ``native/``.
+
+``recorder.json`` of the suite storage-recorder says where messages were lost on their way,
+``recovery.csv`` of the suite storage-resilience what came back after a crash or power loss.
+"""
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -10,6 +15,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from roslens.collectors.results.storage_study import Batches, read_batches
+from roslens.collectors.results.tool_result import read_text
 from roslens.recording.errors import UsageError
 from roslens.recording.files import text_path
 from roslens.recording.text import first_problem
@@ -188,3 +194,106 @@ def read_model(path: Path, model: type[Model]) -> Model:
     except ValidationError as error:
         where, problem = first_problem(error)
         raise UsageError(f"{path}: {where or 'it'}: {problem}") from error
+
+
+RECORDER_NAME = "recorder.json"
+
+
+class RecorderFacts(BaseModel):
+    """What became of the messages of one run.
+
+    Attributes
+    ----------
+    message_bytes, rate_bytes_per_s
+        Data of each message; of all publishers together, as asked for.
+    cache_bytes
+        What rosbag2's cache holds (of each of its two buffers).
+    depth
+        Of the queues of publishers and subscriptions, which are reliable.
+    published, received, lost_in_cache, written
+        Messages: published; that reached a subscription's callback; that rosbag2 says its cache
+        dropped; read back from the file, each once, by `reader`.
+    publishing_ns, late_ns
+        How long the publishers took, and how far they were behind at most.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1]
+    plugin_config: str
+    message_bytes: int
+    rate_bytes_per_s: int
+    cache_bytes: int
+    publishers: int
+    depth: int
+    published: int
+    received: int
+    lost_in_cache: int
+    written: int
+    publishing_ns: int
+    late_ns: int
+    bytes_on_disk: int
+    reader: str
+    rosbag2_version: str
+
+
+def read_recorder(path: Path) -> RecorderFacts:
+    """Read one run.
+
+    Raises
+    ------
+    UsageError
+        It is no such file, or its counts contradict each other.
+    """
+    facts = read_model(path, RecorderFacts)
+    published, received, lost = facts.published, facts.received, facts.lost_in_cache
+    if not published >= received >= lost >= 0 or facts.written != received - lost:
+        raise UsageError(
+            f"{path}: of {published} messages published {received} were received, {lost} lost in "
+            f"the cache and {facts.written} written: these contradict each other; record it again"
+        )
+    if published == 0:
+        raise UsageError(f"{path}: nothing was published; record the run again")
+    return facts
+
+
+RECOVERY_NAME = "recovery.csv"
+SCHEMA = pl.Schema(
+    {
+        "trial": pl.Int64,
+        "failure": pl.String,
+        "acknowledged": pl.Int64,
+        "recovered": pl.Int64,
+        "wrong": pl.Int64,
+        "whole": pl.Int64,
+        "recovered_with_tool": pl.Int64,
+        "tool": pl.String,
+    }
+)
+
+
+def read_recovery(path: Path) -> pl.DataFrame:
+    """Read one file: `SCHEMA`, a row per trial; counts are of messages.
+
+    `acknowledged` had been written as far as the writer knew; `recovered` came back with the
+    content that was written, by a plain reader, `wrong` with another content; `whole` is 1 where
+    that reader ended without complaint; `recovered_with_tool` by the best tool there is.
+
+    Raises
+    ------
+    UsageError
+        It is no such file, or is cut off.
+    """
+    text = read_text(path)
+    rows = list(csv.reader(text.splitlines()))
+    if not rows or rows[0] != SCHEMA.names():
+        raise UsageError(f"{path}: its header is not {','.join(SCHEMA.names())}")
+    if not text.endswith("\n") or len(rows) < 2 or any(len(r) != len(SCHEMA) for r in rows):
+        raise UsageError(f"{path}: cut off, or without a trial; record the run again")
+    try:
+        frame = pl.DataFrame(rows[1:], schema=SCHEMA.names(), orient="row").cast(SCHEMA)
+    except pl.exceptions.PolarsError as error:
+        raise UsageError(f"{path}: {str(error).splitlines()[0]}") from error
+    if frame.filter(pl.col("acknowledged") <= 0).height:
+        raise UsageError(f"{path}: a trial without an acknowledged message")
+    return frame

@@ -1,4 +1,8 @@
-"""The whole model: raw events to every table."""
+"""The whole model: raw events to every table.
+
+The small ones are made here: declared links between what a node receives and what it publishes, and
+which middleware a process used, from the libraries that it had loaded.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events, Raw, vtid
 from roslens.collectors.ros2.health import Facts, find_health, reader_warning
 from roslens.collectors.ros2.host_clocks import find_crossings
+from roslens.collectors.ros2.joins import as_of
 from roslens.collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
-from roslens.collectors.ros2.links import find_message_links
 from roslens.collectors.ros2.losses import of_kernel
-from roslens.collectors.ros2.middleware import loaded_middleware
-from roslens.collectors.ros2.objects import find_objects
+from roslens.collectors.ros2.objects import Objects, find_objects
 from roslens.collectors.ros2.one_pass import Pass, Rows, batches_of
+from roslens.collectors.ros2.processes import identified
 from roslens.collectors.ros2.scheduling import EXECUTIONS, Scheduling, find_scheduling
 from roslens.collectors.ros2.types import I32, I64, NAME, NOTHING, TEXT, none_of
 from roslens.collectors.schema.tables import LOSSES, TABLES
@@ -245,3 +249,67 @@ def _process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
         )
         .rename({"proc": "process_id", "version": "tracetools_version"})
     )
+
+
+KINDS = ("periodic_async", "partial_sync")
+
+
+def find_message_links(events: Events, objects: Objects) -> pl.DataFrame:
+    """One row per declared pair; columns of the table, and proc."""
+    if not any(events.happened(f"message_link_{kind}") for kind in KINDS):
+        return none_of("message_links")
+    declared = pl.concat(
+        events[f"message_link_{kind}"].with_columns(pl.lit(kind).alias("kind")) for kind in KINDS
+    )
+    links = (
+        declared.sort("time_ns", maintain_order=True)
+        .with_row_index("link_id")
+        .select(
+            pl.col("link_id").cast(I64),
+            "proc",
+            "kind",
+            "time_ns",
+            pl.col("subs").alias("subscription_handle"),
+            pl.col("pubs").alias("publisher_handle"),
+        )
+        .explode("subscription_handle")
+        .explode("publisher_handle")
+    )
+    for end, ends in (("subscription", objects.subscriptions), ("publisher", objects.publishers)):
+        named = ends.rename({"node": f"{end}_node", "topic": f"{end}_topic"})
+        links = as_of(
+            links,
+            named,
+            [("proc", "proc"), (f"{end}_handle", f"{end}_handle")],
+            [f"{end}_id", f"{end}_node", f"{end}_topic"],
+        )
+    return links.with_columns(
+        pl.coalesce("subscription_node", "publisher_node").alias("node"),
+        pl.col("time_ns").alias("declared_ns"),
+    )
+
+
+_LIBRARIES = ("lttng_ust_statedump:bin_info", "lttng_ust_dl:dlopen", "lttng_ust_lib:load")
+_NAME = r"lib(rmw_\w+?(?:_cpp|_dynamic_cpp|dds))\.so"
+_GENERAL = ("rmw_implementation", "rmw_dds_common")
+
+
+def loaded_middleware(events: Events) -> pl.DataFrame:
+    """The last middleware that each process loaded: ``proc``, ``rmw``."""
+    parts = [pl.DataFrame(schema={"proc": I32, "rmw": TEXT}).lazy()]
+    for name in _LIBRARIES:
+        frame = events.scan(name)
+        if frame is None or not events.has_column(name, "path"):
+            continue
+        columns = frame.collect_schema().names()
+        library = pl.col("path").cast(TEXT).str.extract(_NAME, 1).alias("rmw")
+        parts.append(
+            events.found.numbered(
+                frame.select("time_ns", *identified(columns, events.found.host), library)
+            )
+            .filter(pl.col("rmw").is_not_null() & ~pl.col("rmw").is_in(_GENERAL))
+            .sort("time_ns")
+            .select("proc", "rmw")
+        )
+    found = pl.concat(pl.collect_all(parts))
+    return found.unique("proc", keep="last", maintain_order=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from roslens.explore.timing import read_timing_model
     from roslens.fleet.catalog import Catalog, catalog
     from roslens.recordings import Recordings, open  # noqa: A004  (reads well as rl.open)
-    from roslens.tool_files import read_result
+    from roslens.studies import read_result
     from roslens.widgets.timeline import timeline
 
     __version__: str
@@ -35,7 +35,7 @@ __all__ = [
 _HOMES = {
     "Catalog": "fleet.catalog",
     "catalog": "fleet.catalog",
-    "read_result": "tool_files",
+    "read_result": "studies",
     "read_timing_model": "explore.timing",
     "timeline": "widgets.timeline",
 }

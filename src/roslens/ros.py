@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from roslens.recording.terminal import Console, say
-from roslens.tracing.prepared import prepared_variables
+from roslens.tracing.needs import prepared_variables
 from roslens.tracing.ros import cyclonedds, embedded_ros
 from roslens.tracing.ros.cache import cache_folder, locked, trusted
 from roslens.tracing.ros.packages import LOG, MARKER, existing, facts_of

@@ -17,10 +17,10 @@ from roslens.analysis.measures.cpu_waits import find_turns
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
 from roslens.tracing.command import record_command
-from roslens.tracing.kernel import choose_kernel
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.perf.buffers import PerfBuffers, why_no_perf
 from roslens.tracing.perf.switches import convert, perf_recording
+from roslens.tracing.tracer import choose_kernel
 
 REASON = why_no_perf()
 pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
@@ -140,13 +140,13 @@ def test_record_without_root(tmp_path):
 
 
 def test_auto_takes_it_where_nothing_else_can(monkeypatch):
-    monkeypatch.setattr("roslens.tracing.kernel.why_no_ftrace", lambda: "no kernel trace by it")
+    monkeypatch.setattr("roslens.tracing.tracer.why_no_ftrace", lambda: "no kernel trace by it")
     options = TracingOptions(tracer="native", kernel="auto")
     kind, (note,) = choose_kernel(options)
     assert kind == "perf"
     assert note.startswith("perf_event_open tells")
     assert note.endswith("no kernel trace by it")
-    monkeypatch.setattr("roslens.tracing.kernel.why_no_perf", lambda: "nor by this")
+    monkeypatch.setattr("roslens.tracing.tracer.why_no_perf", lambda: "nor by this")
     assert choose_kernel(options)[0] is None
     with pytest.raises(UsageError, match="nor by this"):
         choose_kernel(options.model_copy(update={"kernel": "required"}))

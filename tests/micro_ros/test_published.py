@@ -13,8 +13,7 @@ from rich.console import Console
 from scipy import stats
 
 from roslens.analysis.micro_ros.checks import budget_checks, throughput_checks
-from roslens.analysis.micro_ros.directions import printed_sums
-from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput, lines_of
+from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput, lines_of, printed_sums
 from roslens.analysis.micro_ros.parameters import MicroRosParameters
 from roslens.analysis.micro_ros.publication import published_statements
 from roslens.analysis.micro_ros.slopes import Slope, slopes_of, with_totals

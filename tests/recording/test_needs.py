@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from roslens.recording import UsageError
-from roslens.tracing.needs import lacking
+from roslens.tracing.needs import lacking, optional_variables
 from roslens.tracing.plan import chosen_levels
-from roslens.tracing.prepared import optional_variables
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros_choice import choose_ros
 from roslens.tracing.suite import Suite, load_suite, parse_suite

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from roslens.collectors.ros2.publications import only_publishers
+from roslens.collectors.ros2.one_pass import only_publishers
 from roslens.collectors.topics import DISCOVERY, INTERNAL, ROSOUT
 
 TOPICS = ("/a", "/b", "/c", *INTERNAL, None)

@@ -19,7 +19,7 @@ from roslens.analysis.storage.recorder import (
     recorder_sentences,
     recorder_table,
 )
-from roslens.collectors.results.storage_recorder import (
+from roslens.collectors.results.storage_runs import (
     RECORDER_NAME,
     RecorderFacts,
     read_recorder,

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storage_cells import ROOT, SHM
 
-from roslens.collectors.results.storage_recovery import read_recovery
+from roslens.collectors.results.storage_runs import read_recovery
 from roslens.recording import UsageError
 from roslens.tracing.sampling.preloaded import preloadable
 from roslens.tracing.workloads.storage.power_loss import (
