@@ -1,4 +1,7 @@
-"""Runs of the storage benchmark: what each measured, as one row, and estimates over runs."""
+"""Runs of the storage benchmark: what each measured, as one row, and estimates over runs.
+
+The throughput of a run is there in two ways: the study's, and the right one.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,41 @@ from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
-from roslens.analysis.storage.disk import mean_of_ratios, overall
 from roslens.collectors.results.storage_runs import StorageRun
-from roslens.collectors.results.storage_study import DIGEST_SCHEMA
+from roslens.collectors.results.storage_study import DIGEST_SCHEMA, Batches
 from roslens.recording import Recording, UsageError
+
+
+def mean_of_ratios(run: Batches) -> float:
+    """Bytes per second as the study has it: the mean over calls of each call's own ratio.
+
+    The close time is left out, so a configuration that only fills a buffer in most calls looks
+    free.
+
+    Raises
+    ------
+    ValueError
+        A call took no time.
+    """
+    if run.calls["write_ns"].eq(0).any():
+        raise ValueError("a write call took no time by the clock: its own ratio is not defined")
+    ratio = run.calls.select((pl.col("num_bytes") / (pl.col("write_ns") * 1e-9)).mean())
+    return float(ratio.item())
+
+
+def overall(run: Batches) -> float:
+    """Bytes per second: all bytes over all time, closing the file included.
+
+    Raises
+    ------
+    ValueError
+        Nothing took any time.
+    """
+    nanoseconds = int(run.calls["write_ns"].sum()) + run.close_ns
+    if nanoseconds == 0:
+        raise ValueError("writing and closing took no time by the clock")
+    return int(run.calls["num_bytes"].sum()) / nanoseconds * 1e9
+
 
 FACTORS = ("message_size", "batch_size", "plugin_config")
 IMPLEMENTATIONS = {"rosbag2": "rosbag2's plugins", "rust": "the Rust libraries"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.analysis.storage.disk import mean_of_ratios, overall
+from roslens.analysis.storage.live import mean_of_ratios, overall
 from roslens.collectors.results.storage_study import DIGEST_SCHEMA, read_batches, read_digests
 from roslens.recording.errors import UsageError
 
