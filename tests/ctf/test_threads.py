@@ -1,33 +1,29 @@
 """Several threads, on traces long enough that each has several slices of the time to decode."""
 
-import importlib.util
-from pathlib import Path
-
 import polars as pl
 import pytest
 
 from roslens.collectors.reader import Trace, open_trace
+from roslens.generate import Shape, generate
 
 EVENTS = 300_000
-MAKER = Path(__file__).parents[2] / "benchmarks" / "make_trace.py"
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """Some 14 MB, of which a thread takes 4 at a time; packets lie across their borders."""
-    spec = importlib.util.spec_from_file_location("make_trace", MAKER)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    root = tmp_path_factory.mktemp("long") / "trace"
-    module.write_trace(root, EVENTS, 2, 65_536)
-    return open_trace(root)
+    folder = tmp_path_factory.mktemp("long")
+    generate(Shape(threads=2), folder, EVENTS)
+    return open_trace(folder / "trace")
 
 
 @pytest.fixture(scope="module")
 def alone(trace: Trace) -> dict[str, pl.DataFrame]:
     """What one thread reads, which merges all packets at once."""
     frames = trace.read(threads=1)
-    assert sum(frame.height for frame in frames.values()) == EVENTS // 16 * 16
+    # Eight events for each message; of two layers of 4 nodes and 4 topics, the events that announce
+    # them are 8 of nodes, 4 of publishers, and 3 of each of 4 subscriptions.
+    assert sum(frame.height for frame in frames.values()) == EVENTS // 8 * 8 + 24
     return frames
 
 

@@ -113,10 +113,6 @@ stream {{
 """
 
     def member(field: str, kind: str) -> str:
-        if kind == "text":
-            return f"\t\tstring _{field};\n"
-        if kind == "gid":
-            return f"\t\t{integer(8, 0, 10)} _{field}[16];\n"
         if kind == "name":
             return f"\t\t{CHARACTER} _{field}[{NAME_BYTES}];\n"
         return f"\t\t{integer(*types[kind])} _{field};\n"
@@ -137,11 +133,7 @@ event {{
 
 
 def write_stream(
-    folder: Path,
-    uuid: UUID,
-    cpu: int,
-    packets: Iterable[tuple[bytes, int, int]],
-    packet_bytes: int = 0,
+    folder: Path, uuid: UUID, cpu: int, packets: Iterable[tuple[bytes, int, int]]
 ) -> None:
     """Write the packets of a CPU, content with first and last time, and LTTng's index 1.1."""
     name = f"ch0_{cpu}"
@@ -149,16 +141,14 @@ def write_stream(
     with (folder / name).open("wb") as stream:
         for sequence, (content, begin, end) in enumerate(packets):
             size = HEAD.itemsize + len(content)
-            whole = max(size, packet_bytes)
             head = np.zeros(1, HEAD)
             head["magic"], head["uuid"] = 0xC1FC1FC1, np.void(uuid.bytes)
             head["begin"], head["end"] = begin, end
-            head["content_size"], head["packet_size"] = size * 8, whole * 8
+            head["content_size"] = head["packet_size"] = size * 8
             head["sequence"], head["instance"], head["cpu"] = sequence, cpu, cpu
-            entries.append((stream.tell(), whole * 8, size * 8, begin, end, 0, 0, cpu, sequence))
+            entries.append((stream.tell(), size * 8, size * 8, begin, end, 0, 0, cpu, sequence))
             stream.write(head.tobytes())
             stream.write(content)
-            stream.write(bytes(whole - size))
     (folder / "index").mkdir(exist_ok=True)
     with (folder / "index" / f"{name}.idx").open("wb") as index:
         index.write(np.array([0xC1F1DCC1, 1, 1, _INDEX.itemsize], ">u4").tobytes())
