@@ -45,7 +45,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -132,54 +132,59 @@ class Verdict:
     longer_ns: pl.Series = field(default_factory=lambda: pl.Series([], dtype=pl.Int64))
 
 
+def log_of(run: Path, name: str) -> pl.DataFrame | None:
+    """A log that the workload of a run left beside it or in ``native/``; None if it has none."""
+    there = (x for x in (run / name, run / "native" / name) if x.is_file())
+    return next(map(pl.read_csv, there), None)
+
+
 def truth_of(run: Path) -> pl.DataFrame | None:
     """Logged messages: topic, sent_ns, received_ns (null if never). None if the run has none.
 
     Where the log tells them apart also publisher and subscription, counted from 0 in each topic.
     """
-    for folder in (run, run / "native"):
-        frame = None
-        if (folder / "messages.csv").is_file():
-            frame = pl.read_csv(folder / "messages.csv")
-        elif (folder / "messages_publisher.csv").is_file():
-            frame = _of_two_processes(folder)
-        if frame is not None:
-            ways = [
-                # One that received nothing of a message leaves it empty.
-                (pl.col(name).fill_null(pl.col(name).min()).rank("dense").over("topic") - 1)
-                .cast(pl.Int64)
-                .fill_null(0)
-                .alias(name)
-                for name in ("publisher", "subscription")
-                if name in frame.columns
-            ]
-            return frame.select(
-                "topic",
-                pl.col("publish_realtime_ns").cast(pl.Int64).alias("sent_ns"),
-                pl.col("callback_realtime_ns").cast(pl.Int64).alias("received_ns"),
-                *ways,
-            )
-        if (folder / "samples.csv").is_file():
-            frame = pl.read_csv(folder / "samples.csv")
-            return pl.concat(
-                frame.select(
-                    pl.lit(topic).alias("topic"),
-                    pl.col(sent).cast(pl.Int64).alias("sent_ns"),
-                    pl.col(received).cast(pl.Int64).alias("received_ns"),
-                ).drop_nulls("sent_ns")
-                for topic, sent, received in _CHAIN
-                if sent in frame.columns
-            )
-    return None
+    frame = log_of(run, "messages.csv")
+    if frame is None:
+        frame = _of_two_processes(run)
+    if frame is not None:
+        ways = [
+            # One that received nothing of a message leaves it empty.
+            (pl.col(name).fill_null(pl.col(name).min()).rank("dense").over("topic") - 1)
+            .cast(pl.Int64)
+            .fill_null(0)
+            .alias(name)
+            for name in ("publisher", "subscription")
+            if name in frame.columns
+        ]
+        return frame.select(
+            "topic",
+            pl.col("publish_realtime_ns").cast(pl.Int64).alias("sent_ns"),
+            pl.col("callback_realtime_ns").cast(pl.Int64).alias("received_ns"),
+            *ways,
+        )
+    samples = log_of(run, "samples.csv")
+    if samples is None:
+        return None
+    return pl.concat(
+        samples.select(
+            pl.lit(topic).alias("topic"),
+            pl.col(sent).cast(pl.Int64).alias("sent_ns"),
+            pl.col(received).cast(pl.Int64).alias("received_ns"),
+        ).drop_nulls("sent_ns")
+        for topic, sent, received in _CHAIN
+        if sent in samples.columns
+    )
 
 
-def _of_two_processes(folder: Path) -> pl.DataFrame:
+def _of_two_processes(run: Path) -> pl.DataFrame | None:
     """What both sides logged, a row per message and subscription of its topic."""
     key = ["topic", "publisher", "sequence"]
-    sent = pl.read_csv(folder / "messages_publisher.csv").select(*key, "publish_realtime_ns")
-    received = pl.read_csv(folder / "messages_subscriber.csv")
+    sent, received = (log_of(run, f"messages_{x}.csv") for x in ("publisher", "subscriber"))
+    if sent is None or received is None:
+        return None
     subscriptions = received.select("topic", "subscription").unique()
-    return sent.join(subscriptions, on="topic", how="left").join(
+    published = sent.select(*key, "publish_realtime_ns")
+    return published.join(subscriptions, on="topic", how="left").join(
         received.select(*key, "subscription", "callback_realtime_ns"),
         on=[*key, "subscription"],
         how="left",
@@ -188,13 +193,11 @@ def _of_two_processes(folder: Path) -> pl.DataFrame:
 
 def timers_of(run: Path) -> pl.DataFrame | None:
     """Logged callbacks of timers: start_ns, end_ns. None if the run has none."""
-    for folder in (run, run / "native"):
-        if (folder / "timers.csv").is_file():
-            return pl.read_csv(folder / "timers.csv").select(
-                pl.col("start_realtime_ns").cast(pl.Int64).alias("first_ns"),
-                pl.col("end_realtime_ns").cast(pl.Int64).alias("last_ns"),
-            )
-    return None
+    frame = log_of(run, "timers.csv")
+    return None if frame is None else frame.select(
+        pl.col("start_realtime_ns").cast(pl.Int64).alias("first_ns"),
+        pl.col("end_realtime_ns").cast(pl.Int64).alias("last_ns"),
+    )  # fmt: skip
 
 
 def compare_timers(instances: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
@@ -243,19 +246,16 @@ def _compare_executions(rows: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
 
 def calls_of(run: Path) -> pl.DataFrame | None:
     """Logged calls: service, sent_ns, called_ns, received_ns. None if the run has none."""
-    for folder in (run, run / "native"):
-        if (folder / "calls.csv").is_file():
-            frame = pl.read_csv(folder / "calls.csv")
-            return frame.select(
-                "service",
-                *(
-                    pl.coalesce(c for c in frame.columns if re.fullmatch(pattern, c))
-                    .cast(pl.Int64)
-                    .alias(name)
-                    for name, pattern in _CALL_TIMES.items()
-                ),
-            )
-    return None
+    frame = log_of(run, "calls.csv")
+    return None if frame is None else frame.select(
+        "service",
+        *(
+            pl.coalesce(c for c in frame.columns if re.fullmatch(pattern, c))
+            .cast(pl.Int64)
+            .alias(name)
+            for name, pattern in _CALL_TIMES.items()
+        ),
+    )  # fmt: skip
 
 
 def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
@@ -268,15 +268,12 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     verdict = Verdict(
         logged=truth.height,
         received=truth.height - truth["received_ns"].null_count(),
-        outcomes=dict(rows.group_by(states.alias("state")).len().sort("state").iter_rows()),
+        outcomes=_outcomes(rows, states),
     )
-    order = pl.int_range(pl.len()).over("service").alias("place")
-    logged = truth if whole else truth.drop_nulls("called_ns")
-    sent = logged.sort("sent_ns" if whole else "called_ns").with_columns(order)
-    seen = rows.sort(first).with_columns(order)
-    both = sent.join(seen, on=["service", "place"], how="full", coalesce=True)
-    _count(verdict, both.filter(pl.col(first).is_null()), "logged, but not in the table")
-    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    logged = (truth if whole else truth.drop_nulls("called_ns")).sort(
+        "sent_ns" if whole else "called_ns"
+    )
+    both = _in_order(verdict, logged, rows.sort(first), ["service"], first)
     both = both.drop_nulls(["sent_ns", first])
     served = pl.col("callback_start_ns").is_not_null()
     _count(verdict, both.filter(pl.col("called_ns").is_not_null() != served), "served or not?")
@@ -299,23 +296,20 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
 
 def goals_of(run: Path) -> pl.DataFrame | None:
     """Logged goals: action, sent_ns, accepted_ns, received_ns, feedback. None if there are none."""
-    for folder in (run, run / "native"):
-        if (folder / "goals.csv").is_file():
-            frame = pl.read_csv(folder / "goals.csv")
-            # "goal_response" is the client's, where "accepted" is the server's.
-            times = {
-                name: max(c for c in frame.columns if re.fullmatch(pattern, c))
-                for name, pattern in _GOAL_TIMES.items()
-            }
-            count = "feedback_count" in frame.columns
-            return frame.select(
-                "action",
-                *(pl.col(column).cast(pl.Int64).alias(name) for name, column in times.items()),
-                pl.col("feedback_count" if count else "action")
-                .cast(pl.Int64, strict=False)
-                .alias("feedback"),
-            )
-    return None
+    frame = log_of(run, "goals.csv")
+    if frame is None:
+        return None
+    # "goal_response" is the client's, where "accepted" is the server's.
+    times = {
+        name: max(c for c in frame.columns if re.fullmatch(pattern, c))
+        for name, pattern in _GOAL_TIMES.items()
+    }
+    feedback = pl.col("feedback_count" if "feedback_count" in frame.columns else "action")
+    return frame.select(
+        "action",
+        *(pl.col(column).cast(pl.Int64).alias(name) for name, column in times.items()),
+        feedback.cast(pl.Int64, strict=False).alias("feedback"),
+    )
 
 
 def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
@@ -327,16 +321,10 @@ def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     verdict = Verdict(
         logged=truth.height,
         received=truth.filter(received).height,
-        outcomes=dict(rows.group_by(states.alias("state")).len().sort("state").iter_rows()),
+        outcomes=_outcomes(rows, states),
     )
-    order = pl.int_range(pl.len()).over("action").alias("place")
-    sent = truth.sort("sent_ns").with_columns(order)
-    both = sent.join(
-        rows.sort("goal_sent_ns").with_columns(order), on=["action", "place"], how="full",
-        coalesce=True,
-    )  # fmt: skip
-    _count(verdict, both.filter(pl.col("action_goal_id").is_null()), "logged, but not in the table")
-    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    sent = truth.sort("sent_ns")
+    both = _in_order(verdict, sent, rows.sort("goal_sent_ns"), ["action"], "action_goal_id")
     both = both.drop_nulls(["sent_ns", "action_goal_id"])
     apart = pl.col("goal_sent_ns") - pl.col("sent_ns")
     _count(verdict, both.filter((apart < -100_000) | (apart > 10**9)), "out of step with the log")
@@ -372,18 +360,17 @@ SYNC = tuple(Link("partial_sync", "/node_c", topic, "/c") for topic in ("/b", "/
 
 def chain_samples_of(run: Path) -> pl.DataFrame | None:
     """Samples of the chain workload: published, b_ns (in node C), c_ns, received."""
-    for folder in (run, run / "native"):
-        if (folder / "samples.csv").is_file():
-            frame = pl.read_csv(folder / "samples.csv")
-            times = {
-                "sent_ns": "a_publish_realtime_ns",
-                "b_ns": "c_b_start_realtime_ns",
-                "a2_ns": "c_a2_start_realtime_ns",
-                "c_ns": "c_publish_realtime_ns",
-                "received_ns": "sink_start_realtime_ns",
-            }
-            return frame.select(pl.col(c).cast(pl.Int64).alias(n) for n, c in times.items())
-    return None
+    frame = log_of(run, "samples.csv")
+    times = {
+        "sent_ns": "a_publish_realtime_ns",
+        "b_ns": "c_b_start_realtime_ns",
+        "a2_ns": "c_a2_start_realtime_ns",
+        "c_ns": "c_publish_realtime_ns",
+        "received_ns": "sink_start_realtime_ns",
+    }
+    return None if frame is None else frame.select(
+        pl.col(c).cast(pl.Int64).alias(n) for n, c in times.items()
+    )  # fmt: skip
 
 
 def along_the_chain(samples: pl.DataFrame, *, linked: bool) -> pl.DataFrame:
@@ -403,7 +390,7 @@ def compare_chain(tables: dict[str, pl.DataFrame], truth: pl.DataFrame, *, linke
     verdict = Verdict(
         logged=truth.height,
         received=logged.height,
-        outcomes=dict(found.instances.group_by("outcome").len().sort("outcome").iter_rows()),
+        outcomes=_outcomes(found.instances, pl.col("outcome")),
     )
     last = found.hops.filter((pl.col("hop") == 2) & (pl.col("part") == "callback"))
     seen = found.complete.join(
@@ -432,15 +419,13 @@ def compare_chain(tables: dict[str, pl.DataFrame], truth: pl.DataFrame, *, linke
 
 def transitions_of(run: Path) -> pl.DataFrame | None:
     """Logged transitions: node, state, called_ns, returned_ns. None if the run has none."""
-    for folder in (run, run / "native"):
-        if (folder / "transitions.csv").is_file():
-            return pl.read_csv(folder / "transitions.csv").select(
-                "node",
-                pl.col("resulting_state").alias("state"),
-                pl.col("start_realtime_ns").cast(pl.Int64).alias("called_ns"),
-                pl.col("end_realtime_ns").cast(pl.Int64).alias("returned_ns"),
-            )
-    return None
+    frame = log_of(run, "transitions.csv")
+    return None if frame is None else frame.select(
+        "node",
+        pl.col("resulting_state").alias("state"),
+        pl.col("start_realtime_ns").cast(pl.Int64).alias("called_ns"),
+        pl.col("end_realtime_ns").cast(pl.Int64).alias("returned_ns"),
+    )  # fmt: skip
 
 
 def compare_transitions(states: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
@@ -487,7 +472,7 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     verdict = Verdict(
         logged=truth.height,
         received=truth.height - truth["received_ns"].null_count(),
-        outcomes=dict(rows.group_by("outcome").len().sort("outcome").iter_rows()),
+        outcomes=_outcomes(rows, pl.col("outcome")),
     )
     way = [name for name in _WAY if name in truth.columns]
     # Their ids grow in the order in which they were made, as the log's numbers do; subscriptions of
@@ -501,13 +486,10 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
         .alias(name)
         for name in way[1:]
     )
-    order = pl.int_range(pl.len()).over(way).alias("place")
-    sent = truth.sort("sent_ns", maintain_order=True).with_columns(order)
-    seen = rows.sort("publish_ns", maintain_order=True).with_columns(order)
-    both = sent.join(seen, on=[*way, "place"], how="full", coalesce=True)
-    _count(verdict, both.filter(pl.col("message_id").is_null()), "logged, but not in the table")
-    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
-    both = both.filter(pl.col("sent_ns").is_not_null() & pl.col("message_id").is_not_null())
+    sent = truth.sort("sent_ns", maintain_order=True)
+    seen = rows.sort("publish_ns", maintain_order=True)
+    both = _in_order(verdict, sent, seen, way, "message_id")
+    both = both.drop_nulls(["sent_ns", "message_id"])
     one = [x for x in ("message_id", "subscription") if x == "message_id" or x in way]
     _count(verdict, rows.filter(pl.struct(one).is_duplicated()), "more than one row")
     # Logged just before publish(): a row that is earlier, or a second later, is another message.
@@ -551,14 +533,11 @@ def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     verdict = Verdict(
         logged=truth.height,
         received=truth.height - truth["received_ns"].null_count(),
-        outcomes=dict(rows.group_by("outcome").len().sort("outcome").iter_rows()),
+        outcomes=_outcomes(rows, pl.col("outcome")),
     )
-    order = pl.int_range(pl.len()).over("topic").alias("place")
-    sent = truth.sort("sent_ns", maintain_order=True).with_columns(order)
-    seen = rows.sort("publish_ns", maintain_order=True).with_columns(order)
-    both = sent.join(seen, on=["topic", "place"], how="full", coalesce=True)
-    _count(verdict, both.filter(pl.col("message_id").is_null()), "logged, but not in the table")
-    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    sent = truth.sort("sent_ns", maintain_order=True)
+    seen = rows.sort("publish_ns", maintain_order=True)
+    both = _in_order(verdict, sent, seen, ["topic"], "message_id")
     received, outcome = pl.col("received_ns").is_not_null(), pl.col("outcome")
     _count(verdict, both.filter(received & outcome.is_in(MISSED)), "received, but said to be lost")
     _count(verdict, both.filter(~received & (outcome == "delivered")), "delivered, never received")
@@ -572,6 +551,25 @@ def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     start = pl.col("received_ns") - pl.col("sent_ns") - pl.col("latency_ns")
     verdict.longer_ns = both.filter(received).select(start).to_series().drop_nulls()
     return verdict
+
+
+def _outcomes(rows: pl.DataFrame, of: pl.Expr) -> dict[str, int]:
+    return dict(rows.group_by(of.alias("state")).len().sort("state").iter_rows())
+
+
+def _in_order(
+    verdict: Verdict, logged: pl.DataFrame, rows: pl.DataFrame, way: Sequence[str], key: str
+) -> pl.DataFrame:
+    """Logged ones beside the rows of a table, each in their order on a way; both are sorted.
+
+    Those without the other are counted: in the table is what has a value in its column `key`.
+    """
+    order = pl.int_range(pl.len()).over(way).alias("place")
+    seen = rows.with_columns(order)
+    both = logged.with_columns(order).join(seen, on=[*way, "place"], how="full", coalesce=True)
+    _count(verdict, both.filter(pl.col(key).is_null()), "logged, but not in the table")
+    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    return both
 
 
 def _count(verdict: Verdict, rows: pl.DataFrame, what: str) -> None:
