@@ -1,11 +1,11 @@
-"""What tracing costs, against the published 158 ns per tracepoint and 3.3 us per message.
-
-``python benchmarks/tracer_cost.py [--processes N]`` times a tracepoint in C: CPU ns per event,
-not recorded and recorded; each process gives the median of its bursts, the interval (95 %,
-Student t) is over processes, which take turns.
+"""What tracing costs: runs that record against runs that record nothing, block by block.
 
 ``python benchmarks/tracer_cost.py CAMPAIGN``, of the suite ``tracer-cost``: per group of events
-the additional latency (by the program's own clock) and CPU time per message, paired by block.
+the additional latency (by the program's own clock) and CPU time per message.
+
+Published (Bedard, Lütkebohle, Dagenais 2022, "ros2_tracing: Multipurpose Low-Overhead Framework
+for Real-Time Tracing of ROS 2", IEEE RA-L 7(3)): 158 ns per tracepoint, and 3.3 us more latency
+of a message from publisher to callback. ``native_tracer.py cost`` times single events.
 """
 
 from __future__ import annotations
@@ -13,74 +13,107 @@ from __future__ import annotations
 import argparse
 import csv
 import statistics
-import subprocess
-import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from roslens.analysis.measures.tracer_cost import (
-    PUBLISHED_LATENCY_NS,
-    PUBLISHED_NS_PER_EVENT,
-    CostRun,
-    costs,
-)
 from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.collectors.reader import open_trace
 from roslens.recording import find_recordings
-from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
 
-PROGRAM = Path(__file__).parent / "programs" / "tracepoint_cost.c"
-MODES = ("not recorded", "recorded")
+PUBLISHED_NS_PER_EVENT = 158.0
+PUBLISHED_LATENCY_NS = 3300.0
+
+
+@dataclass(frozen=True)
+class CostRun:
+    """One run: what it recorded, in which block, and what was measured without the tracer.
+
+    Attributes
+    ----------
+    recorded
+        The level: which events.
+    block
+        Its repetition.
+    latency_ns
+        Median over messages of callback - publish by the program's own clock; None: not known.
+    cpu_ns
+        CPU time of the recorded processes per message.
+    events
+        Recorded events per message.
+    """
+
+    recorded: str
+    block: int
+    latency_ns: float | None
+    cpu_ns: float | None
+    events: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a level costs more than none, with Student's t interval over blocks.
+
+    Attributes
+    ----------
+    recorded
+        The level.
+    events
+        Mean of recorded events per message.
+    latency_ns, cpu_ns
+        More latency and CPU time per message.
+    ns_per_event
+        The CPU time over the events of the same block; refused where there are none.
+    """
+
+    recorded: str
+    events: float
+    latency_ns: Interval
+    cpu_ns: Interval
+    ns_per_event: Interval
+
+
+def costs(runs: Iterable[CostRun], base: str = "nothing", level: float = 0.95) -> list[Cost]:
+    """The cost of each level but `base`, paired with the run of `base` in the same block.
+
+    A block without both runs says nothing about their difference and is left out.
+    """
+    by_level: dict[str, dict[int, CostRun]] = {}
+    for run in runs:
+        by_level.setdefault(run.recorded, {})[run.block] = run
+    without = by_level.pop(base, {})
+    return [_cost(name, blocks, without, level) for name, blocks in by_level.items()]
+
+
+def _cost(
+    name: str, blocks: Mapping[int, CostRun], without: Mapping[int, CostRun], level: float
+) -> Cost:
+    pairs = [(run, without[block]) for block, run in blocks.items() if block in without]
+    latency = [
+        run.latency_ns - none.latency_ns
+        for run, none in pairs
+        if run.latency_ns is not None and none.latency_ns is not None
+    ]
+    cpu = [
+        (run.cpu_ns - none.cpu_ns, run.events)
+        for run, none in pairs
+        if run.cpu_ns is not None and none.cpu_ns is not None
+    ]
+    return Cost(
+        name,
+        sum(run.events for run, _ in pairs) / len(pairs) if pairs else 0.0,
+        student_t(latency, level),
+        student_t([more for more, _ in cpu], level),
+        student_t([more / events for more, events in cpu if events > 0], level),
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("campaign", type=Path, nargs="?", help="of the suite tracer-cost")
-    parser.add_argument("--processes", type=int, default=15, help="for each mode")
-    options = parser.parse_args()
-    if options.campaign is None:
-        of_tracepoint(options.processes)
-    else:
-        of_messages(options.campaign)
-
-
-def of_tracepoint(processes: int) -> None:
-    found: dict[str, list[float]] = {mode: [] for mode in MODES}
-    discarded = 0
-    with tempfile.TemporaryDirectory() as scratch, session_daemon(kernel="off") as daemon:
-        program = Path(scratch) / "cost"
-        command = ["cc", "-O2", f"-I{PROGRAM.parent}", str(PROGRAM), "-o", str(program)]
-        subprocess.run([*command, "-llttng-ust", "-ldl"], check=True)
-        for number in range(processes):
-            # Back and forth, so that a drift of the machine is in both.
-            for mode in MODES if number % 2 else MODES[::-1]:
-                events = "ros2:*" if mode == "recorded" else "roslens_nothing:*"
-                with ExitStack() as stack:
-                    session = stack.enter_context(
-                        recording_session(
-                            daemon,
-                            TracingOptions(events=(events,), kernel="off"),
-                            Path(scratch) / f"{number}-{mode.replace(' ', '-')}",
-                        )
-                    )
-                    run = subprocess.run(
-                        [str(program)],
-                        env=daemon.workload_variables,
-                        check=True,
-                        capture_output=True,
-                        text=True,
-                    )
-                discarded += session.loss.discarded_events or 0
-                found[mode].append(statistics.median(map(float, run.stdout.split())))
-    print(f"{processes} processes for each mode, {discarded} events discarded")
-    for mode in MODES:
-        print(f"{mode:14}{text(student_t(found[mode]))} ns per event")
-    print(f"{'published':14}{PUBLISHED_NS_PER_EVENT:.0f} ns per event")
-
-
-def of_messages(campaign: Path) -> None:
+    parser.add_argument("campaign", type=Path, help="of the suite tracer-cost")
+    campaign = parser.parse_args().campaign
     runs, discarded, disturbed = [], 0, 0
     for recording in find_recordings(campaign):
         manifest = recording.manifest

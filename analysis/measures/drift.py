@@ -9,6 +9,7 @@ import numpy as np
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.runs import Run
+from roslens.analysis.statistics.over_runs import Interval, estimate_of
 from roslens.analysis.statistics.student import t_quantile
 
 ORDER_EFFECT = Metric(
@@ -61,18 +62,12 @@ def order_effect(runs: Sequence[Run], values: Sequence[float], level: float = 0.
             residual = float(((relative - slope * order) ** 2).sum())
             half = t_quantile((1 + level) / 2, freedom) * math.sqrt(residual / freedom / spread)
             low, high = slope - half, slope + half
-    return Estimate(
-        metric=ORDER_EFFECT.name,
-        definition=ORDER_EFFECT.definition,
-        better=None,
-        value=slope,
-        low=low,
-        high=high,
-        level=level,
-        unit=ORDER_EFFECT.unit,
+    return estimate_of(
+        ORDER_EFFECT,
+        {},
+        Interval(slope, low, high, refused),
+        level,
         runs=len(pairs),
         samples=len(pairs),
-        effective_samples=None,
         method="least squares over runs, cells centred, Student t",
-        refused=refused,
     )

@@ -1,8 +1,8 @@
 """The cost of tracing is a difference within blocks; values by hand."""
 
 import pytest
+from benchmarks.tracer_cost import CostRun, costs
 
-from roslens.analysis.measures.tracer_cost import CostRun, costs
 from roslens.tracing.suite import load_suite, suite_command
 
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roslens.recording.files import replaced_whole
 from roslens.recording.schema import RESOURCES
 from roslens.tracing.processes import process_ids
 from roslens.tracing.sampling.periodic import Periodic
@@ -226,15 +225,8 @@ class Sampler(Periodic):
         return RESOURCES.of_rows(self.samples)
 
     def write(self, path: Path) -> None:
-        """Write the samples.
-
-        Raises
-        ------
-        OSError
-            They cannot be written.
-        """
-        with replaced_whole(path) as part:
-            self.frame().write_parquet(part, metadata=RESOURCES.about())
+        """Write the samples, as `RESOURCES.write_rows` does."""
+        RESOURCES.write_rows(self.samples, path)
 
     def _add(self, pid: int) -> None:
         if pid not in self._known:

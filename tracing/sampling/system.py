@@ -11,7 +11,6 @@ import re
 import time
 from pathlib import Path
 
-from roslens.recording.files import replaced_whole
 from roslens.recording.schema import SYSTEM
 from roslens.tracing.host import cpu_mhz, cpu_times, temperature_c
 from roslens.tracing.sampling.periodic import Periodic
@@ -34,15 +33,8 @@ class SystemSampler(Periodic):
         self.rows.append(system_sample())
 
     def write(self, path: Path) -> None:
-        """Write the samples as the table `SYSTEM`.
-
-        Raises
-        ------
-        OSError
-            They cannot be written.
-        """
-        with replaced_whole(path) as part:
-            SYSTEM.of_rows(self.rows).write_parquet(part, metadata=SYSTEM.about())
+        """Write the samples, as `SYSTEM.write_rows` does."""
+        SYSTEM.write_rows(self.rows, path)
 
 
 def system_sample() -> dict[str, object]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from roslens.recording.files import replaced_whole
 from roslens.recording.schema import THREADS
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.proc import namespace_id, number_after, read
@@ -44,15 +43,8 @@ class ThreadSampler(Periodic):
                 self.rows += _threads(pid)
 
     def write(self, path: Path) -> None:
-        """Write the samples as the table `THREADS`.
-
-        Raises
-        ------
-        OSError
-            They cannot be written.
-        """
-        with replaced_whole(path) as part:
-            THREADS.of_rows(self.rows).write_parquet(part, metadata=THREADS.about())
+        """Write the samples, as `THREADS.write_rows` does."""
+        THREADS.write_rows(self.rows, path)
 
 
 def _threads(pid: int) -> list[dict[str, object]]:

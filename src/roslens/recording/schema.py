@@ -8,8 +8,11 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from roslens.recording.files import replaced_whole
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     import polars as pl
 
@@ -100,6 +103,17 @@ class Table:
         import polars as pl  # noqa: PLC0415
 
         return self.conform(pl.DataFrame(rows, infer_schema_length=None))
+
+    def write_rows(self, rows: Sequence[Any], path: Path) -> None:
+        """Write rows, as of `of_rows`, as a file of this table.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
+        with replaced_whole(path) as part:
+            self.of_rows(rows).write_parquet(part, metadata=self.about())
 
     def conform(self, frame: pl.DataFrame, *, names: bool = False) -> pl.DataFrame:
         """Select, order and cast the columns; a column that `frame` lacks becomes null.
