@@ -17,14 +17,14 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import statistics
 import subprocess
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from scipy import stats
+from tracer_cost import text
 
+from roslens.analysis.statistics.over_runs import student_t
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
 from roslens.tracing.ros import embedded_ros
 
@@ -71,17 +71,8 @@ def main() -> None:
     print(f"{options.processes} processes for each mode, {discarded} events discarded")
     print(f"{'':14}{'callback [ns]':>24}{'publish() [ns]':>24}")
     for mode, results in found.items():
-        cells = [interval([x[what] for x in results]) for what in ("callback", "publish")]
+        cells = [text(student_t([x[y] for x in results])) for y in ("callback", "publish")]
         print(f"{mode:14}{cells[0]:>24}{cells[1]:>24}")
-
-
-def interval(values: list[float]) -> str:
-    mean = statistics.mean(values)
-    if len(values) < 2:
-        return f"{mean:.0f}"
-    error = statistics.stdev(values) / len(values) ** 0.5
-    half = float(stats.t.ppf(0.975, len(values) - 1)) * error
-    return f"{mean:.0f} [{mean - half:.0f}, {mean + half:.0f}]"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from roslens.analysis.statistics.over_runs import Interval, student_t
+from tracer_cost import text
+
+from roslens.analysis.statistics.over_runs import student_t
 from roslens.tracing.ftrace.recorder import Drain, convert, describe, own_instance
 from roslens.tracing.ftrace.tracefs import write
 from roslens.tracing.ftrace.uprobes import Target, place_probes
@@ -73,7 +75,7 @@ def main() -> None:
             for what, value in told_of(name, found):
                 rows.setdefault(f"{name}: {what}", []).append(value)
     for name, values in rows.items():
-        print(f"{name:52} {shown(student_t(values, 0.95))}")
+        print(f"{name:52} {text(student_t(values))}")
 
 
 def told_of(name: str, found: Mapping[str, Told]) -> list[tuple[str, float]]:
@@ -87,12 +89,6 @@ def told_of(name: str, found: Mapping[str, Told]) -> list[tuple[str, float]]:
         rows += [("events", own.events), ("adds for each event", added / own.events)]
         rows += [("converting one event", own.converting)]
     return rows
-
-
-def shown(found: Interval) -> str:
-    if found.value is None:
-        return str(found.refused)
-    return f"{found.value:8.0f} [{found.low or 0:.0f}, {found.high or 0:.0f}]"
 
 
 def own_cpu() -> int:

@@ -29,7 +29,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from roslens.analysis.statistics.over_runs import Interval, student_t
+from tracer_cost import text
+
+from roslens.analysis.statistics.over_runs import student_t
 from roslens.collectors.reader import open_trace
 from roslens.recording import find_recordings
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
@@ -100,11 +102,11 @@ def cost(emit: Path, native: Path, scratch: Path, processes: int) -> None:
             found[tracer].append(said)
     print(f"{processes} processes for each, {BURST} events timed in each, {discarded} discarded")
     for tracer in TRACERS:
-        print(f"{tracer:24}{text(student_t([x for x, _ in found[tracer]]))} ns per event")
+        print(f"{tracer:24}{text(student_t([x for x, _ in found[tracer]]), 1)} ns per event")
     clocks = [clock for tracer in TRACERS for _, clock in found[tracer]]
-    print(f"{'clock_gettime':24}{text(student_t(clocks))} ns")
+    print(f"{'clock_gettime':24}{text(student_t(clocks), 1)} ns")
     above = [event - clock for event, clock in found["native"]]
-    print(f"{'native above the clock':24}{text(student_t(above))} ns per event")
+    print(f"{'native above the clock':24}{text(student_t(above), 1)} ns per event")
     pairs = zip(found["native"], found["lttng"], strict=True)
     ratios = [own[0] / other[0] for own, other in pairs]
     print(f"{'native / lttng':24}{text(student_t(ratios), 3)}")
@@ -143,13 +145,9 @@ def latency(campaign: Path) -> None:
             both = sorted(set(blocks) & set(runs["nothing"]))
             ratios = [blocks[b][at] / runs["nothing"][b][at] for b in both]
             print(
-                f"{tracer:10}{name} {text(student_t(values))} us, "
+                f"{tracer:10}{name} {text(student_t(values), 1)} us, "
                 f"{text(student_t(ratios), 2)} times that without"
             )
-
-
-def text(found: Interval, digits: int = 1) -> str:
-    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
 def hold(emit: Path, native: Path, scratch: Path, kills: int) -> None:

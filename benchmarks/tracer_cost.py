@@ -161,10 +161,11 @@ def main() -> None:
     )
 
 
-def text(interval: Interval) -> str:
-    if interval.low is None or interval.high is None:
-        return "-" if interval.value is None else f"{interval.value:.0f} (no interval)"
-    return f"{interval.value:.0f} [{interval.low:.0f}, {interval.high:.0f}]"
+def text(found: Interval, digits: int = 0) -> str:
+    """The value and its interval."""
+    if found.low is None or found.high is None:
+        return "-" if found.value is None else f"{found.value:.{digits}f} (no interval)"
+    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from roslens.analysis.calibration.series import (
     skewed_effects,
 )
 from roslens.analysis.estimate import Metric
-from roslens.analysis.statistics.bootstrap import bootstrap_of_one_run
 from roslens.analysis.statistics.one_run import mean_of_one_run, order_statistics
 from roslens.analysis.statistics.over_runs import EXCEEDANCES
 from roslens.analysis.statistics.positive import wider_above
@@ -278,44 +277,11 @@ def one_run(count: int) -> Section:
                 )
         cell = {"of": "mean", "phi": f"{phi:g}", "n": "2,000"}
         results.append(Result(title, cell, "coverage", hits, count))
-    designs: tuple[tuple[float | None, float, int], ...] = (
-        (None, 0.5, 300),
-        (None, 0.9, 1500),
-        (0.9, 0.5, 300),
-    )
-    for q, phi, n in designs:
-        hits, given = _bootstrap(q, phi, n, count)
-        of = "mean, block bootstrap" if q is None else f"{percentile_name(q)}, block bootstrap"
-        cell = {"of": of, "phi": f"{phi:g}", "n": f"{n:,}"}
-        results.append(Result(title, cell, "coverage", hits, given))
     text = (
         "Percentiles by order statistics at the least n allowed, held to the bar; the mean by "
-        "effective samples, and the stationary block bootstrap (199 resamples), published as they "
-        "are. All hold for that run only."
+        "effective samples, published as it is. All hold for that run only."
     )
     return Section(title, text, (), results)
-
-
-def _bootstrap(q: float | None, phi: float, n: int, count: int) -> tuple[int, int]:
-    """How many intervals hold the truth, of how many that are not refused."""
-    rng = generator("bootstrap", q, phi, n)
-    truth = 0.0 if q is None else float(special.ndtri(q))
-    metric = Metric("x", "simulated", "1")
-
-    def statistic(x: Floats) -> Floats:
-        if q is None:
-            return np.asarray(x.mean(axis=-1))
-        place = round(q * n)
-        return np.asarray(np.partition(x, place, axis=-1)[..., place])
-
-    hits = given = 0
-    for z, _ in experiments(rng, count, runs=1, samples=n, phi=phi):
-        for series in z[:, 0]:
-            found = bootstrap_of_one_run(metric, {}, series, statistic, resamples=199)
-            if found.low is not None and found.high is not None:
-                given += 1
-                hits += found.low <= truth <= found.high
-    return hits, given
 
 
 def rejects(new: Floats, base: Floats, ratio: float) -> NDArray[np.int64]:

@@ -19,7 +19,6 @@ from roslens.analysis.leaks.series import Series
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics import autocorrelation, flags, fractions, over_runs, ranks, trends
-from roslens.analysis.statistics.bootstrap import bootstrap_of_one_run
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.distributions import distribution, tail_limit
 from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
@@ -72,7 +71,6 @@ ONE: dict[str, Callable[[Values], object]] = {
     "student": over_runs.student_t,
     "percentile of one run": lambda x: percentile_of_one_run(METRIC, {}, x, 0.5),
     "mean of one run": lambda x: mean_of_one_run(METRIC, {}, x),
-    "bootstrap": lambda x: bootstrap_of_one_run(METRIC, {}, x, mean, resamples=20),
     "quantile": lambda x: quantile(x, 0.9),
     "spread": Spread.of,
     "outlying": flags.outlying,

@@ -176,8 +176,8 @@ def test_splits_of_the_same_are_no_regression() -> None:
 def test_stored_results_hold_every_bar_and_are_those_of_the_page() -> None:
     stored = from_csv(ROOT / "data" / "calibration" / "results.csv")
     assert not [r for r in stored if r.holds is False]
-    # Enough simulations; block bootstraps that are refused count for nothing.
-    # Shapes of memory take longer, and more of them are shown; of losses those not refused count.
+    # Enough simulations. Shapes of memory take longer, and more of them are shown; of losses those
+    # that are not refused count.
     held = [r for r in stored if r.holds is not None]
     assert min(r.count for r in held if r.section not in (zoo.TITLE, losses.TITLE)) >= 5000
     assert min(r.count for r in held) >= 200
