@@ -35,7 +35,7 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
     axes.plot(np.array(curve.recorded) / 1e6, levels, color=colour(0))
     of = f"{curve.topic} at {curve.node}" if curve.topic else "all subscriptions"
     caption = f"Latency of {of}, from the first publish event to callback_start"
-    if curve.value:
+    if len(curve.value):
         low, high, value = (np.array(x) / 1e6 for x in (curve.low, curve.high, curve.value))
         axes.fill_betweenx(levels, low, high, color=colour(1), alpha=0.25, lw=0)
         axes.plot(value, levels, color=colour(1))
