@@ -56,6 +56,7 @@ def report(
     * leaks: Does memory climb, and what is the smallest leak that the recordings could reveal?
     * executors: Which executor is slower, and which takes more CPU?
     * communication: What do pointer types and intra-process communication change?
+    * what_if: What would latency be under another executor, load or number of CPUs?
     * storage: How does SQLite compare with MCAP?
     * micro_ros: How much memory, throughput and latency do small devices have?
     * tool: What do the result files of other benchmark tools say, and what is wrong in them?
