@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -110,6 +111,8 @@ def offline(folder: Path, begin_ns: int, end_ns: int) -> LastSeconds:
 def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_path, window):
     # 0.3 s in all: half of it, and everything.
     start(300, 1000).wait()
+    # Longer than what is kept beside the window, so that a slow start of the reader is no other.
+    time.sleep(1.3)
     watching = roslens(
         folder, "--once", "--json", "--window", window, "--prometheus", tmp_path / "x.prom"
     )

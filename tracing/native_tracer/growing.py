@@ -124,6 +124,14 @@ class Growing:
             any_new, lost, more = any_new or bool(new), lost or stream.lost, more or stream.more
         return Grown(any_new, lost, more)
 
+    def last_ns(self) -> int:
+        """When the last event was written, by the trace's clock; 0 without any."""
+        ends = [0]
+        for name in self._names() - {LOSS_NAME}:
+            with ExitStack() as stack:
+                ends += [x.end for file in self._files(name, stack) for x in packets(file)]
+        return max(ends)
+
     def _names(self) -> set[str]:
         """Of the streams that there are; those that are gone are forgotten."""
         there: list[str] = []

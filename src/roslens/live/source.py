@@ -43,6 +43,7 @@ class Source:
         self._pending: dict[str, pl.DataFrame] = {}
         self._is_first = True
         self._needed_ns: int | None = None
+        self._latest = 0
         if not all(map(is_of_this_boot, self._traces)):
             raise UsageError(
                 f"{path}: was written before this machine started, or on another one; of what has "
@@ -105,14 +106,16 @@ class Source:
         now = time.monotonic_ns()
         losses = [LOSSES.empty()]
         if self._is_first:
-            losses.append(self._begin(now))
+            # What ended a while ago has its last seconds, too.
+            self._latest = min(now, max(x.last_ns() for x in self._traces.values()))
+            losses.append(self._begin(self._latest))
         more = True
         while more:
             more = False
             for place, (folder, growing) in enumerate(self._traces.items()):
                 copy = self._own / f"{place}" / folder.name
                 try:
-                    grown = growing.copy(copy, self._since(now))
+                    grown = growing.copy(copy, self._since(self._latest))
                     if grown.any:
                         self._take_in(copy, losses, lost=grown.lost)
                     shutil.rmtree(copy)
