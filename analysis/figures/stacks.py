@@ -14,6 +14,7 @@ from roslens.analysis.figures.style import (
     styled,
     wrapped,
 )
+from roslens.analysis.reports.numbers import counted
 
 _MOST_ROWS = 25
 _WIDTH = 60
@@ -57,7 +58,7 @@ def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
     return Plot(
         figure,
         f"{callback}: {about['samples']:,} samples in {about['executions']:,} executions of "
-        f"{about['runs']} run{'s' * (about['runs'] != 1)}; line: interval of the total "
+        f"{counted(about['runs'], 'run')}; line: interval of the total "
         f"({about['method']}). Functions that all of it goes through are not drawn.",
         left_out=f"{hidden} functions with less are not drawn." if hidden > 0 else "",
     )

@@ -6,7 +6,7 @@ import json
 
 import polars as pl
 
-from roslens.analysis.measures.stacks import CALLBACK
+from roslens.analysis.measures.stacks import CALLBACK, callback_title
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -66,7 +66,7 @@ def _stacks(samples: pl.DataFrame) -> pl.DataFrame:
 
 def _title(about: list[str | None]) -> str:
     kind, name, node = about
-    return f"{kind} {name or '?'} of {node or '?'}" if kind else "outside of callbacks"
+    return callback_title(kind, name, node) if kind else "outside of callbacks"
 
 
 def _outermost_first(path: str) -> list[str]:

@@ -25,6 +25,11 @@ _THREAD = ("run", "host", "vpid", "vtid")
 _NUMBER = "callback_instance_id"
 
 
+def callback_title(kind: str, name: str | None, node: str | None) -> str:
+    """Such as ``subscription /scan of /planner``."""
+    return f"{kind} {name or '?'} of {node or '?'}"
+
+
 def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
     """Each sample with the execution of a callback in which it was taken.
 

@@ -14,6 +14,7 @@ from roslens.analysis.figures.style import (
     plain_numbers,
     styled,
 )
+from roslens.analysis.reports.numbers import counted
 from roslens.analysis.what_if.prediction import CURVE, Curve, Prediction
 
 
@@ -52,5 +53,4 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
     plain_numbers(axes)
     legend_above(figure, handles)
     finish(axes)
-    runs = len(prediction.runs)
-    return Plot(figure, f"{caption}. {runs} run{'s' if runs > 1 else ''}.")
+    return Plot(figure, f"{caption}. {counted(len(prediction.runs), 'run')}.")

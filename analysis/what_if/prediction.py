@@ -114,9 +114,15 @@ class _Simulated:
     cpu: Floats
 
     @classmethod
-    def of(cls, model: TimingModel, replications: int, seed: int, cpus: int | None) -> _Simulated:
-        levels = (*QUANTILES, *CURVE)
-        found = simulated(model, replications, seed, cpus=cpus, quantiles=levels)
+    def of(
+        cls,
+        model: TimingModel,
+        replications: int,
+        seed: int,
+        cpus: int | None = None,
+        quantiles: Sequence[float] = QUANTILES,
+    ) -> _Simulated:
+        found = simulated(model, replications, seed, cpus=cpus, quantiles=quantiles)
         waits = np.array(found["waits"], dtype=np.float64)  # what is None becomes nan
         lost = np.array(found["lost"], dtype=np.float64)
         received = np.array(found["executions"], dtype=np.float64)
@@ -158,10 +164,11 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
         return Prediction(names, 0, seed, (), told, why)
     most = max(sum(len(c.executions.value_ns) for c in x.callbacks) for x in models)
     replications = min(_MOST, max(_LEAST, _EXECUTIONS // (most * len(models))))
-    before, after = (
-        [_Simulated.of(model, replications, seed + number, cpus) for number, model in enumerate(of)]
-        for of, cpus in ((models, None), (asked, changes.cpus))
-    )
+    before = [_Simulated.of(x, replications, seed + n) for n, x in enumerate(models)]
+    levels = (*QUANTILES, *CURVE)
+    after = [
+        _Simulated.of(x, replications, seed + n, changes.cpus, levels) for n, x in enumerate(asked)
+    ]
     figures, curves = _figures(models, before, after)
     worst = [x for x in figures[: len(BARS)] if x.refused]
     refused = "; ".join(f"{x.metric}: {x.refused}" for x in worst) or None
@@ -254,7 +261,7 @@ def _predicted(
         why = f"the simulation of what was recorded is {apart} off, more than {bar:.0%}"
         return replace(of, refused=why)
     known = every[~np.isnan(every)]
-    low, high = (quantile(known, q) for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    low, high = _interval(known)
     return replace(of, value=_middle(will), low=low, high=high)
 
 
@@ -273,11 +280,13 @@ def _curve(
     whole = [x[~np.isnan(x).any(axis=1)] for x in will]
     middle = [_middle([x[:, n] for x in whole]) for n in range(len(CURVE))]
     every = np.concatenate(whole)
-    low, high = (
-        [float(quantile(every[:, n], q)) for n in range(len(CURVE))]
-        for q in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    )
+    low, high = zip(*(_interval(every[:, n]) for n in range(len(CURVE))), strict=True)
     return Curve(topic, node, recorded, middle, low, high)
+
+
+def _interval(of: Floats) -> tuple[float, float]:
+    """What all but 1 - `LEVEL` of the replications lie within, a half of these on each side."""
+    return quantile(of, (1 - LEVEL) / 2), quantile(of, (1 + LEVEL) / 2)
 
 
 def _middle(of: Sequence[Floats]) -> float:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from roslens.recording import UsageError
-from roslens.recording.files import replaced_whole
 from roslens.recording.schema import ALLOCATION_SITES
 from roslens.tracing.sampling.preloaded import preloadable, preloaded
 
@@ -146,9 +145,7 @@ class AllocationSites:
                 frames.append(self._of_process(raw))
             except (ValueError, IndexError) as error:
                 troubles.append(f"call paths of allocations of process {raw.name}: {error}")
-        with replaced_whole(path) as part:
-            whole = pl.concat(frames).sort("time_ns")
-            whole.write_parquet(part, metadata=ALLOCATION_SITES.about())
+        ALLOCATION_SITES.write(pl.concat(frames).sort("time_ns"), path)
         self.close()
         return troubles
 

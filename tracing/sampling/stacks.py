@@ -24,7 +24,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roslens.recording.files import replaced_whole
 from roslens.recording.manifest import Sampler as SamplerFacts
 from roslens.recording.schema import CPU_SAMPLES
 
@@ -193,8 +192,7 @@ class StackSampler:
         if script.returncode:
             self.troubles.append(f"stacks: perf script ended with status {script.returncode}")
         self._rounds = found.height
-        with replaced_whole(path) as part:
-            found.write_parquet(part, metadata=CPU_SAMPLES.about())
+        CPU_SAMPLES.write(found, path)
         if self._lost:
             self.troubles.append(
                 f"stacks: perf lost {self._lost:,} samples: record with a lower rate"

@@ -309,8 +309,8 @@ def record(
     allocations
         Also record which functions allocate memory, with heaptrack. It slows the program down.
     stacks
-        Also sample what runs on each CPU, with call stacks, by perf: so many times per second,
-        default 199. Which functions callbacks spend their time in is then told by 'run.stacks'.
+        Also sample the call stacks of the recorded programs with perf, this many times per second
+        of CPU time. Default: 199. 'run.stacks' then shows in which functions callbacks spend time.
     time_limit
         Stop after this many seconds.
     attach

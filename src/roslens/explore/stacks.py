@@ -12,6 +12,7 @@ from roslens.analysis.figures.stacks import function_shares
 from roslens.analysis.measures.stacks import (
     CALLBACK,
     Time,
+    callback_title,
     changed,
     inside,
     of_functions,
@@ -199,7 +200,7 @@ class Stacks:
 
 
 def _title(row: dict[str, str | None]) -> str:
-    return f"The {row['kind'] or 'unknown'} {row['name'] or '?'} of {row['node'] or '?'}"
+    return f"The {callback_title(row['kind'] or 'unknown', row['name'], row['node'])}"
 
 
 def _check(level: float) -> None:

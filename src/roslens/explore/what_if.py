@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -56,12 +57,11 @@ class WhatIf:
     ----------
     predictions
         By cell; of runs under one condition the cell is empty.
-    bounds
-        As of ``run.callbacks.bounds()``.
     """
 
     predictions: Mapping[str, Prediction]
-    bounds: pl.DataFrame
+    _run: Runs
+    _warm_up: float | None
 
     @classmethod
     def of(
@@ -75,7 +75,11 @@ class WhatIf:
         """Simulate each cell as it was recorded, then with the changes made."""
         models = timed(run, warm_up, recorded)
         found = {cell: predicted(of, changes, seed) for cell, of in models.items()}
-        return cls(found, callback_bounds(run, warm_up))
+        return cls(found, run, warm_up)
+
+    @cached_property
+    def _bounds(self) -> pl.DataFrame:
+        return callback_bounds(self._run, self._warm_up)
 
     def frame(self) -> pl.DataFrame:
         """What was recorded, what the simulation makes of that, and what is predicted.
@@ -126,7 +130,7 @@ class WhatIf:
         if curve is None:
             known = ", ".join(f"{x.topic} at {x.node}" for x in of.curves if x.topic)
             raise UsageError(of.refused or f"no latency of that; there is that of {known}")
-        bounds = self.bounds.filter(
+        bounds = self._bounds.filter(
             pl.col("run").is_in(list(of.runs)),
             pl.col("kind") == "subscription",
             pl.col("name").eq_missing(pl.lit(curve.topic)),

@@ -43,7 +43,6 @@ class Source:
         self._pending: dict[str, pl.DataFrame] = {}
         self._is_first = True
         self._needed_ns: int | None = None
-        self._latest = 0
         if not all(map(is_of_this_boot, self._traces)):
             raise UsageError(
                 f"{path}: was written before this machine started, or on another one; of what has "
@@ -105,17 +104,18 @@ class Source:
         """
         now = time.monotonic_ns()
         losses = [LOSSES.empty()]
+        since = None
         if self._is_first:
             # What ended a while ago has its last seconds, too.
-            self._latest = min(now, max(x.last_ns() for x in self._traces.values()))
-            losses.append(self._begin(self._latest))
+            since = self._since(min(now, max(x.last_ns() for x in self._traces.values())))
+            losses.append(self._begin(since))
         more = True
         while more:
             more = False
             for place, (folder, growing) in enumerate(self._traces.items()):
                 copy = self._own / f"{place}" / folder.name
                 try:
-                    grown = growing.copy(copy, self._since(self._latest))
+                    grown = growing.copy(copy, since)
                     if grown.any:
                         self._take_in(copy, losses, lost=grown.lost)
                     shutil.rmtree(copy)
@@ -135,16 +135,16 @@ class Source:
         self._pending, self._is_first = {}, True
         return self.read(all_of_it=self.until_ns is None)
 
-    def _since(self, now: int) -> int | None:
-        if not self._is_first or self._keep_ns is None:
+    def _since(self, latest: int) -> int | None:
+        """Back to when events are wanted, of the latest one; None for all."""
+        if self._keep_ns is None:
             return None
         offset = max(x.clock_offset_ns for x in self._traces.values())
-        needed = now if self._needed_ns is None else self._needed_ns - offset
-        return min(now - self._keep_ns, needed)
+        needed = latest if self._needed_ns is None else self._needed_ns - offset
+        return min(latest - self._keep_ns, needed)
 
-    def _begin(self, now: int) -> pl.DataFrame:
+    def _begin(self, since: int | None) -> pl.DataFrame:
         """Take in what named objects before, where that does not lie apart."""
-        since = self._since(now)
         forgotten = []
         for folder, growing in self._traces.items():
             if since is None or growing.is_flight:

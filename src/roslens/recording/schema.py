@@ -105,7 +105,11 @@ class Table:
         return self.conform(pl.DataFrame(rows, infer_schema_length=None))
 
     def write_rows(self, rows: Sequence[Any], path: Path) -> None:
-        """Write rows, as of `of_rows`, as a file of this table.
+        """Write rows, as of `of_rows`, as `write` does."""
+        self.write(self.of_rows(rows), path)
+
+    def write(self, frame: pl.DataFrame, path: Path) -> None:
+        """Write a frame with the right columns and types as a file of this table.
 
         Raises
         ------
@@ -113,7 +117,7 @@ class Table:
             It cannot be written.
         """
         with replaced_whole(path) as part:
-            self.of_rows(rows).write_parquet(part, metadata=self.about())
+            frame.write_parquet(part, metadata=self.about())
 
     def conform(self, frame: pl.DataFrame, *, names: bool = False) -> pl.DataFrame:
         """Select, order and cast the columns; a column that `frame` lacks becomes null.
