@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import papermill  # type: ignore[import-untyped]
+import psutil
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError
@@ -172,6 +174,7 @@ def execute(
                 f"notebook {notebook.name}: {error} (as far as it came: {output})"
             ) from error
         finally:
+            _end_kernels(private)
             del os.environ[STATIC]
             if before is None:
                 del os.environ["IPYTHONDIR"]
@@ -179,3 +182,16 @@ def execute(
                 os.environ["IPYTHONDIR"] = before
     assert isinstance(executed, nbformat.NotebookNode)
     return executed
+
+
+def _end_kernels(private: Path) -> None:
+    """End a kernel that works in `private`.
+
+    papermill leaves one alone that Ctrl-C met while it started, and that would make the folder
+    anew after it was removed.
+    """
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if str(private / "kernel.json") in child.cmdline():
+                child.kill()
+                child.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -186,6 +187,28 @@ def test_a_cell_that_hangs_ends_in_one_line(tmp_path: Path, hanging: str) -> Non
     # Its kernel is gone.
     assert not [p for p in psutil.Process().children(recursive=True)
                 if p not in before and p.status() != psutil.STATUS_ZOMBIE]  # fmt: skip
+
+
+def test_a_kernel_that_ctrl_c_meets_while_it_starts_ends_with_its_report(tmp_path: Path) -> None:
+    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", "print(1)")
+    code = f"""
+import psutil
+from pathlib import Path
+from roslens.execution import execute
+try:
+    execute(Path({str(own)!r}), Path({str(tmp_path / "out.ipynb")!r}), {{}})
+except KeyboardInterrupt:
+    left = [child.status() for child in psutil.Process().children()]
+    print([status for status in left if status != psutil.STATUS_ZOMBIE])
+"""
+    command = ["env", "--default-signal=INT", sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        kernel: list[psutil.Process] = []
+        while not kernel:
+            assert program.poll() is None
+            kernel = psutil.Process(program.pid).children()
+        program.send_signal(signal.SIGINT)
+        assert program.communicate(timeout=60)[0] == "[]\n"
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])
