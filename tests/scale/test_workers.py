@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,21 @@ def test_files_are_those_of_one_process(tmp_path: Path) -> None:
         )
     assert digests[0] == digests[1]
     assert len({path.parts[0] for path in digests[0] if "tables" in path.parts}) == 5
+
+
+@pytest.mark.recording
+def test_ctrl_c_leaves_nothing_half_made(tmp_path: Path) -> None:
+    run = next(SAMPLES.glob("two_process/*/manifest.json")).parent
+    command = [sys.executable, "-m", "roslens", "collect", str(run)]
+    command += ["--workers", "2", "-o", str(tmp_path)]
+    with subprocess.Popen(
+        ["env", "--default-signal=INT", *command], stderr=subprocess.PIPE, start_new_session=True
+    ) as collector:
+        while not (made := list(tmp_path.glob(".*/events/*"))):
+            assert collector.poll() is None
+            time.sleep(0.002)
+        os.killpg(collector.pid, signal.SIGINT)
+        assert b"Traceback" not in collector.communicate(timeout=60)[1]
+    assert collector.returncode == 130
+    assert made
+    assert not list(tmp_path.iterdir())

@@ -55,10 +55,14 @@ RUN = TESTS.parent / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 MARK = "ROSLENS_KILLS"
 SECONDS = 60
 TALKER = """
-import time, rclpy
+import signal, time
+# Whom Ctrl-C meets before rclpy has its handlers, leaves the shared memory of Fast DDS behind.
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+import rclpy
 from std_msgs.msg import String
 rclpy.init()
 publisher = rclpy.create_node("talker").create_publisher(String, "chatter", 10)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 for _ in range(100):
     publisher.publish(String(data="x"))
     time.sleep(0.01)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from roslens.recording import RunFailedError, UsageError
+from roslens.recording.scratch import scratch_folder
 from roslens.tracing.guard import guarded
 from roslens.tracing.lttng.kernel import in_tracing_group, why_no_kernel_tracing
 from roslens.tracing.lttng.settings import KernelChoice
@@ -40,6 +41,7 @@ GLOBAL_FOLDER = Path("/var/run/lttng")
 CLIENT_SOCKET = "client-lttng-sessiond"
 PROGRAMS_SOCKETS = "lttng-ust-sock-*"
 START_SECONDS = 10.0
+_HOME = "roslens-lttng-"
 _LONGEST_HOME = 60  # a Unix socket's path has at most 107 bytes, LTTng's longest name has 45
 _PRIVATE_MOUNT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
@@ -194,10 +196,9 @@ class _NotPrivateError(Exception):
 def _private(
     token: str, kernel: bool, notes: list[str], hold: Sequence[int]
 ) -> Iterator[SessionDaemon]:
-    home = _private_home()
-    variables = {"LTTNG_HOME": str(home), MARKER: token}
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        home = _private_home(stack)
+        variables = {"LTTNG_HOME": str(home), MARKER: token}
         stack.enter_context(guarded(f"{MARKER}={token}", home, hold=hold))
         folder = home / ".lttng"
         folder.mkdir()
@@ -230,12 +231,12 @@ def _private(
         )
 
 
-def _private_home() -> Path:
+def _private_home(stack: ExitStack) -> Path:
     candidates = (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp")  # noqa: S108
     for parent in candidates:
-        if parent and len(parent) + len("/roslens-12345678") <= _LONGEST_HOME:
+        if parent and len(parent) + len(f"/{_HOME}12345678") <= _LONGEST_HOME:
             with suppress(OSError):
-                return Path(tempfile.mkdtemp(prefix="roslens-", dir=parent)).resolve()
+                return stack.enter_context(scratch_folder(Path(parent), _HOME)).resolve()
     raise RunFailedError(
         "no LTTng session daemon can be started: no folder for it can be made in "
         f"{tempfile.gettempdir()}; free space there or set TMPDIR"

@@ -13,6 +13,7 @@ from typing import Literal
 
 from roslens.recording import RunFailedError
 from roslens.recording.manifest import Loss, TracingSettings
+from roslens.recording.scratch import scratch_folder
 from roslens.tracing.guard import guarded
 from roslens.tracing.lttng.daemon import MARKER
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS, TracingOptions
@@ -60,12 +61,10 @@ def native_tracer(hold: Sequence[int] = ()) -> Iterator[NativeTracer]:
         Descriptors that are kept open until all is cleared up, although this process is killed.
     """
     token = secrets.token_hex(6)
-    home = Path(tempfile.mkdtemp(prefix="roslens-")).resolve()
-    try:
+    with scratch_folder(Path(tempfile.gettempdir()), "roslens-native-") as made:
+        home = made.resolve()
         with guarded(f"{MARKER}={token}", home, hold=hold):
             yield NativeTracer(token, home)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 @dataclass

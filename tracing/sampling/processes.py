@@ -97,13 +97,15 @@ class ProcessReader:
         if ended or fields[STARTED] != self.started:
             raise ProcessLookupError(self.pid)
         counted, voluntary, involuntary = Memory(), None, None
-        if self._memory_seconds < math.inf and time.monotonic() >= self._memory_due:
-            self._memory_due = time.monotonic() + self._memory_seconds
+        due = self._memory_seconds < math.inf and time.monotonic() >= self._memory_due
+        if due:
             counted = memory(self.pid)
             voluntary, involuntary = switches(self.pid)
         # Counting takes longer the more there is, and what a process gains meanwhile is counted:
         # a time from before it would make a growing process grow faster than it does.
         now = time.time_ns()
+        if due:
+            self._memory_due = time.monotonic() + self._memory_seconds
         return Sample(
             time_ns=now,
             vpid=self.vpid,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from roslens.recording import RoslensError, RunFailedError, UsageError
 
@@ -165,6 +166,7 @@ def _on(
 
 
 _END_SECONDS = 5
+_ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass
@@ -253,7 +255,9 @@ def _send(worker: _Worker[T], task: tuple[Callable[[T], R], T]) -> None:
 def _end(workers: Sequence[_Worker[T]]) -> None:
     for worker in workers:
         worker.pipe.close()
-        worker.process.terminate()
+        # Who has nothing to do ends by that.
+        if worker.item is not None:
+            worker.process.terminate()
     for worker in workers:
         worker.process.join(_END_SECONDS)
         if worker.process.is_alive():
@@ -261,8 +265,18 @@ def _end(workers: Sequence[_Worker[T]]) -> None:
             worker.process.join()
 
 
+def _interrupted(*_: object) -> NoReturn:
+    """End in order, removing what is half-made, however often one is asked to."""
+    for number in _ENDS:
+        # Not SIG_IGN: Python says so of a signal that is on its way already.
+        signal.signal(number, lambda *_: None)
+    raise KeyboardInterrupt
+
+
 def _work(pipe: Connection, threads: int) -> None:
     """Do what is sent until nobody is there to send."""
+    for number in _ENDS:
+        signal.signal(number, _interrupted)
     # Before polars is imported, as what is sent does.
     for name in ("POLARS_MAX_THREADS", "RAYON_NUM_THREADS"):
         os.environ[name] = str(threads)
