@@ -1,14 +1,14 @@
-//! How executions share CPUs: higher priorities first, equals in equal parts.
+//! Executions share the CPUs: higher priorities first, equal priorities in equal parts.
 
-/// An execution that needs a CPU: its priority, and what it gets (0..1).
+/// An execution that needs a CPU.
 pub struct Share {
-    /// The higher, the earlier.
+    /// Priority; a higher one gets the CPU first.
     pub priority: i64,
-    /// Part of a CPU.
+    /// The part of a CPU that it gets, 0 to 1.
     pub rate: f64,
 }
 
-/// Give each its part of `cpus`.
+/// Distribute `cpus` among the executions.
 #[expect(clippy::cast_precision_loss, reason = "threads are few")]
 pub fn share(cpus: usize, shares: &mut [&mut Share]) {
     shares.sort_by_key(|share| -share.priority);

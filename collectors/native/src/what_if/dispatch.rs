@@ -1,45 +1,48 @@
-//! What an executor executes next, as the sources of rclcpp and `cm_executors` have it.
+//! Which callback an executor executes next, following the sources of rclcpp and `cm_executors`.
 //!
 //! `WaitSet`: rclcpp 29.3.0, `Executor::get_next_executable` (src/rclcpp/executor.cpp) and
-//! `WaitResult::next_ready_*` (`wait_result.hpp`). All that is ready when the wait ends is executed
-//! once: timers, subscriptions, services, clients, waitables, among which are subscriptions within
-//! the process; then it waits anew. What a group blocks stays in it if it is a timer and is dropped
-//! else. The order within a kind is that of a hash map, here `place`. One thread at a time looks
-//! into the wait set or waits (`MultiThreadedExecutor::run`), see `wait.rs`.
+//! `WaitResult::next_ready_*` (`wait_result.hpp`). Every callback that is ready when the wait ends
+//! is executed once, in the order timers, subscriptions, services, clients, waitables (these
+//! include intra-process subscriptions). Then the executor waits again. A timer whose group is busy
+//! stays in the wait set; anything else whose group is busy is dropped from it. Within a kind the
+//! order is that of a hash map, which `place` stands for. Only one thread at a time searches the
+//! wait set or waits (`MultiThreadedExecutor::run`), see `wait.rs`.
 //!
-//! `Events`: rclcpp 29.3.0, `EventsExecutor::spin` and `TimersManager::execute_ready_timers_unsafe`.
-//! One queue. A timer is called as it is due, so that what is late adds up there. A message that a
-//! later one replaced leaves its event behind, which then takes nothing.
+//! `Events`: rclcpp 29.3.0, `EventsExecutor::spin` and
+//! `TimersManager::execute_ready_timers_unsafe`. There is one queue of events. A timer is called
+//! when it is due, so the calls of a late timer pile up in the queue. When a message is replaced by
+//! a later one, its event stays in the queue and takes nothing.
 //!
-//! `Groups`: `cm_executors` d7fbad3, `FirstInFirstOutScheduler` and `CBGScheduler`. Groups that have
-//! work stand in one queue, each with a queue of its own. A group comes back to the end after one
-//! execution, whatever its type, and a timer is due again only after its execution.
+//! `Groups`: `cm_executors` d7fbad3, `FirstInFirstOutScheduler` and `CBGScheduler`. Callback groups
+//! with work stand in one queue, and each group has a queue of its own. After one execution a group
+//! of any type goes back to the end of the queue. A timer becomes due again only after its
+//! execution.
 
 use std::collections::VecDeque;
 
 use super::state::View;
 use super::system::Order;
 
-/// What waits to be executed by one executor.
+/// The callbacks that wait for one executor.
 pub struct Dispatch {
     order: Order,
-    /// Callbacks in the wait set, the next one last; or events.
+    /// Callbacks in the wait set, or events, in the order in which they are executed.
     queue: VecDeque<usize>,
-    /// Groups that have work and do not run.
+    /// Groups that have work and are not executing any.
     groups: VecDeque<usize>,
 }
 
 /// The queue of each group.
 #[derive(Default)]
 pub struct Group {
-    /// Callbacks, by order of events.
+    /// Callbacks in the order of their events.
     queue: VecDeque<usize>,
-    /// Whether it stands in the queue of groups.
+    /// Whether the group stands in the queue of groups.
     queued: bool,
 }
 
 impl Dispatch {
-    /// Nothing waits.
+    /// A dispatch without waiting callbacks.
     pub fn new(order: Order) -> Self {
         let (queue, groups) = (VecDeque::new(), VecDeque::new());
         Self {
@@ -49,7 +52,8 @@ impl Dispatch {
         }
     }
 
-    /// A message came, or a timer is due; `running`: its group executes a callback.
+    /// A message arrived or a timer is due. `running` says whether the group is executing a
+    /// callback.
     pub fn event(&mut self, callback: usize, group: usize, running: bool, groups: &mut [Group]) {
         match self.order {
             Order::WaitSet => {}
@@ -63,7 +67,7 @@ impl Dispatch {
         }
     }
 
-    /// The group executes nothing any more.
+    /// The group has finished its last execution.
     pub fn ended(&mut self, group: usize, groups: &mut [Group]) {
         if self.order == Order::Groups {
             self.offer(group, groups);
@@ -78,7 +82,7 @@ impl Dispatch {
         }
     }
 
-    /// The next callback for a thread that is free.
+    /// The next callback for a free thread.
     pub fn next(&mut self, view: &View, groups: &mut [Group]) -> Option<usize> {
         match self.order {
             Order::WaitSet => self.of_snapshot(view),
@@ -100,7 +104,7 @@ impl Dispatch {
         }
     }
 
-    /// A wait ended: all that is ready is in the wait set.
+    /// A wait has ended: the wait set now holds every ready callback.
     pub fn woken(&mut self, view: &View) {
         let ready = view.ordered.iter().copied();
         self.queue = ready.filter(|x| view.ready(*x)).collect();

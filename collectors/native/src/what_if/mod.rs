@@ -1,4 +1,4 @@
-//! What would happen: a discrete-event simulation of callbacks, executors and CPUs.
+//! Prediction of latencies: a discrete-event simulation of callbacks, executors and CPUs.
 
 mod cpus;
 mod dispatch;
@@ -16,8 +16,8 @@ use self::outcome::Outcomes;
 use self::simulation::Simulation;
 use self::system::System;
 
-/// Simulate a system, `replications` times as long as it was recorded, each time with other blocks
-/// of the recording. `counting`: callbacks whose waits are taken together, too.
+/// Simulate `replications` runs of a system. Each is as long as the recording and resamples other
+/// blocks of it. The waits of the callbacks in `counting` are also pooled.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn simulate(
@@ -34,11 +34,11 @@ pub fn simulate(
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..replications {
             let run = Simulation::new(&system, &mut random, schedule).run();
-            let (of, mut executed) = run.ok_or_else(|| {
+            let (callbacks, mut executed) = run.ok_or_else(|| {
                 let what = format!("more than {} executions", system.most);
                 PyValueError::new_err(what)
             })?;
-            outcomes.add(of, &counting, &quantiles);
+            outcomes.add(callbacks, &counting, &quantiles);
             outcomes.schedule.append(&mut executed);
         }
         Ok(outcomes)

@@ -1,46 +1,48 @@
-//! What came out of a simulation.
+//! The outcome of a simulation.
 
 use pyo3::prelude::*;
 
-/// Of one callback.
+/// Outcome of one callback.
 #[derive(Clone, Default)]
 pub struct Outcome {
-    /// From when each execution became ready to its start [ns].
+    /// Time of each execution from ready to started [ns].
     pub waits: Vec<i64>,
-    /// Messages whose place a later one took.
+    /// Messages that a later one replaced in a full queue.
     pub lost: u64,
     /// Time in executions [ns].
     pub busy: i64,
 }
 
-/// Of one execution: callback, when it became ready, start, end [ns].
+/// One execution: its callback, and when it became ready, started and ended [ns].
 pub type Executed = (usize, i64, i64, i64);
 
-/// Of all replications: a list per replication, in it one entry per callback.
+/// Outcomes of all replications: one list per replication, with one entry per callback.
 #[derive(Default, IntoPyObject)]
 pub struct Outcomes {
-    /// Executions.
+    /// Number of executions.
     pub executions: Vec<Vec<usize>>,
-    /// Messages whose place a later one took.
+    /// Messages that a later one replaced in a full queue.
     pub lost: Vec<Vec<u64>>,
     /// Time in executions [ns].
     pub busy: Vec<Vec<i64>>,
-    /// Of each of `quantiles`: the wait [ns], of callbacks and last of the counting ones together.
+    /// Quantiles of the waits [ns]: a list per callback, and last one of the pooled callbacks.
     pub waits: Vec<Vec<Vec<Option<f64>>>>,
-    /// Every execution, where that was asked for.
+    /// Every execution, if that was asked for.
     pub schedule: Vec<Executed>,
 }
 
 impl Outcomes {
     /// Add one replication.
-    pub fn add(&mut self, of: Vec<Outcome>, counting: &[usize], quantiles: &[f64]) {
+    pub fn add(&mut self, callbacks: Vec<Outcome>, counting: &[usize], quantiles: &[f64]) {
         self.executions
-            .push(of.iter().map(|x| x.waits.len()).collect());
-        self.lost.push(of.iter().map(|x| x.lost).collect());
-        self.busy.push(of.iter().map(|x| x.busy).collect());
-        let all = counting.iter().flat_map(|x| of[*x].waits.iter().copied());
+            .push(callbacks.iter().map(|x| x.waits.len()).collect());
+        self.lost.push(callbacks.iter().map(|x| x.lost).collect());
+        self.busy.push(callbacks.iter().map(|x| x.busy).collect());
+        let all = counting
+            .iter()
+            .flat_map(|x| callbacks[*x].waits.iter().copied());
         let all: Vec<i64> = all.collect();
-        let each = of.into_iter().map(|x| x.waits).chain([all]);
+        let each = callbacks.into_iter().map(|x| x.waits).chain([all]);
         self.waits.push(
             each.map(|mut waits| {
                 waits.sort_unstable();
@@ -51,7 +53,7 @@ impl Outcomes {
     }
 }
 
-/// Hyndman and Fan's type 8, as everywhere in the analysis; none of nothing.
+/// Quantile of Hyndman and Fan's type 8, as everywhere in the analysis; None without samples.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,16 +1,17 @@
-//! The recording resampled in blocks of time, so that what came together stays together.
+//! Block resampling of a recording: events that came close together stay together.
 
 use super::system::Series;
 
-/// A recording made of blocks of another one.
+/// A resampled recording: a sequence of blocks of the original one.
 pub struct Blocks {
-    /// Of each block of the made recording, where it begins in the other one [ns].
+    /// Where each block begins in the original recording [ns].
     begins: Vec<i64>,
     length: i64,
 }
 
 impl Blocks {
-    /// Blocks for `total` ns, drawn from a recording of as many. One block is the recording itself.
+    /// Blocks that cover `total` ns, drawn from a recording of that length. A single block is the
+    /// recording itself.
     pub fn drawn(total: i64, length: i64, random: &mut fastrand::Rng) -> Self {
         let count = (total + length - 1) / length;
         let last = (total - length).max(0);
@@ -20,15 +21,15 @@ impl Blocks {
         }
     }
 
-    /// The number of the block at a time, and where it begins in the recording.
+    /// The number of the block at a time, and where that block begins in the original recording.
     fn at(&self, now: i64) -> (usize, i64) {
         let number = usize::try_from(now / self.length).unwrap_or(0);
         let number = number.min(self.begins.len() - 1);
         (number, self.begins[number])
     }
 
-    /// The first of times at or after `now`, of which `used` were given: when, and how many are
-    /// used then.
+    /// The next of the recorded `times`, in the time of the resampled recording; None after the
+    /// last.
     pub fn next_of(&self, times: &[i64], place: &mut Place) -> Option<i64> {
         for block in place.block..self.begins.len() {
             let begin = self.begins[block];
@@ -52,7 +53,7 @@ impl Blocks {
     }
 }
 
-/// How far a series was used.
+/// A position in a series of recorded samples.
 #[derive(Clone, Copy, Default)]
 pub struct Place {
     block: usize,
@@ -61,9 +62,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// The number of the sample that comes next in the block at `now`; none: there are none.
+    /// The number of the next sample of the block at `now`; None if the series is empty.
     ///
-    /// After the last one comes the first: what is simulated may need more of them.
+    /// After the last sample comes the first, as a simulation may need more than were recorded.
     pub fn draw(&mut self, series: &Series, blocks: &Blocks, now: i64) -> Option<usize> {
         let (block, begin) = blocks.at(now);
         if !self.begun || self.block != block {

@@ -1,4 +1,4 @@
-//! The simulation: from one moment at which something happens to the next.
+//! Discrete-event simulation of executors: time goes from one event to the next.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,35 +11,36 @@ use super::state::{State, View};
 use super::system::{Order, Series, System};
 use super::wait::Wait;
 
-/// What the calendar holds; at one time in this order.
+/// An entry of the event calendar. Entries of the same time are handled in this order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Entry {
     /// A timer is due.
     Due(usize),
     /// A source publishes.
     Source(usize),
-    /// A message can be taken: its number, so that they stay in order; receiver, publication [ns].
+    /// A message can be taken: its number (which keeps messages in order), the receiving callback
+    /// and the publication time [ns].
     Message(u64, usize, i64),
 }
 
-/// What a thread does.
+/// The execution that a thread is starting or running.
 struct Job {
     callback: usize,
-    /// When it became ready, and when it started.
+    /// When the callback became ready, and when its execution started.
     ready: i64,
     started: Option<i64>,
-    /// Number of the recorded execution, and of what that published how much is done.
+    /// Number of the recorded execution it repeats, and how many of its publications are done.
     execution: usize,
     published: usize,
-    /// When it comes to what is next: its start, a publication or its end.
+    /// Time of its next step: its start, a publication or its end.
     at: i64,
-    /// Of an execution: work until then, and since when it has this rate.
+    /// Work left until that step, and since when it has run at its present rate.
     left: f64,
     since: i64,
     share: Share,
 }
 
-/// One replication.
+/// One simulated run.
 pub struct Simulation<'a> {
     system: &'a System,
     blocks: Blocks,
@@ -49,14 +50,14 @@ pub struct Simulation<'a> {
     dispatches: Vec<Dispatch>,
     groups: Vec<Group>,
     running: Vec<usize>,
-    /// When each group's latest execution ended.
+    /// When the latest execution of each group ended.
     released: Vec<i64>,
-    /// Of each executor, its callbacks in the order of a wait set.
+    /// Callbacks of each executor in the order of its wait set.
     ordered: Vec<Vec<usize>>,
-    /// Of each executor with a wait set, the thread that waits, and how far its polls were used.
+    /// The waiting thread of each executor with a wait set, and the position in its recorded polls.
     waits: Vec<Option<Wait>>,
     polls: Vec<Place>,
-    /// Of each thread: its executor, what it does, and since when it does nothing.
+    /// Executor of each thread, its execution if it has one, and the end of its last execution.
     threads: Vec<(usize, Option<Job>, i64)>,
     calendar: BinaryHeap<Reverse<(i64, Entry)>>,
     messages: u64,
@@ -67,7 +68,7 @@ pub struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// At its begin.
+    /// A simulation at its begin.
     pub fn new(system: &'a System, random: &mut fastrand::Rng, keep: bool) -> Self {
         let numbers = 0..system.executors.len();
         let threads = numbers.clone().flat_map(|number| {
@@ -111,10 +112,10 @@ impl<'a> Simulation<'a> {
         made
     }
 
-    /// To its end: of each callback what came out, and every execution if they are kept; none
-    /// where there are too many.
+    /// Run to the end. Returns the outcome of each callback, and every execution if they are kept;
+    /// None if there are more executions than the system allows.
     pub fn run(mut self) -> Option<(Vec<Outcome>, Vec<Executed>)> {
-        // Threads come to wait at the begin, whether anything happens then or not.
+        // Threads begin to wait at time 0, even if nothing happens then.
         let mut next = Some(0);
         while let Some(at) = next.filter(|at| *at < self.system.length) {
             self.now = at;
@@ -141,7 +142,7 @@ impl<'a> Simulation<'a> {
         jobs.map(|job| job.at).chain(waits).chain(entry).min()
     }
 
-    /// What happens now, first on threads; whether anything did.
+    /// Handle one event of the current time, those of threads first. Returns whether there was one.
     fn happen(&mut self) -> bool {
         let due = |x: &(usize, Option<Job>, i64)| x.1.as_ref().is_some_and(|y| y.at <= self.now);
         if let Some(thread) = self.threads.iter().position(due) {
@@ -173,7 +174,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A timer is due: its executor calls it at once, or is told, or sees it when it looks.
+    /// A timer is due. An events executor calls it at once; others are told, or see it in their
+    /// wait set.
     fn due(&mut self, number: usize) {
         let callback = &self.system.callbacks[number];
         if self.system.executors[callback.executor].order == Order::Events {
@@ -183,19 +185,20 @@ impl<'a> Simulation<'a> {
     }
 
     fn event(&mut self, number: usize) {
-        let of = &self.system.callbacks[number];
-        let running = self.running[of.group] > 0;
-        self.dispatches[of.executor].event(number, of.group, running, &mut self.groups);
+        let callback = &self.system.callbacks[number];
+        let running = self.running[callback.group] > 0;
+        let dispatch = &mut self.dispatches[callback.executor];
+        dispatch.event(number, callback.group, running, &mut self.groups);
     }
 
-    /// Call a timer: a call waits, and it is due again.
+    /// Call a timer: the call is queued, and the timer becomes due again.
     fn call(&mut self, number: usize) {
         let callback = &self.system.callbacks[number];
         let state = &mut self.states[number];
         let due = state.call(callback.period.unwrap_or(i64::MAX), self.now);
         state.waiting.push_back(due);
         let next = state.due;
-        // What waits in queues by groups is due again after its execution.
+        // With queues by group, a timer becomes due again only after its execution.
         if self.system.executors[callback.executor].order != Order::Groups {
             self.enter(next, Entry::Due(number));
         }
@@ -259,7 +262,7 @@ impl<'a> Simulation<'a> {
         self.with_view(executor, Dispatch::next)
     }
 
-    /// What the threads of an executor with a wait set do next; whether they did anything.
+    /// Let a thread of an executor with a wait set take its next step. Returns whether one did.
     fn look(&mut self, executor: usize) -> bool {
         let Some(wait) = self.waits[executor].take() else {
             let Some(thread) = self.idle(executor) else {
@@ -304,7 +307,7 @@ impl<'a> Simulation<'a> {
         });
     }
 
-    /// A thread that sleeps is woken: at the end of the handover but for the gap.
+    /// Wake the sleeping thread. It chooses a callback when the handover has passed, less the gap.
     fn woken(&mut self, thread: usize, number: usize, ready: i64) -> Wait {
         let callback = &self.system.callbacks[number];
         let state = &mut self.states[number];
@@ -322,7 +325,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// What became ready first of all that can be executed, and when.
+    /// The callback that became ready first among those that may be executed, and when it did.
     fn first_ready(&mut self, executor: usize) -> Option<(usize, i64)> {
         self.with_view(executor, |_, view, _| {
             let able = |x: &usize| view.ready(*x) && view.free(*x);
@@ -333,7 +336,7 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// The thread takes the next message or call, and gets to its start after a while.
+    /// The thread takes the next message or call, and starts to execute it after a delay.
     fn take(&mut self, thread: usize, number: usize, gap: Option<i64>) {
         let callback = &self.system.callbacks[number];
         let executor = &self.system.executors[callback.executor];
@@ -382,7 +385,7 @@ impl<'a> Simulation<'a> {
         });
     }
 
-    /// A thread comes to its next start, publication or end.
+    /// A thread reaches its next step: a start, a publication or an end.
     fn step(&mut self, thread: usize) {
         let Some(mut job) = self.threads[thread].1.take() else {
             return;
@@ -407,7 +410,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Put the thread on its way from `done` ns of its execution to what is next in it.
+    /// Schedule the next step of an execution of which `done` ns are over.
     fn go_on(&mut self, thread: usize, mut job: Job, done: i64) {
         let callback = &self.system.callbacks[job.callback];
         let outputs = &callback.outputs[job.execution];
@@ -450,7 +453,7 @@ impl<'a> Simulation<'a> {
         self.share();
     }
 
-    /// Executions share the CPUs anew, where these are fewer than threads.
+    /// Share the CPUs among the running executions again, if there are fewer CPUs than threads.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -483,22 +486,23 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The executor's callbacks in the order in which a wait set is looked through.
+/// The executor's callbacks in the order in which its wait set is searched.
 fn ordered(system: &System, number: usize, random: &mut fastrand::Rng) -> Vec<usize> {
     let own = |x: &usize| system.callbacks[*x].executor == number;
-    let mut of: Vec<usize> = (0..system.callbacks.len()).filter(own).collect();
-    if system.shuffle && of.iter().all(|x| system.callbacks[*x].place.is_none()) {
-        random.shuffle(&mut of);
+    let mut callbacks: Vec<usize> = (0..system.callbacks.len()).filter(own).collect();
+    let unknown = |x: &usize| system.callbacks[*x].place.is_none();
+    if system.shuffle && callbacks.iter().all(unknown) {
+        random.shuffle(&mut callbacks);
     }
     let last = system.callbacks.len();
-    of.sort_by_key(|x| {
+    callbacks.sort_by_key(|x| {
         let callback = &system.callbacks[*x];
         (callback.kind, callback.place.unwrap_or(last))
     });
-    of
+    callbacks
 }
 
-/// The next sample of a series; nothing where there are none.
+/// The next sample of a series; 0 if the series is empty.
 fn drawn(place: &mut Place, series: &Series, blocks: &Blocks, now: i64) -> i64 {
     place
         .draw(series, blocks, now)

@@ -1,27 +1,27 @@
-//! How far each callback is.
+//! The state of each callback during a simulation.
 
 use std::collections::VecDeque;
 
 use super::resampling::Place;
 use super::system::{Order, System};
 
-/// Of one callback.
+/// State of one callback.
 #[derive(Default)]
 pub struct State {
-    /// When each message that waits was published, or each call of a timer was due [ns].
+    /// Publication time of each waiting message, or due time of each waiting call of a timer [ns].
     pub waiting: VecDeque<i64>,
-    /// Of a timer: when it is due next [ns].
+    /// Next due time, if it is a timer [ns].
     pub due: i64,
-    /// How far its executions were used.
+    /// Position in its recorded executions.
     pub executions: Place,
-    /// How far the handovers to an idle thread were used.
+    /// Position in its recorded handovers to an idle thread.
     pub handovers: Place,
-    /// How far the gaps after others were used.
+    /// Position in its recorded gaps.
     pub gaps: Place,
 }
 
 impl State {
-    /// A message came; whether it took the place of another one.
+    /// Queue a message. Returns whether it replaced an older one because the queue was full.
     pub fn receive(&mut self, published: i64, depth: Option<usize>) -> bool {
         let full = depth.is_some_and(|depth| self.waiting.len() >= depth);
         if full {
@@ -31,12 +31,13 @@ impl State {
         full
     }
 
-    /// When the next message was published, or the timer is due.
+    /// Publication time of the next message, or the due time of the timer.
     pub fn since(&self) -> i64 {
         self.waiting.front().copied().unwrap_or(self.due)
     }
 
-    /// `rcl_timer_call`: when it was due; periods that have passed are skipped.
+    /// Call the timer as `rcl_timer_call` does, skipping periods that have passed. Returns when the
+    /// call was due.
     pub fn call(&mut self, period: i64, now: i64) -> i64 {
         let due = self.due;
         self.due += period;
@@ -47,31 +48,31 @@ impl State {
     }
 }
 
-/// What an executor sees when it chooses.
+/// What an executor sees when it chooses the next callback.
 pub struct View<'a> {
-    /// All that is simulated.
+    /// The system that is simulated.
     pub system: &'a System,
-    /// The time [ns].
+    /// Current time [ns].
     pub now: i64,
-    /// Of each callback.
+    /// State of each callback.
     pub states: &'a [State],
-    /// Of each group, how many of its callbacks are executed.
+    /// Number of callbacks that each group is executing.
     pub running: &'a [usize],
-    /// The executor's callbacks in the order of a wait set.
+    /// Callbacks of the executor in the order of its wait set.
     pub ordered: &'a [usize],
 }
 
 impl View<'_> {
-    /// Whether a message waits or the timer is due.
+    /// Whether a message is waiting or the timer is due.
     pub fn ready(&self, callback: usize) -> bool {
-        let (of, state) = (&self.system.callbacks[callback], &self.states[callback]);
-        match self.system.executors[of.executor].order {
-            Order::WaitSet | Order::Groups if of.period.is_some() => state.due <= self.now,
+        let (about, state) = (&self.system.callbacks[callback], &self.states[callback]);
+        match self.system.executors[about.executor].order {
+            Order::WaitSet | Order::Groups if about.period.is_some() => state.due <= self.now,
             _ => !state.waiting.is_empty(),
         }
     }
 
-    /// Whether its group executes nothing that excludes it.
+    /// Whether its callback group allows it to start now.
     pub fn free(&self, callback: usize) -> bool {
         let group = self.system.callbacks[callback].group;
         !self.system.exclusive[group] || self.running[group] == 0

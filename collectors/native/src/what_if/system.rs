@@ -1,47 +1,49 @@
-//! What is simulated: callbacks and executors, with what was recorded of them.
+//! The input of a simulation: callbacks and executors, with the samples recorded for each.
 
 use pyo3::prelude::*;
 
-/// What a series of samples was recorded as: when, and how much [ns]; both equally long, in order.
+/// Recorded samples in the order of their times [ns]. Both vectors are equally long.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Series {
-    /// When, since the recording's begin.
+    /// Time of each sample, since the begin of the recording.
     pub at: Vec<i64>,
-    /// The sample.
+    /// Value of each sample.
     pub value: Vec<i64>,
 }
 
-/// A publication of an execution: how long after its start [ns], and on which topic.
+/// A publication that an execution makes: the time since its start [ns], and the topic.
 pub type Output = (i64, usize);
 
 /// A callback.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Callback {
-    /// A wait set is looked through kind by kind.
+    /// Rank of its kind (timer, subscription, ...) in the order in which a wait set is searched.
     pub kind: usize,
-    /// Its place among those of its kind, where that is known.
+    /// Its place among the callbacks of its kind in the wait set, if the recording shows it.
     pub place: Option<usize>,
     /// Its executor, by number.
     pub executor: usize,
     /// Its callback group, by number.
     pub group: usize,
-    /// How many messages wait at most.
+    /// Depth of its queue: how many messages can wait.
     pub depth: Option<usize>,
-    /// Of a timer [ns].
+    /// Period, if it is a timer [ns].
     pub period: Option<i64>,
-    /// Of a timer: its first release [ns].
+    /// First release, if it is a timer [ns].
     pub phase: i64,
-    /// From a publication until the message can be taken [ns].
+    /// Time from a publication until the message can be taken [ns].
     pub lag: i64,
-    /// How long executions took.
+    /// Execution times.
     pub executions: Series,
-    /// What each execution published.
+    /// Publications of each execution.
     pub outputs: Vec<Vec<Output>>,
-    /// From when it became ready to the start of what an idle thread then began with.
+    /// Times from the moment this callback became ready and woke an idle thread until that thread
+    /// started an execution.
     pub handovers: Series,
-    /// From when it was chosen to its start: when a wait ended, or thread and group became free.
+    /// Times from the moment this callback was chosen until it started. It is chosen when a wait
+    /// ends, or when the thread and the callback group become free.
     pub gaps: Series,
 }
 
@@ -49,13 +51,13 @@ pub struct Callback {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Executor {
-    /// The order of its dispatch.
+    /// The order in which it executes callbacks that are ready.
     pub order: Order,
-    /// How many threads it has.
+    /// Number of threads.
     pub threads: usize,
-    /// Of its threads: a higher one has the CPU first.
+    /// Priority of its threads. Threads of a higher priority get the CPU first.
     pub priority: i64,
-    /// How long waits took for which something was ready already.
+    /// Durations of waits that found something ready at once.
     pub polls: Series,
 }
 
