@@ -29,6 +29,7 @@ from roslens.analysis.verdicts.comparison import (
     compare_sides,
     label_of,
 )
+from roslens.markdown import ratio_chart
 from roslens.opening import open_as
 from roslens.paths import resolve
 from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, shown_change
@@ -48,6 +49,8 @@ _VERDICTS = (
 )
 _OF_LEVELS = {"regression": "worse", "improvement": "better"}
 """What verdicts are called where neither side is the old one."""
+_BARS = {"regression": "crit", "improvement": "active", "no_difference": "done"}
+_MOST_BARS = 30
 _WITHIN_REACH = 50
 """More runs than that nobody will make."""
 _POWER = 1 + 0.8416 / 1.9600
@@ -355,7 +358,7 @@ def run_compare(
         write_text(json_file, found.json_text())
     if plot_file is not None:
         write_plot(plot_file, found)
-    print_verdicts(comparison_table(found), summary(found), markdown=markdown)
+    print_verdicts(comparison_table(found), summary(found), markdown=markdown, picture=chart(found))
     return found.exit_code
 
 
@@ -476,6 +479,20 @@ def comparison_table(found: Comparisons) -> ReportTable:
         notes,
         [*found.notes, *common],
     )
+
+
+def chart(found: Comparisons) -> str:
+    """The changes that have an interval, what got worse first; empty where none has."""
+    bars = [
+        (label_of(c), _BARS.get(verdict, ""), c.low, c.high)
+        for verdict in _VERDICTS
+        for c in found.compared
+        if c.verdict == verdict and c.low is not None and c.high is not None
+    ][:_MOST_BARS]
+    if not bars:
+        return ""
+    limit = ("within the threshold", "done", 1 - found.threshold, 1 + found.threshold)
+    return ratio_chart("changes with their intervals, above 1 is worse", [limit, *bars])
 
 
 def _word(comparison: Comparison, found: Comparisons) -> str:

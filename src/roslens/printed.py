@@ -58,10 +58,12 @@ def labels_of(cells: Sequence[Cell]) -> tuple[list[str], list[str]]:
     return labels, [f"In all cells: {common}."]
 
 
-def print_verdicts(table: ReportTable, sentence: str, *, markdown: bool = False) -> None:
+def print_verdicts(
+    table: ReportTable, sentence: str, *, markdown: bool = False, picture: str = ""
+) -> None:
     """Print a table whose first column is the verdict, and the sentence that sums it up."""
     if markdown:
-        say(as_markdown(table, sentence))
+        say(as_markdown(table, sentence, picture))
         return
     show_table(table)
     say(sentence)
@@ -198,10 +200,10 @@ def _broken_number(text: str, width: int = 0) -> list[str]:
     return [text] if len(text) <= width else _BEFORE_REMARK.split(text)
 
 
-def as_markdown(table: ReportTable, sentence: str) -> str:
-    """The sentence, then only what changed, then the notes that it needs."""
+def as_markdown(table: ReportTable, sentence: str, picture: str = "") -> str:
+    """The sentence, the picture, then only what changed, then the notes that it needs."""
     changed = [row for row in table.rows if not row[0].startswith(_UNCHANGED)]
-    lines = [f"**{escaped(sentence)}**", ""]
+    lines = [f"**{escaped(sentence)}**", "", *([picture, ""] if picture else [])]
     if changed:
         lines += [*markdown_rows(replace(table, rows=changed)), ""]
     same = len(table.rows) - len(changed)

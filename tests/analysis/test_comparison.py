@@ -35,7 +35,8 @@ from roslens.analysis.verdicts.comparison import (
     spread_of,
     verdict_of,
 )
-from roslens.compare import comparison_table, load_side, parse_threshold, summary
+from roslens.compare import chart, comparison_table, load_side, parse_threshold, summary
+from roslens.markdown import ratio_chart
 from roslens.printed import as_markdown, table_lines
 from roslens.recording import UsageError
 from roslens.recordings import open_recordings
@@ -386,6 +387,10 @@ def test_what_is_shown(campaigns: Path) -> None:
     told = [row for row in rows if row.startswith("| regression ") or "no_difference" in row]
     assert len(told) == 2
     assert "6 more are as before or within limits." in rows
+    bars = chart(found).splitlines()[5:-2]
+    assert bars[0] == "within the threshold :done, 950, 1050"
+    assert [":crit, " in bar for bar in bars[1:3]] == [True, True]
+    assert not any(":crit, " in bar for bar in bars[3:])
     narrow = table_lines(comparison_table(found), 60)
     assert sum("no_difference" in line for line, _ in narrow) == 6
     data = json.loads(found.json_text())
@@ -395,6 +400,21 @@ def test_what_is_shown(campaigns: Path) -> None:
     plot = comparison_plot(found)
     assert plot.png().startswith(b"\x89PNG")
     assert "BASE (8 runs) to NEW (8 runs)" in plot.caption
+
+
+def test_a_chart_by_hand() -> None:
+    """In thousandths, to 5; names neither end the block of code nor a label."""
+    drawn = ratio_chart(
+        "t", [("p50: x=/a;#```b%%c", "crit", 1.0504, 9.0), ("loss: c", "", 0.95, 0.9501)]
+    )
+    assert drawn.splitlines()[5:] == [
+        "p50 x=/a b c :crit, 1050, 5000",
+        "loss c :950, 951",
+        "todayMarker off",
+        "```",
+    ]
+    unsure = compare_sides(side(cpu([1.0])), side(cpu([1.0])))
+    assert chart(unsure) == ""  # one run has no interval
 
 
 def test_a_percentile_that_no_report_shows(campaigns: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +20,35 @@ from test_compare import metrics
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "ci.md"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
-JUDGE, COMMENT = ACTION["runs"]["steps"]
+RECORD, FETCH, JUDGE, UPLOAD, COMMENT = ACTION["runs"]["steps"]
+# Its timer holds the only thread after it published: each message waits for at least so long.
+NODE = """
+import time, rclpy
+from rclpy.node import Node
+from std_msgs.msg import String
+
+def publish():
+    publisher.publish(String(data="x"))
+    time.sleep(HELD)
+
+rclpy.init()
+node = Node("relay")
+publisher = node.create_publisher(String, "samples", 10)
+node.create_subscription(String, "samples", lambda message: None, 10)
+node.create_timer(0.05, publish)
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    rclpy.spin_once(node, timeout_sec=0.1)
+"""
+# GitHub's own program, which this machine lacks, with one artefact and no comment.
+GH = """#!/bin/sh
+case "$*" in
+*repos/o/r/actions/artifacts*) if [ -e STORE ]; then echo 41; fi ;;
+"run download 41 --name roslens --dir roslens-base") cp -r STORE roslens-base ;;
+"api --paginate"*) ;;
+*) echo "$@" ;;
+esac
+"""
 
 
 def blocks() -> list[Any]:
@@ -40,7 +70,7 @@ def run(script: str, folder: Path, **variables: str) -> tuple[int, str]:
         "GITHUB_STEP_SUMMARY": str(summary),
     }
     done = subprocess.run(
-        ["bash", "-e", "-c", script],
+        ["bash", "-eo", "pipefail", "-c", script],  # as GitHub does
         check=False,
         cwd=folder,
         env=environment,
@@ -79,6 +109,101 @@ def test_budgets_and_too_little_evidence(tmp_path: Path) -> None:
     assert (ended, "::warning::" in text) == (0, True)
 
 
+def on_github(folder: Path, store: Path, **inputs: str) -> tuple[int, str]:
+    """All steps on a commit; GitHub's own upload copies what it is told to."""
+    for made in ("roslens-new", "roslens-base"):
+        shutil.rmtree(folder / made, ignore_errors=True)
+    given = {name.upper(): str(told.get("default", "")) for name, told in ACTION["inputs"].items()}
+    given |= {"GH_REPO": "o/r", "PULL_REQUEST": "7", "BASE_REF": "main", **inputs}
+    for step in (RECORD, FETCH):
+        ended, text = run(step["run"], folder, **given)
+        assert ended == 0, text
+    judged = run(JUDGE["run"], folder, **given)
+    shutil.rmtree(store, ignore_errors=True)
+    store.mkdir()
+    for line in UPLOAD["with"]["path"].splitlines():
+        path = folder / line.replace("${{ inputs.new }}", given["NEW"])
+        if path.exists():
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, store / path.name)
+    ended, text = run(COMMENT["run"], folder, **given, ARTIFACT_URL="https://o/r/41")
+    assert ended == 0, text
+    return judged
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("how", ["command", "suite"])
+def test_a_slower_commit_fails_and_the_same_commit_does_not(how: str, tmp_path: Path) -> None:
+    project, store = tmp_path / "project", tmp_path / "store"
+    (project / "bin").mkdir(parents=True)
+    (project / "bin" / "gh").write_text(GH.replace("STORE", str(store)))
+    (project / "bin" / "gh").chmod(0o755)
+    (project / "suite.yaml").write_text(
+        "name: held\nworkload: {command: [python3, node.py], trace_rclpy: true}\nduration: 2\n"
+        "factors: {}\nwork_topic: /samples\n"
+    )
+
+    def committed(held: float) -> None:
+        (project / "node.py").write_text(NODE.replace("HELD", str(held)))
+        for words in (["init", "-q"], ["add", "node.py"], ["commit", "-qm", f"Hold for {held} s"]):
+            subprocess.run(
+                ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words],
+                cwd=project,
+                check=True,
+            )
+
+    what = {"command": "python3 node.py"} if how == "command" else {"suite": "./suite.yaml"}
+    given = {how.upper(): what[how], "RUNS": "5", "TRACER": "native"}
+    committed(0.01)
+    ended, text = on_github(project, store, **given)
+    assert ended == 0, text
+    assert "no artefact of the base branch" in (project / "comment.md").read_text()
+    assert len(list(store.rglob("manifest.json"))) == 5
+    base = shutil.copytree(store, tmp_path / "base")
+    # What two recordings of one commit differ by is below a half, and held to the program's sleep.
+    ended, text = on_github(project, store, **given, THRESHOLD="50%")
+    assert ended == 0, text
+    shutil.rmtree(store)
+    base.rename(store)
+    committed(0.04)
+    ended, text = on_github(project, store, **given, THRESHOLD="50%")
+    assert ended == 1, text
+    comment = (project / "comment.md").read_text()
+    assert comment.startswith("<!-- roslens compare -->\n**compare: ")
+    assert "REGRESSION: latency\\_p50" in comment
+    assert ":crit, " in comment.partition("```mermaid\n")[2].partition("```")[0]
+    assert comment.endswith("[Recordings and figures](https://o/r/41)\n")
+    found = json.loads((store / "compare.json").read_text())
+    (told,) = [c for c in found["comparisons"] if c["metric"] == "latency_p50"]
+    assert all(ns >= 0.01e9 for ns in told["base"]["per_run"])
+    assert all(ns >= 0.04e9 for ns in told["new"]["per_run"])
+
+
+def test_only_an_artefact_of_the_base_branch_itself_is_taken(tmp_path: Path) -> None:
+    """By jq, whose language `gh` takes: not what is too old, or of another branch or a fork."""
+    jq = shutil.which("jq")
+    if jq is None:
+        pytest.skip("jq is not installed")
+    ours = {"head_branch": "main", "repository_id": 1, "head_repository_id": 1}
+    listed = [
+        {"expired": expired, "workflow_run": {**ours, "id": number, **more}}
+        for number, expired, more in (
+            (46, False, {"head_repository_id": 2}),
+            (45, True, {}),
+            (44, False, {"head_branch": "change"}),
+            (43, False, {}),
+            (42, False, {}),
+        )
+    ]
+    (tmp_path / "artefacts.json").write_text(json.dumps({"artifacts": listed}))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gh").write_text(
+        f'#!/bin/sh\nif [ "$1" = api ]; then {jq} -r "$5" artefacts.json; else echo "$@"; fi\n'
+    )
+    (tmp_path / "bin" / "gh").chmod(0o755)
+    ended, text = run(FETCH["run"], tmp_path, GH_REPO="o/r", BASE_REF="main", ARTIFACT="roslens")
+    assert (ended, text) == (0, "run download 43 --name roslens --dir roslens-base\n")
+
+
 def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None:
     (_, template) = blocks()
     judge = template["latency"]["script"][-1]
@@ -108,7 +233,7 @@ def test_one_comment_is_kept_up_to_date(tmp_path: Path, found: str, done: str) -
     (tmp_path / "bin" / "gh").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "bin" / "gh").chmod(0o755)
     (tmp_path / "compare.md").write_text("**compare**\n")
-    ended, text = run(COMMENT["run"], tmp_path, PULL_REQUEST="7", GH_REPO="o/r")
+    ended, text = run(COMMENT["run"], tmp_path, PULL_REQUEST="7", GH_REPO="o/r", ARTIFACT_URL="")
     assert (ended, text.strip()) == (0, done)
     assert (tmp_path / "comment.md").read_text() == "<!-- roslens compare -->\n**compare**\n"
     assert "github.event_name == 'pull_request'" in COMMENT["if"]
