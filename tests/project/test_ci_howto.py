@@ -207,7 +207,7 @@ def test_only_an_artefact_of_the_base_branch_itself_is_taken(tmp_path: Path) -> 
 def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None:
     (_, template) = blocks()
     judge = template["latency"]["script"][-1]
-    metrics(tmp_path / "reference", 1.0)
+    metrics(tmp_path / "reference" / "recordings", 1.0)
     metrics(tmp_path / "recordings", 1.5)
     ended, text = run(judge, tmp_path)
     assert (ended, "REGRESSION: cpu" in text) == (1, True)
@@ -217,6 +217,44 @@ def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None
         .startswith("**compare: 1 comparison in 1 cell: 1 regression")
     )
     assert template["latency"]["allow_failure"] == {"exit_codes": [3]}
+
+
+@pytest.mark.parametrize(
+    ("notes", "done"),
+    [
+        ([{"id": 3, "body": "other"}], "-X POST --data-urlencode body@comment.md A/notes"),
+        (
+            [{"id": 3, "body": "other"}, {"id": 5, "body": "<!-- roslens compare -->\nold"}],
+            "-X PUT --data-urlencode body@comment.md A/notes/5",
+        ),
+    ],
+)
+@pytest.mark.skipif(not (shutil.which("jq") and shutil.which("unzip")), reason="needs jq and unzip")
+def test_the_template_for_gitlab_has_the_targets_artefact_and_one_note(
+    notes: list[dict[str, Any]], done: str, tmp_path: Path
+) -> None:
+    """`curl` is a stand-in: there is no GitLab here."""
+    (_, template) = blocks()
+    metrics(tmp_path / "recordings", 1.0)
+    shutil.make_archive(str(tmp_path / "stored"), "zip", tmp_path, "recordings")
+    (tmp_path / "notes.json").write_text(json.dumps(notes))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "curl").write_text(
+        '#!/bin/sh\ncase "$*" in\n*"-o base.zip A/jobs/artifacts/main/download?job=latency")'
+        ' cp stored.zip base.zip ;;\n*"A/merge_requests/7/notes?per_page=100") cat notes.json ;;\n'
+        '*) echo "$@" ;;\nesac\n'
+    )
+    (tmp_path / "bin" / "curl").chmod(0o755)
+    given = {"API": "A", "TARGET": "main", "CI_JOB_TOKEN": "j", "ROSLENS_TOKEN": "r"}
+    given["CI_MERGE_REQUEST_IID"] = "7"
+    fetch, judge = template["latency"]["script"][-2:]
+    assert run(fetch, tmp_path, **given)[0] == 0
+    assert run(judge, tmp_path, **given)[0] == 0
+    (note,) = template["latency"]["after_script"]
+    ended, text = run(note, tmp_path, **given)
+    wanted = done.replace("A/", "A/merge_requests/7/")
+    assert (ended, text) == (0, f"-sf -H PRIVATE-TOKEN: r {wanted}\n")
+    assert (tmp_path / "comment.md").read_text().startswith("<!-- roslens compare -->\n**compare")
 
 
 @pytest.mark.parametrize(
