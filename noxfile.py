@@ -432,6 +432,8 @@ def make_packages(session: nox.Session) -> None:
         session.run(
             *("maturin", "build", "--release", "--locked", "--zig", "--target", target),
             *("--compatibility", "manylinux_2_17", "--out", "dist"),
+            # Minutes that only a release takes: the module is a third smaller, and no slower.
+            env={"CARGO_PROFILE_RELEASE_LTO": "fat"},
         )
         # Not in the other machine's wheel, nor in the sdist.
         shutil.rmtree(NATIVE_LIBRARIES)
