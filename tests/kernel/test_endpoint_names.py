@@ -1,10 +1,16 @@
-"""Whether a graph has all endpoints that lie in a program's memory: by hand-made endpoints."""
+"""Whether a graph has all endpoints of a program's memory, and which callback is whose: by hand."""
 
 from __future__ import annotations
 
-import pytest
+import struct
 
-from roslens.tracing.ftrace.names import FoundHandle, GraphEndpoint, is_whole
+import numpy as np
+import pytest
+from tests.kernel.ring_buffer import HEADER_PAGE, event, page
+
+from roslens.tracing.ftrace.formats import Field, Format, parse_header_page
+from roslens.tracing.ftrace.names import FoundHandle, GraphEndpoint, Names, is_whole
+from roslens.tracing.ftrace.raw import RawTrace
 
 TALKER, LISTENER = "01" * 16, "02" * 16
 
@@ -56,3 +62,33 @@ def test_a_graph_is_whole_if_it_has_every_endpoint_with_its_node(
 
 def test_services_are_not_looked_for_as_a_graph_of_topics_has_none() -> None:
     assert is_whole([], [handle("service", TALKER)])
+
+
+def test_what_a_take_starts_is_known_though_the_page_goes_on_behind_it() -> None:
+    """A bool is the last byte of its event; a timer's callback follows."""
+    head = (Field("__probe_ip", 8, 8, "int"),)
+    taken = (
+        Field("rmw_subscription_handle", 16, 8, "int"), Field("roslens_name", 24, 4, "string"),
+        Field("taken", 28, 1, "int"),
+    )  # fmt: skip
+    start = Field("callback", 16, 8, "int"), Field("is_intra_process", 24, 1, "int")
+    formats = {
+        7: Format(7, "rmw_take__0", head + taken),
+        8: Format(8, "callback_start__0", head + start),
+        9: Format(9, "callback_end__0", (*head, start[0])),
+    }
+
+    def of(number: int, kinds: str, *values: int, text: bytes = b"") -> bytes:
+        content = struct.pack(f"<HBBiQ{kinds}", number, 1, 0, 40, 1, *values)
+        return event(5, content.ljust((len(content) + 3) // 4 * 4, b"\xff") + text)
+
+    take = of(7, "QIB", 4096, 5 << 16 | 32, 1, text=b"/top\0\0\0\0")
+    data = page(100, take, of(8, "QB", 77, 0), of(9, "Q", 77), of(8, "QB", 78, 0), of(9, "Q", 78))
+    header = parse_header_page(HEADER_PAGE, "header_page")
+    names = Names(RawTrace(formats, header=header), {40: (40, 40, "node")}, [], [])
+    names.read(np.frombuffer(data, dtype=np.uint8))
+    made, (records,) = names.records()
+    added = made[min(made)]
+    assert added.name == "ros2:rclcpp_subscription_callback_added"
+    (place,) = (x.offset for x in added.fields if x.name == "callback")
+    assert struct.unpack_from("<Q", records.data, records.begin[-1] + place) == (77,)

@@ -273,10 +273,10 @@ class Names:
         for name, number, begin, time in _events(self._trace, data):
             first = int(time.min())
             self._begin = first if self._begin is None else min(self._begin, first)
-            where = {x.name: x.offset for x in self._trace.formats[number].fields}
+            where = {x.name: x for x in self._trace.formats[number].fields}
             if name in _TOLD:
                 tid = numbers_at(data, begin + 4, "<i4").tolist()
-                handle = numbers_at(data, begin + where[f"rmw_{_TOLD[name]}_handle"], "<i8")
+                handle = numbers_at(data, begin + where[f"rmw_{_TOLD[name]}_handle"].offset, "<i8")
                 for one in zip(tid, handle.tolist(), time.tolist(), strict=True):
                     key = (self._threads.get(one[0], (0, 0, ""))[0], _TOLD[name], one[1])
                     self._told[key] = min(one[2], self._told.get(key, one[2]))
@@ -287,7 +287,7 @@ class Names:
                     time,
                     np.full(len(time), code, dtype=np.int64),
                     *(
-                        numbers_at(data, begin + where[x], "<i8")
+                        numbers_at(data, begin + where[x].offset, f"<i{where[x].size}")
                         if x in where
                         else np.zeros(len(time), dtype=np.int64)
                         for x in columns
