@@ -7,12 +7,13 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from roslens.recording import Manifest, UsageError, write_manifest
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.manifest import Environment, Loss, TracingSettings
+from roslens.recording.schema import CPU_SAMPLES
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
 from roslens.tracing.ftrace.ctf import blocks_of
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
@@ -25,7 +26,12 @@ from roslens.tracing.ftrace.names import (
     sightings,
 )
 from roslens.tracing.ftrace.raw import RawTrace, pages_of
-from roslens.tracing.ftrace.recorder import RAW_NAME, Instance, ftrace_recording
+from roslens.tracing.ftrace.recorder import (
+    RAW_NAME,
+    Instance,
+    ftrace_recording,
+    monotonic_clock,
+)
 from roslens.tracing.ftrace.tracefs import PROBES, remove_leftovers, why_no_ftrace, write
 from roslens.tracing.ftrace.uprobes import Target, find_targets, place_probes, threads_of
 from roslens.tracing.host import HostWatch
@@ -33,6 +39,7 @@ from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
 from roslens.tracing.ros.graph import look_at_graph
+from roslens.tracing.sampling.stacks import StackSampler
 
 ATTACH_SUITE = "attach"
 _NO_NAMES = (
@@ -57,6 +64,7 @@ def record_attached(
     *,
     options: TracingOptions | None = None,
     time_limit: float | None = None,
+    stacks: float = 0.0,
     root: Path = RECORDINGS,
     on_event: OnEvent = lambda _: None,
 ) -> tuple[Path, Manifest]:
@@ -72,6 +80,8 @@ def record_attached(
         What it says of the kernel counts.
     time_limit
         Seconds; default: until interrupted, or until none of the programs runs any more.
+    stacks
+        As of `record_command`.
     root
         The folder of all recordings.
     on_event
@@ -106,7 +116,9 @@ def record_attached(
     watch, begun = HostWatch(), time.time_ns()
     notes: list[str] = []
     followers: list[_Follower] = []
-    with Interruption() as interruption:
+    sampler = StackSampler(folder, stacks, [target.pid for target in targets])
+    with Interruption() as interruption, ExitStack() as stack:
+        stack.callback(sampler.close)
 
         def prepare(instance: Instance) -> None:
             notes.extend(place_probes(instance, targets))
@@ -121,11 +133,15 @@ def record_attached(
                     prepare=prepare,
                 ) as recording,
                 followers[0].following(),
+                sampler if stacks else nullcontext(),
             ):
                 _wait(targets, time_limit, interruption)
         except UsageError:
             shutil.rmtree(made, ignore_errors=True)
             raise
+        unseen = sampler.write(
+            folder / f"{CPU_SAMPLES.name}.parquet", monotonic_clock(folder / "trace").offset_ns
+        )
     host, graph = watch.facts(), followers[0].graph
     manifest = Manifest(
         suite=ATTACH_SUITE,
@@ -149,7 +165,8 @@ def record_attached(
         failure="; ".join(recording.troubles) or None,
         loss=Loss(discarded_events=recording.lost, lost_packets=0),
         graph=manifest_graph(graph),
-        warnings=[_NO_NAMES, *([] if graph else [_NO_GRAPH])],
+        samplers={"stacks": sampler.facts} if stacks else {},
+        warnings=[_NO_NAMES, *([] if graph else [_NO_GRAPH]), *unseen],
     )
     write_manifest(manifest, folder / MANIFEST_NAME)
     return folder, manifest

@@ -36,9 +36,7 @@ from roslens.recording.manifest import (
 )
 from roslens.recording.schema import ALLOCATION_SITES, CPU_SAMPLES
 from roslens.tracing import provenance
-from roslens.tracing.ftrace.raw import Clock
-from roslens.tracing.ftrace.recorder import KernelRecording, clock_offset
-from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.ftrace.recorder import KernelRecording, monotonic_clock
 from roslens.tracing.host import HostLimits, HostWatch
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lifeline import STOPPED, Lifeline
@@ -350,9 +348,8 @@ class _Run:
         if self.stacks is not None:
             self.reserve.unlink(missing_ok=True)
             with _clear_disk_errors(spec.folder):
-                own = Clock(clock_offset())
-                offset_ns = (clock_beside(spec.trace, own) or own).offset_ns
                 file = spec.folder / f"{CPU_SAMPLES.name}.parquet"
+                offset_ns = monotonic_clock(spec.trace).offset_ns
                 self.warnings += self.stacks.write(file, offset_ns)
 
     def _preload_heap_probe(self) -> None:
@@ -374,8 +371,7 @@ class _Run:
         if self.spec.samplers.stacks > 0:
             self.stacks = StackSampler(self.spec.native, self.spec.samplers.stacks)
             # Of this thread, from which the workload is started next.
-            self.stacks.start()
-            stack.callback(self.stacks.stop)
+            stack.enter_context(self.stacks)
 
     def _sampler_facts(self) -> dict[str, SamplerFacts]:
         found = {name: sampler.facts for name, sampler in self.samplers.items()}

@@ -208,6 +208,7 @@ def record_running(
     output: Path | None,
     *,
     options: TracingOptions,
+    stacks: float,
     time_limit: float | None,
     told: Told,
 ) -> None:
@@ -222,7 +223,12 @@ def record_running(
     """
     with show_progress() as on_event:
         folder, manifest = record_attached(
-            wanted, output, options=options, time_limit=time_limit, on_event=on_event
+            wanted,
+            output,
+            options=options,
+            time_limit=time_limit,
+            stacks=stacks,
+            on_event=on_event,
         )
     told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))
 

@@ -6,14 +6,20 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import polars as pl
 import pytest
+from psutil import process_iter
 
 import roslens as rl
+from roslens.explore.stacks import Stacks
+from roslens.tracing.attach import record_attached
 from roslens.tracing.command import record_command
+from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.rclcpp import rclcpp_for
@@ -54,7 +60,6 @@ def rclpy_program(ros: RosEnvironment, folder: Path) -> list[str]:
 def test_the_split_of_two_callbacks_is_what_the_program_counts(
     ros: RosEnvironment, tmp_path: Path, made
 ) -> None:
-    """Within 4 standard deviations of as many independent samples, and 2 points at most."""
     said, folder = tmp_path / "said", tmp_path / "run"
     program = " ".join(f'"{x}"' for x in [*made(ros, tmp_path), str(EXECUTIONS)])
     command = ["sh", "-c", f'exec {program} > "{said}"']
@@ -65,18 +70,57 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
     spent = [float(x) for x in said.read_text().split()]
     stacks = rl.open(folder).stacks
     for kind, (alpha, beta) in {"timer": spent[:2], "subscription": spent[2:]}.items():
-        table = stacks.functions().filter(pl.col("kind") == kind)
-        found = {row["function"]: row for row in table.iter_rows(named=True)}
-        share = alpha / (alpha + beta)
-        of_both = found["alpha"]["total_share"] + found["beta"]["total_share"]
-        error = found["alpha"]["total_share"] / of_both - share
-        samples = found["alpha"]["samples"] * of_both
-        assert abs(error) < max(0.02, 4 * math.sqrt(share * (1 - share) / samples))
-        assert of_both > 0.9
+        found = alpha_split(stacks, kind, alpha / (alpha + beta))
         # CPU time of the whole: each sample stands for a part of a second.
-        assert found["alpha"]["total_ns"] * found["alpha"]["executions"] == pytest.approx(
-            1e9 * alpha, rel=4 / math.sqrt(share * samples) + 0.02
+        assert found["total_ns"] * found["executions"] == pytest.approx(
+            1e9 * alpha, rel=4 / math.sqrt(found["total_share"] * found["samples"]) + 0.02
         )
+
+
+def alpha_split(stacks: Stacks, kind: str | None, share: float) -> dict[str, float]:
+    """The row of alpha(), whose share of both functions' time is the one that the program counts.
+
+    Within 4 standard deviations of as many independent samples, and 2 points at most.
+    """
+    table = stacks.functions().filter(pl.col("kind").eq_missing(pl.lit(kind)))
+    found = {row["function"]: row for row in table.iter_rows(named=True)}
+    of_both = found["alpha"]["total_share"] + found["beta"]["total_share"]
+    samples = found["alpha"]["samples"] * of_both
+    error = found["alpha"]["total_share"] / of_both - share
+    assert abs(error) < max(0.02, 4 * math.sqrt(share * (1 - share) / samples))
+    assert of_both > 0.9
+    return found["alpha"]
+
+
+@pytest.mark.skipif(why_no_ftrace() is not None, reason=str(why_no_ftrace()))
+def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> None:
+    """What names timers was before; perf and its file are gone, and the program goes on."""
+    folder = tmp_path / "run"
+    with rclcpp_for(ros).environment(ros).isolated(tmp_path / "log") as isolated:
+        program = subprocess.Popen(
+            [*rclcpp_program(ros, tmp_path), str(1000 * EXECUTIONS)],
+            env=isolated.process_environment(dict(os.environ)),
+            stdout=subprocess.PIPE,
+        )
+        try:
+            time.sleep(2)
+            _, manifest = record_attached([str(program.pid)], folder, time_limit=5, stacks=HZ)
+            assert program.poll() is None
+            program.send_signal(signal.SIGINT)
+            said, _ = program.communicate(timeout=60)
+        finally:
+            program.kill()
+    assert (manifest.status, program.returncode) == ("complete", 0)
+    assert manifest.samplers["stacks"].rounds > 1000
+    assert not list(folder.glob("perf.data*"))
+    assert not any(
+        str(folder) in " ".join(x.info["cmdline"] or ()) for x in process_iter(["cmdline"])
+    )
+    spent = [float(x) for x in said.split()]
+    stacks = rl.open(folder).stacks
+    assert stacks.frame()["vpid"].unique().to_list() == [program.pid]
+    for kind, (alpha, beta) in {None: spent[:2], "subscription": spent[2:]}.items():
+        alpha_split(stacks, kind, alpha / (alpha + beta))
 
 
 def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
@@ -86,9 +130,8 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(main)
     subprocess.run(["cc", "-O2", tmp_path / "main.c", NODES / "burn.c", "-o", program], check=True)
     sampler = StackSampler(tmp_path, HZ)
-    sampler.start()
-    subprocess.run([program], check=True)
-    sampler.stop()
+    with sampler:
+        subprocess.run([program], check=True)
     kept = shutil.copy(tmp_path / "perf.data", tmp_path / "kept")
     # Else the figures of perf itself are wrong, too: its stacks end in libc.
     forget_old_maps(kept)

@@ -246,7 +246,7 @@ VERBS = {
     "attach": Verb(
         lambda place: [
             "record", "--attach", *(str(x.pid) for x in place.programs), "--time-limit", "1",
-            "-o", place.out / "new",
+            "--stacks", "-o", place.out / "new",
         ],
         pair, manifests,
     ),

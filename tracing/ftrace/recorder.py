@@ -367,6 +367,12 @@ def clock_offset() -> int:
     return min(sample() for _ in range(10))[1]
 
 
+def monotonic_clock(trace: Path) -> Clock:
+    """The monotonic clock as the trace in a folder has it; without one as it is now."""
+    own = Clock(clock_offset())
+    return clock_beside(trace, own) or own
+
+
 def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
     if not (raw / ABOUT_NAME).is_file():
         return

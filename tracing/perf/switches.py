@@ -20,9 +20,8 @@ import numpy as np
 from roslens.recording import RunFailedError
 from roslens.tracing.ftrace.ctf import write_ctf
 from roslens.tracing.ftrace.formats import format_of
-from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
-from roslens.tracing.ftrace.recorder import KERNEL_NAME, KernelRecording, clock_offset
-from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.ftrace.raw import RawTrace, Records
+from roslens.tracing.ftrace.recorder import KERNEL_NAME, KernelRecording, monotonic_clock
 from roslens.tracing.perf.buffers import PerfBuffers
 
 RAW_NAME = "perf"
@@ -110,7 +109,6 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> int:
         It cannot be read or written.
     """
     cpus = {int(path.name.removeprefix("cpu")): path for path in raw.glob("cpu*")}
-    own = Clock(clock_offset())
     names = _names(path.read_bytes() for path in cpus.values())
     trace = RawTrace(
         formats={_NUMBER: _FORMAT},
@@ -119,7 +117,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> int:
         release=os.uname().release,
         tracer="perf_event_open",
     )
-    return write_ctf(trace, folder, clock_beside(beside, own) or own).missing
+    return write_ctf(trace, folder, monotonic_clock(beside)).missing
 
 
 def records_of(data: bytes) -> Iterator[tuple[int, int, bytes, int, int]]:

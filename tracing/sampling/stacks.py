@@ -1,7 +1,7 @@
 """Which code runs on the CPUs: call stacks of a run's threads, sampled by perf.
 
-``perf record`` samples the calling thread and all that comes of it by the clock of the CPU, which
-needs no hardware counters. It copies the registers and the top of each stack, which ``perf
+``perf record`` samples threads and all that comes of them by the clock of the CPU, which needs no
+hardware counters. It copies the registers and the top of each stack, which ``perf
 script`` unwinds by DWARF after the run, when it also names the functions: libraries of
 distributions are compiled without frame pointers. See ``man perf-record`` and
 ``perf.data-file-format.txt`` of the kernel's sources.
@@ -19,7 +19,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,9 +71,12 @@ class StackSampler:
         For perf's file, which is removed after the run.
     hz
         Samples per second of each CPU on which the run's threads are.
+    pids
+        Processes that run already. None: what the calling thread starts is sampled.
     """
 
-    def __init__(self, folder: Path, hz: float) -> None:
+    def __init__(self, folder: Path, hz: float, pids: Sequence[int] = ()) -> None:
+        self._pids = pids
         self.hz = hz
         self.troubles: list[str] = []
         self._raw = folder / "perf.data"
@@ -83,8 +86,8 @@ class StackSampler:
         self._begun = 0.0
         self._rounds = self._lost = 0
 
-    def start(self) -> None:
-        """Sample the calling thread and what it starts from now on."""
+    def __enter__(self) -> None:
+        """Sample from now on."""
         with ExitStack() as stack:
             (told, ask), (answer, tell) = (
                 [
@@ -94,11 +97,14 @@ class StackSampler:
                 for _ in range(2)
             )
             theirs = told.fileno(), tell.fileno()
+            whom = ("-t", str(threading.get_native_id()))
+            if self._pids:
+                whom = ("-p", ",".join(map(str, self._pids)))
             command = [
                 "perf", "record", "-q", "-o", str(self._raw), "-e", "cpu-clock",
                 "-F", f"{self.hz:g}", "-k", "CLOCK_MONOTONIC",
                 "--call-graph", f"dwarf,{STACK_BYTES}", "-m", str(_BUFFER_PAGES),
-                "--no-buildid", "-t", str(threading.get_native_id()), "--inherit",
+                "--no-buildid", *whom, "--inherit",
                 "-D", "-1", "--control", f"fd:{theirs[0]},{theirs[1]}",
             ]  # fmt: skip
             try:
@@ -122,8 +128,7 @@ class StackSampler:
             if not select.select([answer], [], [], _READY_SECONDS)[0] or not answer.read(16):
                 self.troubles.append(f"no stacks: {_reason(self._end())}")
 
-    def stop(self) -> None:
-        """End."""
+    def __exit__(self, *_: object) -> None:
         if self._perf is not None and (said := self._end()):
             self.troubles.append(f"stacks: perf said: {said}")
 

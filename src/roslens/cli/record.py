@@ -108,7 +108,7 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
     "resume": ("goes on as planned", frozenset({"suite", "output"})),
     "attach": (
         "records what runs here",
-        frozenset({"output", "kernel", "kernel_event", "kernel_buffer", "time_limit"}),
+        frozenset({"output", "kernel", "kernel_event", "kernel_buffer", "stacks", "time_limit"}),
     ),
     "suite": (
         "records here, as the suite says",
@@ -357,6 +357,7 @@ def record(
             attach,
             output,
             options=TracingOptions.checked(**tracing),
+            stacks=rate,
             time_limit=time_limit,
             told=told,
         )
