@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from roslens.analysis.interop.protobuf import message_field, number_field, text_field, varint
 from roslens.recording import RunFailedError
 from roslens.recording.files import replaced_whole
 
@@ -66,22 +67,24 @@ class Writer:
         """The number of a track, described when it is new."""
         if key not in self.tracks:
             number = self.tracks[key] = len(self.tracks) + 1
-            body = _number(1, number)
+            body = number_field(1, number)
             if "name" in fields:
-                body += _text(2, str(fields["name"]))
+                body += text_field(2, str(fields["name"]))
             for field, kind in (("process", 3), ("thread", 4), ("counter", 8)):
                 if field in fields:
-                    body += _message(kind, fields[field])  # type: ignore[arg-type]
+                    body += message_field(kind, fields[field])  # type: ignore[arg-type]
             if parent:
-                body += _number(5, parent)
-            self.descriptors.append(_message(1, _number(_SEQUENCE, 1) + _message(_TRACK, body)))
+                body += number_field(5, parent)
+            self.descriptors.append(
+                message_field(1, number_field(_SEQUENCE, 1) + message_field(_TRACK, body))
+            )
         return self.tracks[key]
 
     def process(self, host: str, vpid: int, name: str | None) -> int:
         """The number of a process' track."""
         return self.track(
             ("process", host, vpid),
-            process=_number(1, vpid) + _text(6, f"{name or 'process'} ({host})"),
+            process=number_field(1, vpid) + text_field(6, f"{name or 'process'} ({host})"),
         )
 
     def events(
@@ -130,10 +133,13 @@ class Writer:
         if frame.is_empty():
             return
         rows = frame.height
-        event = [_constant(_number(_TYPE, kind), rows), _varints(_TRACK_UUID, frame["track"], 5)]
+        event = [
+            _constant(number_field(_TYPE, kind), rows),
+            _varints(_TRACK_UUID, frame["track"], 5),
+        ]
         if category:
             number = self.interned[_CATEGORIES].one(category)
-            event.append(_constant(_number(_CATEGORY, number), rows))
+            event.append(_constant(number_field(_CATEGORY, number), rows))
         if "name" in frame.columns:
             names = pl.Series(self.interned[_NAMES].of(frame["name"]))
             event.append(_varints(_NAME_IID, names, 5))
@@ -144,7 +150,7 @@ class Writer:
             event.append(_fixed(_COUNTER_VALUE, frame["value"].cast(pl.Float64)))
         packet = [
             _varints(_TIMESTAMP, frame["time_ns"], 10),
-            _constant(_number(_SEQUENCE, 1) + _number(_FLAGS, _LATER), rows),
+            _constant(number_field(_SEQUENCE, 1) + number_field(_FLAGS, _LATER), rows),
             *_wrapped(_TRACK_EVENT, event),
         ]
         whole = pl.Series(np.hstack(_wrapped(1, packet)))
@@ -160,7 +166,7 @@ class Writer:
 
     def _argument(self, name: str, values: pl.Series) -> list[_Bytes]:
         number = self.interned[_ARGUMENT_NAMES].one(name)
-        head = _constant(_number(_ARGUMENT_NAME, number), values.len())
+        head = _constant(number_field(_ARGUMENT_NAME, number), values.len())
         if values.dtype.is_float():
             return [head, _fixed(_REAL, values.cast(pl.Float64))]
         if values.dtype.is_integer():
@@ -187,12 +193,12 @@ class Writer:
             number = pl.col(name).replace_strict(numbers, return_dtype=pl.Int64)
             told = frame.with_columns(since, number)
             body += b"".join(_packed(field, told[x]) for x, field in fields.items())
-        body += b"".join(_text(_NAME_TABLE, x) for x in numbers)
+        body += b"".join(text_field(_NAME_TABLE, x) for x in numbers)
         begins = [x["time_ns"][0] for x in (switches, wakes) if x.height]
         if begins:
-            packet = _number(_TIMESTAMP, min(begins)) + _number(_SEQUENCE, 1)
-            packet += _message(_FTRACE, _number(1, cpu) + _message(_COMPACT, body))
-            row = {"time_ns": [min(begins)], "order": [0], "packet": [_message(1, packet)]}
+            packet = number_field(_TIMESTAMP, min(begins)) + number_field(_SEQUENCE, 1)
+            packet += message_field(_FTRACE, number_field(1, cpu) + message_field(_COMPACT, body))
+            row = {"time_ns": [min(begins)], "order": [0], "packet": [message_field(1, packet)]}
             schema = {"time_ns": pl.Int64, "order": pl.Int8, "packet": pl.Binary}
             self.packets.append(pl.DataFrame(row, schema=schema))
 
@@ -205,14 +211,14 @@ class Writer:
             It cannot be written.
         """
         names = b"".join(
-            _message(kind, _number(1, number) + _text(2, name))
+            message_field(kind, number_field(1, number) + text_field(2, name))
             for kind, interned in self.interned.items()
             for name, number in interned.numbers.items()
         )
-        first = _number(_SEQUENCE, 1) + _number(_FLAGS, _FIRST_OF_SEQUENCE)
+        first = number_field(_SEQUENCE, 1) + number_field(_FLAGS, _FIRST_OF_SEQUENCE)
         try:
             with replaced_whole(path) as temporary, temporary.open("wb") as file:
-                file.write(_message(1, first + _message(_INTERNED, names)))
+                file.write(message_field(1, first + message_field(_INTERNED, names)))
                 file.writelines(self.descriptors)
                 if self.packets:
                     line = pl.concat(self.packets).sort("time_ns", "order", maintain_order=True)
@@ -222,30 +228,6 @@ class Writer:
             raise RunFailedError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-# Protobuf: one value, then columns of values.
-
-
-def _plain(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _plain(field << 3) + _plain(value)
-
-
-def _message(field: int, body: bytes) -> bytes:
-    return _plain(field << 3 | 2) + _plain(len(body)) + body
-
-
-def _text(field: int, text: str) -> bytes:
-    return _message(field, text.encode())
-
-
 def _constant(data: bytes, rows: int) -> _Bytes:
     return np.broadcast_to(np.frombuffer(data, dtype=np.uint8), (rows, len(data)))
 
@@ -253,7 +235,7 @@ def _constant(data: bytes, rows: int) -> _Bytes:
 def _varints(field: int, values: pl.Series, width: int) -> _Bytes:
     """Varints of `width` bytes each, whatever their value."""
     numbers = values.cast(pl.UInt64).to_numpy()
-    key = _plain(field << 3)
+    key = varint(field << 3)
     out = np.empty((len(numbers), len(key) + width), dtype=np.uint8)
     out[:, : len(key)] = np.frombuffer(key, dtype=np.uint8)
     for place in range(width):
@@ -276,22 +258,22 @@ def _packed(field: int, values: pl.Series) -> bytes:
         low = (numbers[those] >> np.uint64(7 * place)) & np.uint64(0x7F)
         more = np.where(size[those] - 1 > place, 0x80, 0).astype(np.uint64)
         out[begin[those] + place] = low | more
-    return _message(field, out.tobytes())
+    return message_field(field, out.tobytes())
 
 
 def _fixed(field: int, values: pl.Series) -> _Bytes:
     """Numbers of 8 bytes each."""
     numbers = np.ascontiguousarray(values.to_numpy()).view(np.uint8).reshape(-1, 8)
-    return np.hstack([_constant(_plain(field << 3 | 1), len(numbers)), numbers])
+    return np.hstack([_constant(varint(field << 3 | 1), len(numbers)), numbers])
 
 
 def _wrapped(field: int, columns: Sequence[_Bytes] | Iterable[_Bytes]) -> list[_Bytes]:
     """A message of these columns: its key and length before them."""
     given = list(columns)
-    head = _plain(field << 3 | 2) + _plain(sum(column.shape[1] for column in given))
+    head = varint(field << 3 | 2) + varint(sum(column.shape[1] for column in given))
     return [_constant(head, len(given[0])), *given]
 
 
 def thread_of(pid: int, tid: int) -> bytes:
     """The description of a thread's track."""
-    return _number(1, pid) + _number(2, tid)
+    return number_field(1, pid) + number_field(2, tid)

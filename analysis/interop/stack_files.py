@@ -1,11 +1,13 @@
-"""Sampled call stacks of callbacks for flame graphs: speedscope's JSON, collapsed stacks."""
+"""Sampled call stacks of callbacks for flame graphs: speedscope's JSON, collapsed stacks, pprof."""
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import polars as pl
 
+from roslens.analysis.interop.protobuf import message_field, number_field, text_field, varint
 from roslens.analysis.measures.stacks import CALLBACK, callback_title
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -57,6 +59,35 @@ def speedscope(samples: pl.DataFrame) -> str:
     ]
     shared = {"frames": [{"name": name} for name in frames]}
     return json.dumps({"$schema": _SCHEMA, "shared": shared, "profiles": shown})
+
+
+def pprof(samples: pl.DataFrame) -> bytes:
+    """CPU time by call stack, each with its callback as a label, for pprof.
+
+    The format is ``proto/profile.proto`` of github.com/google/pprof.
+
+    Parameters
+    ----------
+    samples
+        As of `collapsed`.
+    """
+    texts, functions = {"": 0}, dict[str, int]()
+
+    def told(word: str) -> int:
+        return texts.setdefault(word, len(texts))
+
+    parts = [message_field(1, number_field(1, told("cpu")) + number_field(2, told("nanoseconds")))]
+    for *about, path, cpu in _stacks(samples).iter_rows():
+        frames = (functions.setdefault(x, len(functions) + 1) for x in path.split("\n"))
+        label = number_field(1, told("callback")) + number_field(2, told(_title(about)))
+        sample = message_field(1, b"".join(map(varint, frames))) + number_field(2, cpu)
+        parts.append(message_field(2, sample + message_field(3, label)))
+    for name, key in functions.items():
+        own = number_field(1, key)
+        parts.append(message_field(4, own + message_field(4, own)))
+        parts.append(message_field(5, own + number_field(2, told(name))))
+    parts += [text_field(6, x) for x in texts]
+    return gzip.compress(b"".join(parts), mtime=0)
 
 
 def _stacks(samples: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,7 +13,7 @@ import polars as pl
 from roslens.analysis.interop import mcap_timings, opentelemetry
 from roslens.analysis.interop.graph_text import dot, mermaid, node_topic_graph
 from roslens.analysis.interop.perfetto import write_perfetto
-from roslens.analysis.interop.stack_files import collapsed, speedscope
+from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
 from roslens.collectors.schema import SAMPLED, TABLES
@@ -22,7 +22,17 @@ from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 
 Format: TypeAlias = Literal[
-    "perfetto", "otlp", "mcap", "dot", "mermaid", "csv", "hgrm", "hlog", "speedscope", "collapsed"
+    "perfetto",
+    "otlp",
+    "mcap",
+    "dot",
+    "mermaid",
+    "csv",
+    "hgrm",
+    "hlog",
+    "speedscope",
+    "collapsed",
+    "pprof",
 ]
 FORMATS: Mapping[Format, str] = {
     "perfetto": "the timeline of one recording, for ui.perfetto.dev",
@@ -35,10 +45,15 @@ FORMATS: Mapping[Format, str] = {
     "hlog": "a log with the latencies of each run, for the tools of HdrHistogram",
     "speedscope": "CPU time of callbacks by call stack, a profile each, for speedscope.app",
     "collapsed": "the same as collapsed stacks in ns, for flame graphs and the Firefox Profiler",
+    "pprof": "the same for pprof ('go tool pprof -http=: FILE'), with the callback as a label",
 }
 """Every format, and what is written in it."""
 _SAMPLED = tuple(table.name for table in SAMPLED)
-_STACKS = {"speedscope": speedscope, "collapsed": collapsed}
+_STACKS: Mapping[str, Callable[[pl.DataFrame], str | bytes]] = {
+    "speedscope": speedscope,
+    "collapsed": collapsed,
+    "pprof": pprof,
+}
 _GRAPHS = {"dot": dot, "mermaid": mermaid}
 
 
@@ -64,6 +79,7 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     if form == "mcap":
         mcap_timings.write_mcap(tables_of_one(recordings, str(path), "an MCAP file"), out)
         return
+    text: str | bytes
     if table is not None:
         sampled = table not in TABLES
         text = _csv(getattr(recordings, table) if sampled else recordings.table(table))

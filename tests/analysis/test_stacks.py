@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from roslens.analysis.interop.stack_files import collapsed, speedscope
+from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.stacks import (
     changed,
     inside,
@@ -232,10 +236,15 @@ def test_a_function_that_a_side_lacks_took_no_time_there() -> None:
     assert not one["confirmed"].any()
 
 
-def test_both_formats_have_all_of_the_time() -> None:
+@pytest.fixture
+def found() -> pl.DataFrame:
+    """10 ns of g;h in f in a timer, 5 ns of f outside of it."""
     known = executions((0, 1, "timer", 0, 50))
     taken = samples((1, 10, ("g;h", "f")), (1, 20, ("g;h", "f")), (1, 60, ("f",)))
-    found = inside(taken.lazy(), known.lazy())
+    return inside(taken.lazy(), known.lazy())
+
+
+def test_both_formats_have_all_of_the_time(found: pl.DataFrame) -> None:
     assert collapsed(found) == "outside of callbacks;f 5\ntimer /x of /n;f;g,h 10\n"
     told = json.loads(speedscope(found))
     frames = [x["name"] for x in told["shared"]["frames"]]
@@ -244,3 +253,75 @@ def test_both_formats_have_all_of_the_time() -> None:
     assert [[frames[k] for k in x] for x in timer["samples"]] == [["f", "g;h"]]
     assert (timer["weights"], timer["endValue"], timer["unit"]) == ([10], 10, "nanoseconds")
     assert profiles["outside of callbacks"]["weights"] == [5]
+
+
+# Of proto/profile.proto of github.com/google/pprof what is written: number, name, kind.
+PROFILE = {
+    "Profile": "1 sample_type ValueType, 2 sample Sample, 4 location Location, "
+    "5 function Function, 6 string_table string",
+    "ValueType": "1 type int64, 2 unit int64",
+    "Sample": "1 location_id uint64*, 2 value int64*, 3 label Label",
+    "Label": "1 key int64, 2 str int64",
+    "Location": "1 id uint64, 4 line Line",
+    "Line": "1 function_id uint64",
+    "Function": "1 id uint64, 2 name int64",
+}
+
+
+def profile_class() -> type:
+    """The message, by the Python protobuf package."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="p", syntax="proto3")
+    for message, fields in PROFILE.items():
+        described = file.message_type.add(name=message)
+        for number, name, kind in (x.split() for x in fields.split(", ")):
+            plain = getattr(field, f"TYPE_{kind.rstrip('*').upper()}", None)
+            many = plain is None or kind[-1] == "*" or plain == field.TYPE_STRING
+            described.field.add(
+                name=name, number=int(number),
+                label=field.LABEL_REPEATED if many else field.LABEL_OPTIONAL,
+                type=plain or field.TYPE_MESSAGE, type_name=None if plain else f".p.{kind}",
+            )  # fmt: skip
+    return message_factory.GetMessages([file], descriptor_pool.DescriptorPool())["p.Profile"]
+
+
+def test_pprof_file_by_the_protobuf_package(found: pl.DataFrame) -> None:
+    profile = profile_class().FromString(gzip.decompress(pprof(found)))
+    texts = profile.string_table
+    assert texts[0] == ""
+    assert [(texts[x.type], texts[x.unit]) for x in profile.sample_type] == [("cpu", "nanoseconds")]
+    functions = {x.id: texts[x.name] for x in profile.function}
+    frames = {x.id: functions[x.line[0].function_id] for x in profile.location}
+    told = [
+        (
+            [frames[k] for k in x.location_id],
+            list(x.value),
+            {texts[y.key]: texts[y.str] for y in x.label},
+        )
+        for x in profile.sample
+    ]
+    assert told == [
+        (["f"], [5], {"callback": "outside of callbacks"}),
+        (["g;h", "f"], [10], {"callback": "timer /x of /n"}),
+    ]
+    json_total = sum(x["endValue"] for x in json.loads(speedscope(found))["profiles"])
+    assert sum(x.value[0] for x in profile.sample) == json_total
+
+
+def read_by_pprof(file: Path, *options: str) -> dict[str, tuple[int, int]]:
+    """Of each function its own time and that with what it calls [ns]."""
+    command = ["go", "tool", "pprof", "-top", "-unit=ns", "-nodefraction=0", *options, file]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = [x.split(maxsplit=5) for x in told.splitlines() if x.strip()[:1].isdigit()]
+    return {x[5]: (int(x[0].removesuffix("ns")), int(x[3].removesuffix("ns"))) for x in rows}
+
+
+@pytest.mark.skipif(not shutil.which("go"), reason="pprof comes with go")
+def test_pprof_file_by_pprof(found: pl.DataFrame, tmp_path: Path) -> None:
+    (tmp_path / "pb.gz").write_bytes(pprof(found))
+    assert read_by_pprof(tmp_path / "pb.gz", "-tagroot=callback") == {
+        "g;h": (10, 10),
+        "f": (5, 15),
+        "timer /x of /n": (0, 10),
+        "outside of callbacks": (0, 5),
+    }

@@ -14,8 +14,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 from psutil import process_iter
+from tests.analysis.test_stacks import read_by_pprof
 
 import roslens as rl
+from roslens.analysis.interop.stack_files import pprof
+from roslens.analysis.measures.stacks import CALLBACK
 from roslens.explore.stacks import Stacks
 from roslens.tracing.attach import record_attached
 from roslens.tracing.command import record_command
@@ -124,7 +127,7 @@ def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> Non
 
 
 def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
-    """Children's and own per cent of each function, as perf prints them."""
+    """Children's and own per cent of each function, as perf prints them, and pprof of our file."""
     program = tmp_path / "burn"
     main = "double alpha(double), beta(double); int main() { alpha(0.7); beta(0.3); return 0; }"
     (tmp_path / "main.c").write_text(main)
@@ -145,12 +148,17 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     rows = re.findall(r"^ +([\d.]+)% +([\d.]+)% .*\[\.\] (alpha|beta|spend)$", told, re.MULTILINE)
     assert len(rows) == 3
     whole = samples["cpu_ns"].sum()
+    callback = dict.fromkeys(CALLBACK, pl.lit(None, dtype=pl.String))
+    (tmp_path / "pb.gz").write_bytes(pprof(samples.with_columns(**callback)))
+    read = read_by_pprof(tmp_path / "pb.gz") if shutil.which("go") else {}
     for total, own, function in rows:
         stacks = samples.filter(pl.col("path").str.split("\n").list.contains(function))
         first = samples.filter(pl.col("path").str.starts_with(f"{function}\n"))
         # perf leaves the moments before exec to another name.
         assert 100 * stacks["cpu_ns"].sum() / whole == pytest.approx(float(total), abs=0.5)
         assert 100 * first["cpu_ns"].sum() / whole == pytest.approx(float(own), abs=0.5)
+        if read:
+            assert read[function] == (first["cpu_ns"].sum(), stacks["cpu_ns"].sum())
 
 
 def test_without_perf_the_rest_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

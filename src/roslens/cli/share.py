@@ -42,6 +42,7 @@ def export(
             "hlog",
             "speedscope",
             "collapsed",
+            "pprof",
         ]
         | None,
         Parameter(name="--format"),
@@ -62,8 +63,8 @@ def export(
         perfetto: the timeline of one recording, for ui.perfetto.dev. otlp: spans of OpenTelemetry
         as JSON. mcap: timings of one recording, for Foxglove. dot, mermaid: the graph of nodes.
         csv: one table. hgrm, hlog: latency percentiles in ms, or a log of all runs, for the tools
-        of HdrHistogram. speedscope, collapsed: CPU time of callbacks by call stack, for
-        speedscope.app, flame graphs and the Firefox Profiler.
+        of HdrHistogram. speedscope, collapsed, pprof: CPU time of callbacks by call stack, for
+        speedscope.app, flame graphs and the Firefox Profiler, pprof.
     table
         Name of the table to write as csv.
     list_formats
