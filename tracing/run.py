@@ -49,6 +49,7 @@ from roslens.tracing.processes import marked
 from roslens.tracing.ros import RosEnvironment, diagnose_no_events
 from roslens.tracing.ros.environment import python_path
 from roslens.tracing.sampling import (
+    PYTHON_NAMES,
     AllocationSites,
     HeapProbe,
     Sampler,
@@ -372,6 +373,8 @@ class _Run:
             self.stacks = StackSampler(self.spec.native, self.spec.samplers.stacks)
             # Of this thread, from which the workload is started next.
             stack.enter_context(self.stacks)
+            for name in PYTHON_NAMES if not self.stacks.troubles else ():
+                self.environment.setdefault(name, "1")
 
     def _sampler_facts(self) -> dict[str, SamplerFacts]:
         found = {name: sampler.facts for name, sampler in self.samplers.items()}

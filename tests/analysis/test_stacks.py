@@ -36,9 +36,11 @@ PRINTED = """\
   40/40 101.500000000:    5000000 
 \t            1237 [unknown] (/opt/lib/libstripped.so.1)
 \t            1270 main (/opt/gone (deleted))
+\t    7f3f7beb57cc py::Node.spin:/home/me/my node.py (/tmp/perf-40.map)
 
   40/40 102.000000000:    5000000 
 \t            1237 [unknown] ([unknown])
+\t            1238 _PyEval_EvalFrameDefault (/usr/bin/python3.11)
 
 """  # noqa: W291
 
@@ -52,13 +54,14 @@ def test_what_perf_script_prints() -> None:
     ]
     assert [x.split("\n") for x in found["path"]] == [
         ["ns_to_timespec64 [kernel]", "__vdso_clock_gettime", "operator()(int) const", "clone3"],
-        ["[libstripped.so.1]", "main"],
-        ["[unknown]"],
+        ["[libstripped.so.1]", "main", "py::Node.spin:my node.py"],
+        ["[unknown]", "_PyEval_EvalFrameDefault"],
     ]
-    cut, nameless = unseen(found)
+    cut, nameless, python = unseen(found)
     assert "2 of 3 samples do not reach" in cut
     assert "2 of 3 samples are in functions without symbols" in nameless
     assert "libstripped.so.1" in nameless
+    assert "1 of 3 samples are in Python code whose functions have no names" in python
     (none,) = unseen(found.clear())
     assert "no sample was taken" in none
 
@@ -91,7 +94,7 @@ def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> No
     places = (104, 0, 104, len(attribute), begin, len(content), *[0] * 6)
     path = tmp_path / "perf.data"
     path.write_bytes(struct.pack("<8s12Q", b"PERFILE2", *places) + attribute + content)
-    assert forget_old_maps(path) == 34
+    assert forget_old_maps(path) == (34, {8, 9})
     data, at = path.read_bytes(), begin
     for part, expected in wanted:
         kind, misc, _ = struct.unpack_from("<IHH", data, at)

@@ -161,6 +161,53 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
             assert read[function] == (first["cpu_ns"].sum(), stacks["cpu_ns"].sum())
 
 
+PYTHON = """
+import time, sys
+def spend(seconds):
+    begin = time.thread_time()
+    while time.thread_time() < begin + seconds:
+        sum(range(1000))
+    return time.thread_time() - begin
+def alpha(): return spend(0.014)
+def beta(): return spend(0.006)
+spent = [(alpha(), beta()) for _ in range(100)]
+print(*map(sum, zip(*spent)))
+"""
+
+
+@pytest.mark.parametrize("name", ["python3.11", "python3.12", "python3.13"])
+def test_functions_of_python(name: str, tmp_path: Path) -> None:
+    """From 3.12 on the innermost has its name, from 3.13 on all have; nothing stays in /tmp."""
+    found = shutil.which(name)
+    if found and Path(found).parent.name == "shims":
+        found = next(map(str, Path(found).parents[1].glob(f"versions/*/bin/{name}")), None)
+    if not found:
+        pytest.skip(f"no {name}")
+    (tmp_path / "burn.py").write_text(PYTHON)
+    command = ["sh", "-c", f"exec {found} {tmp_path}/burn.py > {tmp_path}/said"]
+    folder, manifest = record_command(
+        command, tmp_path / "run", options=OPTIONS, ros="none", stacks=HZ
+    )
+    assert manifest.status == "complete", manifest.failure
+    samples = pl.read_parquet(folder / "cpu_samples.parquet")
+    alpha, beta, spend = (
+        samples.filter(pl.col("path").str.contains(rf"(?m)^py::{x}:burn\.py$"))["cpu_ns"].sum()
+        for x in ("alpha", "beta", "spend")
+    )
+    spent = [float(x) for x in (tmp_path / "said").read_text().split()]
+    assert (spend / sum(spent) > 0.9e9) == (name != "python3.11")
+    told = re.search(r"([\d,]+) of [\d,]+ samples are in Python", " ".join(manifest.warnings))
+    nameless = int(told[1].replace(",", "")) / samples.height if told else 0
+    assert nameless > 0.9 if name == "python3.11" else nameless < 0.1
+    if name == "python3.13":
+        share = spent[0] / sum(spent)
+        error = 4 * math.sqrt(share * (1 - share) / samples.height)
+        assert alpha / (alpha + beta) == pytest.approx(share, abs=max(0.02, error))
+        assert (alpha + beta) / spend > 0.9
+    pids = samples["vpid"].unique().to_list()
+    assert not [x for pid in pids for x in Path("/tmp").glob(f"*-{pid}[-.]*")]
+
+
 def test_without_perf_the_rest_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (programs := tmp_path / "bin").mkdir()
     for program in Path("/usr/bin").iterdir():

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,9 @@ _HOST = "h0"
 MISSING = (
     "no stacks: perf is not installed (apt-get install linux-perf, on Ubuntu linux-tools-generic)"
 )
+PYTHON_NAMES = ("PYTHONPERFSUPPORT", "PYTHON_PERF_JIT_SUPPORT")
+"""Variables by which Python names its functions for perf: since 3.12 and, whole stacks, 3.13."""
+_NAMES_FOLDER = Path("/tmp")  # noqa: S108  (Python's own choice)
 _HEADER = struct.Struct("<24xQ8x2Q")
 """Where the attributes lie in the file; where the records, and their bytes."""
 _RECORD = struct.Struct("<IHH")
@@ -184,9 +187,20 @@ class StackSampler:
         """
         if not self._raw.is_file() or not self._raw.stat().st_size:
             return self.troubles
-        self._lost = forget_old_maps(self._raw)
+        self._lost, pids = forget_old_maps(self._raw)
+        with _python_names(self._raw, pids, ours=not self._pids) as raw:
+            found = self._read(raw, offset_ns)
+        self._rounds = found.height
+        CPU_SAMPLES.write(found, path)
+        if self._lost:
+            self.troubles.append(
+                f"stacks: perf lost {self._lost:,} samples: record with a lower rate"
+            )
+        return [*self.troubles, *unseen(found)]
+
+    def _read(self, raw: Path, offset_ns: int) -> pl.DataFrame:
         command = [
-            "perf", "script", "-f", "-i", str(self._raw), "--no-inline", "--ns",
+            "perf", "script", "-f", "-i", str(raw), "--no-inline", "--ns",
             "-F", "pid,tid,time,period,ip,sym,dso",
         ]  # fmt: skip
         with subprocess.Popen(
@@ -196,13 +210,28 @@ class StackSampler:
             found = table_of(script.stdout, offset_ns)
         if script.returncode:
             self.troubles.append(f"stacks: perf script ended with status {script.returncode}")
-        self._rounds = found.height
-        CPU_SAMPLES.write(found, path)
-        if self._lost:
-            self.troubles.append(
-                f"stacks: perf lost {self._lost:,} samples: record with a lower rate"
-            )
-        return [*self.troubles, *unseen(found)]
+        return found
+
+
+@contextmanager
+def _python_names(raw: Path, pids: set[int], *, ours: bool) -> Iterator[Path]:
+    """The file with the functions that Python wrote down; what our programs wrote is removed."""
+    written = ["jitted-{}-*.so", *(["perf-{}.map", "jit-{}.dump"] if ours else [])]
+    named = raw.with_suffix(".named")
+    try:
+        if any((_NAMES_FOLDER / f"jit-{pid}.dump").exists() for pid in pids):
+            command = ["perf", "inject", "-f", "--jit", "-i", str(raw), "-o", str(named)]
+            done = subprocess.run(command, capture_output=True, check=False)
+            yield raw if done.returncode else named
+        else:
+            yield raw
+    finally:
+        named.unlink(missing_ok=True)
+        for pid in pids:
+            for pattern in written:
+                for left in _NAMES_FOLDER.glob(pattern.format(pid)):
+                    with suppress(OSError):
+                        left.unlink()
 
 
 def _reason(said: str) -> str:
@@ -212,7 +241,7 @@ def _reason(said: str) -> str:
     return f"perf does not record: {said[:200] or 'it said nothing'}"
 
 
-def forget_old_maps(path: Path) -> int:
+def forget_old_maps(path: Path) -> tuple[int, set[int]]:
     """Have perf script begin anew with the memory map of each process that became another program.
 
     Up to 6.1 at least it keeps what the process had mapped before exec, its own or its parent's,
@@ -220,7 +249,7 @@ def forget_old_maps(path: Path) -> int:
 
     Returns
     -------
-    How many samples the kernel could not give to perf.
+    How many samples the kernel could not give to perf; the processes.
     """
     lost = 0
     # The file is in the order of CPUs: which came first the times tell, not the places.
@@ -254,7 +283,7 @@ def forget_old_maps(path: Path) -> int:
         for pid, moment, mapped in maps:
             if moment < became.get(pid, 0):
                 struct.pack_into("<II", data, mapped + 8, _NOBODY, _NOBODY)
-    return lost
+    return lost, {pid for pid, _, _ in maps} | set(forks)
 
 
 def table_of(lines: Iterable[str], offset_ns: int) -> pl.DataFrame:
@@ -294,6 +323,8 @@ def _name(function: str, module: str) -> str:
         return f"[{module.strip('[]').rpartition('/')[2] or 'unknown'}]"
     if module.startswith("[kernel"):
         return f"{function} [kernel]"
+    if function.startswith("py::"):
+        return re.sub(r":/.*/", ":", function)
     return re.sub(r"@@?[A-Z]+_[\d.]+$", "", function)
 
 
@@ -314,5 +345,12 @@ def unseen(samples: pl.DataFrame) -> list[str]:
         said.append(
             f"stacks: {nameless.total():,} of {samples.height:,} samples are in functions without "
             f"symbols, most in {most}: compile without strip, or install its debug symbols"
+        )
+    interpreted = samples["path"].str.contains("_PyEval_EvalFrameDefault", literal=True)
+    python = int((interpreted & ~samples["path"].str.contains("py::", literal=True)).sum())
+    if python:
+        said.append(
+            f"stacks: {python:,} of {samples.height:,} samples are in Python code whose functions "
+            "have no names (before Python 3.12, and while it starts): native frames only"
         )
     return said
