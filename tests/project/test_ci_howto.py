@@ -130,17 +130,18 @@ def on_github(folder: Path, store: Path, **inputs: str) -> tuple[int, str]:
     return judged
 
 
-@pytest.mark.live
-@pytest.mark.parametrize("how", ["command", "suite"])
-def test_a_slower_commit_fails_and_the_same_commit_does_not(how: str, tmp_path: Path) -> None:
-    project, store = tmp_path / "project", tmp_path / "store"
+def with_store(folder: Path) -> tuple[Path, Path]:
+    """A project, and where the stand-in for GitHub keeps artefacts."""
+    project, store = folder / "project", folder / "store"
     (project / "bin").mkdir(parents=True)
     (project / "bin" / "gh").write_text(GH.replace("STORE", str(store)))
     (project / "bin" / "gh").chmod(0o755)
-    (project / "suite.yaml").write_text(
-        "name: held\nworkload: {command: [python3, node.py], trace_rclpy: true}\nduration: 2\n"
-        "factors: {}\nwork_topic: /samples\n"
-    )
+    return project, store
+
+
+@pytest.mark.live
+def test_a_slower_commit_fails_and_the_same_commit_does_not(tmp_path: Path) -> None:
+    project, store = with_store(tmp_path)
 
     def committed(held: float) -> None:
         (project / "node.py").write_text(NODE.replace("HELD", str(held)))
@@ -151,8 +152,7 @@ def test_a_slower_commit_fails_and_the_same_commit_does_not(how: str, tmp_path: 
                 check=True,
             )
 
-    what = {"command": "python3 node.py"} if how == "command" else {"suite": "./suite.yaml"}
-    given = {how.upper(): what[how], "RUNS": "5", "TRACER": "native"}
+    given = {"COMMAND": "python3 node.py", "RUNS": "5", "TRACER": "native"}
     committed(0.01)
     ended, text = on_github(project, store, **given)
     assert ended == 0, text
@@ -176,6 +176,19 @@ def test_a_slower_commit_fails_and_the_same_commit_does_not(how: str, tmp_path: 
     (told,) = [c for c in found["comparisons"] if c["metric"] == "latency_p50"]
     assert all(ns >= 0.01e9 for ns in told["base"]["per_run"])
     assert all(ns >= 0.04e9 for ns in told["new"]["per_run"])
+
+
+@pytest.mark.live
+def test_a_suite_is_recorded(tmp_path: Path) -> None:
+    project, store = with_store(tmp_path)
+    (project / "node.py").write_text(NODE.replace("HELD", "0.01"))
+    (project / "suite.yaml").write_text(
+        "name: held\nworkload: {command: [python3, node.py], trace_rclpy: true}\nduration: 2\n"
+        "factors: {}\nwork_topic: /samples\n"
+    )
+    ended, text = on_github(project, store, SUITE="./suite.yaml", RUNS="2", TRACER="native")
+    assert ended == 0, text
+    assert len(list(store.rglob("manifest.json"))) == 2
 
 
 def test_only_an_artefact_of_the_base_branch_itself_is_taken(tmp_path: Path) -> None:
