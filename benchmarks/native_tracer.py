@@ -11,8 +11,9 @@ demo's latency by its own clock, over runs, and its ratio to the untraced run of
 ``python benchmarks/native_tracer.py hold``: 100 kills at random moments, 100 forks, 64 threads at
 a time that start and end, a million events per second from two threads for ten seconds.
 
-``python benchmarks/native_tracer.py watch [--seconds S]``: the part of a CPU that ``roslens watch``
-takes of programs that emit 10,000 events per second, after its first refresh.
+``python benchmarks/native_tracer.py watch [--seconds S] [--rate EVENTS]``: the part of a CPU and
+the memory that ``roslens watch`` takes of programs that emit so many events per second, once its
+window is full.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from tests.native_tracer.test_native_tracer import (  # noqa: E402
 
 TRACERS = ("off", "native", "lttng")
 BURST = 100_000
-EVENTS_PER_S, EVENTS_OF_MESSAGE = 10_000, 8
+EVENTS_OF_MESSAGE = 8
 SETTLED_S = 20
 
 
@@ -59,6 +60,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=25, help="for each tracer")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=60, help="that are watched")
+    parser.add_argument("--rate", type=int, default=10_000, help="events per second of these")
     options = parser.parse_args()
     if options.what == "latency":
         latency(options.campaign)
@@ -69,7 +71,7 @@ def main() -> None:
         emit = Path(scratch) / program
         compile_program(ROOT / "tests" / "native_tracer" / f"{program}.c", native, emit)
         if options.what == "watch":
-            watch(emit, native, Path(scratch), options.seconds)
+            watch(emit, native, Path(scratch), options.seconds, options.rate)
         elif options.what == "cost":
             cost(emit, native, Path(scratch), options.processes)
         else:
@@ -179,7 +181,7 @@ def hold(emit: Path, native: Path, scratch: Path, kills: int) -> None:
         subprocess.run(["rm", "-r", str(folder)], check=True)
 
 
-def watch(talking: Path, native: Path, scratch: Path, seconds: float) -> None:
+def watch(talking: Path, native: Path, scratch: Path, seconds: float, rate: int) -> None:
     triggers = scratch / "triggers.yaml"
     triggers.write_text(
         "triggers: [latency of /chatter > 1 s, gap of /chatter > 1 s, callback of /listener > 1 s,"
@@ -191,7 +193,7 @@ def watch(talking: Path, native: Path, scratch: Path, seconds: float) -> None:
             folder.mkdir(mode=0o700)
             variables = {"LD_PRELOAD": str(native), "ROSLENS_TRACE_FOLDER": str(folder)}
             program = subprocess.Popen(
-                [str(talking), "100000000", str(EVENTS_PER_S // EVENTS_OF_MESSAGE), "0", "0"],
+                [str(talking), "100000000", str(rate // EVENTS_OF_MESSAGE), "0", "0"],
                 env={**os.environ, **variables, "ROSLENS_TRACE_FLIGHT": flight},
                 start_new_session=True,
             )
@@ -212,6 +214,10 @@ def watch(talking: Path, native: Path, scratch: Path, seconds: float) -> None:
                     rates.append(json.loads(watching.stdout.readline())["events_per_s"])
                 took = time.monotonic() - begun
                 part = (cpu_s(watching.pid) - used) / took
+                status = Path(f"/proc/{watching.pid}/status").read_text()
+                now, most = (
+                    int(status.partition(x)[2].split()[0]) / 1024 for x in ("VmRSS:", "VmHWM:")
+                )
             finally:
                 watching.kill()
                 os.killpg(program.pid, signal.SIGKILL)
@@ -220,7 +226,7 @@ def watch(talking: Path, native: Path, scratch: Path, seconds: float) -> None:
             print(
                 f"{'flight recorder' if flight else 'all':16}{'5 triggers' if more else '':11}"
                 f"{100 * part:.2f} % of a CPU; {statistics.mean(rates):,.0f} events/s, a refresh "
-                f"every {took / len(rates):.2f} s",
+                f"every {took / len(rates):.2f} s; {now:.0f} MiB, {most:.0f} at most",
                 flush=True,
             )
             subprocess.run(["rm", "-r", str(folder)], check=True)

@@ -76,6 +76,8 @@ pub struct Gaps {
     /// By process: begin and end of each, in the order in which they were found.
     broken: HashMap<Maybe<Process>, Vec<(i64, i64)>>,
     sorted: HashMap<Maybe<Process>, Stretches>,
+    /// When the last one ends that the trace tells of.
+    last: i64,
 }
 
 impl Gaps {
@@ -91,11 +93,13 @@ impl Gaps {
         }
         found.declared.values_mut().for_each(Stretches::sort);
         found.on_cpu.values_mut().for_each(Stretches::sort);
+        found.last = gaps.iter().map(|gap| gap.end).max().unwrap_or(NEVER);
         found
     }
 
     /// All that happened on the hosts before a time is forgotten.
     pub(crate) fn forget(&mut self, hosts: usize, since: i64) {
+        self.last = self.last.max(since);
         for of in self.declared.values_mut().chain(self.on_cpu.values_mut()) {
             of.0.retain(|(end, _)| *end > since);
         }
@@ -135,12 +139,16 @@ impl Gaps {
 
     /// Whether events of a process may be missing between two moments at which some were recorded.
     pub(crate) fn between(&self, place: Place, from: i64, until: i64) -> bool {
-        from != NEVER && self.of(place).any(|gaps| gaps.between(from, until))
+        let within = from != NEVER && from < self.last;
+        within && self.of(place).any(|gaps| gaps.between(from, until))
     }
 
     /// Whether an event of a thread may be missing between this one and the one before it. Where
     /// there was none before, any gap that began before may hide one.
     pub(crate) fn before(&self, place: Place, last: LastSeen, now: &Event) -> bool {
+        if last.any >= self.last {
+            return false;
+        }
         let found = self.of(place).any(|gaps| gaps.between(last.any, now.time));
         let stayed = now.cpu.is_some() && last.cpu == now.cpu;
         if !found || !stayed || now.time.saturating_sub(last.any) > ROUND_TRIP {

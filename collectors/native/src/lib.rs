@@ -72,7 +72,7 @@ impl Reader {
     ) -> PyResult<Self> {
         let clocks = clock_offsets.unwrap_or_default();
         let recording = py.detach(|| Recording::open(&traces, &clocks));
-        memory::give_back();
+        memory::give_back_at_times();
         Ok(Self {
             recording: Arc::new(recording.map_err(raised)?),
         })
