@@ -52,7 +52,7 @@ def find_targets(wanted: list[str]) -> list[Target]:
     ----------
     wanted
         Process ids, or names: of a process, of a program or script that it runs, or of a node as
-        in ``__node:=NAME``.
+        in ``__node:=NAME``, with its namespace or without.
 
     Raises
     ------
@@ -86,7 +86,9 @@ def _named(name: str) -> Iterator[int]:
         with suppress(OSError):
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
             names = {Path(word).name for word in words[:_LISTED]}
-            names |= {word.partition("__node:=")[2] for word in words}
+            nodes = {word.partition("__node:=")[2] for word in words} - {""}
+            space = next(filter(None, (word.partition("__ns:=")[2] for word in words)), "")
+            names |= nodes | {f"{space.rstrip('/')}/{node}" for node in nodes}
             names.add((folder / "comm").read_text(errors="replace").strip())
             if name in names - {""}:
                 yield int(folder.name)
