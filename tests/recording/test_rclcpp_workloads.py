@@ -101,6 +101,19 @@ def test_another_version_of_what_was_linked_is_built_for(machine: Path) -> None:
     assert (machine / "count").read_text() == "run\n" * 3
 
 
+def test_what_else_is_sourced_builds_nothing_again(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    colcon(machine, INSTALLS)
+    package = machine / "ros" / "share" / "rclcpp" / "package.xml"
+    package.parent.mkdir(parents=True)
+    package.write_text("<name>rclcpp</name><version>28.1.6</version>")
+    first = prepare()
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"{machine / 'overlay'}:{machine / 'ros'}")
+    assert prepare() == first
+    assert (machine / "count").read_text() == "run\n"
+
+
 def test_a_message_that_one_of_two_subscriptions_got_is_logged_for_both(tmp_path: Path) -> None:
     (tmp_path / "messages_publisher.csv").write_text(
         "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"

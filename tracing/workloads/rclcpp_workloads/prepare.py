@@ -108,12 +108,15 @@ def _build(colcon: str, folder: Path) -> None:
 def _key() -> str:
     """Of the sources and of the ROS 2 that they are built for, with the versions of its packages.
 
-    An rclcpp that was upgraded, or an executor that was installed later, is another ROS 2.
+    An rclcpp that was upgraded, or an executor that was installed later, is another ROS 2; what
+    else is sourced, such as the user's own packages, is none of it.
     """
     digest = hashlib.sha256()
     for path in (*(_HERE / name for name in _SOURCES), *sorted((_HERE / "src").iterdir())):
         digest.update(path.read_bytes())
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "")
-    for text in (os.environ.get("ROS_DISTRO", ""), prefixes, repr(ament_packages(prefixes))):
+    own = (x for x in prefixes.split(os.pathsep) if (Path(x) / "share" / "rclcpp").is_dir())
+    rclcpp, versions = next(own, ""), repr(ament_packages(prefixes))
+    for text in (os.environ.get("ROS_DISTRO", ""), rclcpp, versions):
         digest.update(text.encode())
     return digest.hexdigest()[:16]
