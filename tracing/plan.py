@@ -122,7 +122,12 @@ def chosen_levels(suite: Suite, texts: Sequence[str]) -> dict[str, tuple[Level, 
             raise UsageError(f"--only {text}: the levels of {name} are: {known}")
         chosen[name] = tuple(dict.fromkeys((*chosen.get(name, ()), *found)))
     if not plan_runs(suite, 0, chosen):
-        raise UsageError(f"--only {' '.join(texts)}: the suite excludes this combination")
+        runs = plan_runs(suite, 0)
+        there = dict.fromkeys(" ".join(f"{x}={run.factors[x]}" for x in chosen) for run in runs)
+        raise UsageError(
+            f"--only {' '.join(texts)}: the suite excludes this combination; "
+            f"there are: {', '.join(sorted(there))}"
+        )
     return chosen
 
 
