@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import tempfile
 from pathlib import Path
 
+from roslens.recording import UsageError
 from roslens.recording.terminal import Console, say
 from roslens.tracing.needs import prepared_variables
 from roslens.tracing.ros import cyclonedds, embedded_ros
 from roslens.tracing.ros.cache import cache_folder, locked, trusted
+from roslens.tracing.ros.compiling import Step, run_steps
 from roslens.tracing.ros.packages import LOG, MARKER, existing, facts_of
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.ros.rosbag2 import rosbag2_for
@@ -44,6 +48,72 @@ def build(sources: Path | None, console: Console) -> None:
         note(f"{name} is left out: {why}")
     say(made.prefix)
     say(rosbag2_for(ros, note, folder).prefixes[0])
+
+
+def compile_nodes(path: Path, output: Path, console: Console) -> None:
+    """Compile one's own C++ nodes against the rclcpp of the embedded ROS 2; prints the programs.
+
+    Parameters
+    ----------
+    path
+        A file, or the folder of a package: each of its ``add_executable`` becomes a program.
+    output
+        The folder of the programs, which are made anew.
+
+    Raises
+    ------
+    UsageError
+        There is nothing to compile.
+    RunFailedError
+        They do not compile, or as of `build`.
+    """
+
+    def note(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    programs = _programs(path.resolve())
+    rclcpp = rclcpp_for(embedded_ros(note), note)
+    own = [x for x in (path.resolve() / "include",) if x.is_dir()]
+    flags = [*rclcpp.compile_flags(), *(f"-I{path}" for path in own)]
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output, prefix=".roslens-") as scratch:
+        steps = [
+            Step(
+                Path(scratch, name),
+                (*rclcpp.compiler, *flags, *map(str, files), *rclcpp.link_flags()),
+            )
+            for name, files in programs.items()
+        ]
+        log = cache_folder() / "ros" / f"own-{LOG}"
+        run_steps(steps, what=path.name, log=log, note=note)
+        for step in steps:
+            say(step.makes.replace(output / step.makes.name))
+
+
+def _programs(path: Path) -> dict[str, list[Path]]:
+    """The files of each program by its name."""
+    if path.is_file():
+        return {path.stem: [path]}
+    if not (path / "CMakeLists.txt").is_file():
+        raise UsageError(f"{path}: give a file of C++, or a package with a CMakeLists.txt")
+    text = re.sub(r"#.*", "", (path / "CMakeLists.txt").read_text(errors="replace"))
+    project = re.search(r"\bproject\s*\(\s*([\w.-]+)", text)
+    text = text.replace("${PROJECT_NAME}", project[1]) if project else text
+    found = {
+        kind: {
+            name: [path / x for x in files.split() if x.endswith((".cpp", ".cc", ".cxx"))]
+            for name, files in re.findall(rf"\badd_{kind}\s*\(\s*([\w.-]+)\s([^)]*)\)", text)
+        }
+        for kind in ("executable", "library")
+    }
+    # Whichever libraries a program links: what it does not call does no harm.
+    common = [file for files in found["library"].values() for file in files]
+    programs = {name: [*files, *common] for name, files in found["executable"].items() if files}
+    missing = [x for files in programs.values() for x in files if not x.is_file()]
+    if missing or not programs:
+        why = f"{missing[0].name} is not there" if missing else "no add_executable names its files"
+        raise UsageError(f"{path / 'CMakeLists.txt'}: {why}; give the file of one node")
+    return programs
 
 
 def status(console: Console) -> None:

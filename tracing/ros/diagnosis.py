@@ -52,7 +52,10 @@ def diagnose_no_events(
     if not daemons:
         found.append("no session daemon listens: lttng-sessiond does not run, or has ended")
     if library is None:
-        found.append("no libtracetools is on the library path: is ROS 2 sourced?")
+        found.append(
+            "no libtracetools is on the library path: is ROS 2 sourced? For a program that was "
+            "compiled for the embedded one, give --ros embedded, or --tracer native"
+        )
     else:
         found += _library_causes(library, environ, daemons)
     if home != daemon_home and (os.geteuid() != 0 or home_of_daemon is not None):

@@ -26,32 +26,52 @@ from roslens.recording.terminal import Console, say
     "dev ros build [--sources DIR]",
     "dev ros status",
     "dev ros clean",
+    "dev ros compile PATH [-o DIR]",
     parent=dev,
     example="dev ros status",
 )
 @verb(
-    None, "ros build [--sources DIR]", "ros status", "ros clean", show=False, example="ros status"
+    *(None, "ros build [--sources DIR]", "ros status", "ros clean", "ros compile PATH [-o DIR]"),
+    show=False,
+    example="ros status",
 )
-def ros(action: Literal["build", "status", "clean"], /, *, sources: Path | None = None) -> None:
-    """Compile rclcpp, a second middleware and rosbag2's plugins for the embedded ROS 2.
+def ros(
+    action: Literal["build", "status", "clean", "compile"],
+    path: Path | None = None,
+    /,
+    *,
+    sources: Path | None = None,
+    output: OutputOption = None,
+) -> None:
+    """Compile what the embedded ROS 2 lacks, or one's own nodes for it.
 
-    Suites do it by themselves when it is needed and no ROS 2 is sourced.
+    That is rclcpp, a second middleware and rosbag2's plugins.
+    Suites compile them when they are needed and no ROS 2 is sourced.
 
     Parameters
     ----------
     action
         What to do. build: compile what is not there yet. status: show what is there. clean:
-        remove it.
+        remove it. compile: make programs of one's own nodes.
+    path
+        What to compile: a C++ file with a main function, or the folder of a package, of which each
+        add_executable becomes a program.
     sources
         Folder with archives of the pinned sources. Default: $ROSLENS_SOURCES; without it they
         are cloned from their public repositories.
+    output
+        Folder of the programs. Default: the current one.
     """
     from roslens import ros as compiled  # noqa: PLC0415
 
+    if sources is not None and action != "build":
+        raise UsageError("--sources is for 'roslens dev ros build'")
+    if (path is None) == (action == "compile") or (output and path is None):
+        raise UsageError("PATH and --output are for 'roslens dev ros compile', which needs a PATH")
     if action == "build":
         compiled.build(sources, Console())
-    elif sources is not None:
-        raise UsageError("--sources is for 'roslens dev ros build'")
+    elif path is not None:
+        compiled.compile_nodes(path, output or Path(), Console())
     elif action == "status":
         compiled.status(Console())
     else:

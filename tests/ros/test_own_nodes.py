@@ -1,0 +1,60 @@
+"""A node that somebody writes, compiled for the embedded ROS 2 and recorded: as it printed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import roslens as rl
+from roslens.recording import UsageError
+from roslens.recording.terminal import Console
+from roslens.ros import compile_nodes
+
+NODE = Path(__file__).parent / "nodes" / "ticking.cpp"
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("tracer", ["lttng", "native"])
+def test_what_an_own_node_prints_is_what_is_recorded(tracer: str, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    shutil.copy(NODE, package / "node.cpp")
+    (package / "CMakeLists.txt").write_text(
+        "project(mine)\nadd_executable(${PROJECT_NAME}_node  # ours\n  node.cpp)\n"
+    )
+
+    def roslens(*arguments: object) -> str:
+        command = [sys.executable, "-P", "-m", "roslens", *map(str, arguments)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    made = roslens("dev", "ros", "compile", package, "-o", tmp_path / "made").splitlines()[-1]
+    assert [x.name for x in (tmp_path / "made").iterdir()] == ["mine_node"]
+    run = tmp_path / "run"
+    options = ("--ros", "embedded", "--tracer", tracer, "--kernel", "off", "-o", run)
+    printed = roslens("record", *options, "--", made)
+    heard = [x for x in printed.splitlines() if x.isdecimal()]
+    messages = rl.open(run).messages.collect()
+    of_node = messages.filter((pl.col("topic") == "/ticks") & (pl.col("outcome") == "delivered"))
+    assert heard == ["1", "2", "3"]
+    assert of_node.height == len(heard)
+    assert set(of_node["publisher_node"]) == set(of_node["subscription_node"]) == {"/ticking"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "give a file of C"),
+        ("add_executable(${made} ${files})", "no add_executable names its files"),
+        ("add_executable(one src/one.cpp)", "one.cpp is not there"),
+    ],
+)
+def test_what_is_no_node_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "CMakeLists.txt").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        compile_nodes(tmp_path, tmp_path, Console())
