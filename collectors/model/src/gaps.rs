@@ -76,7 +76,7 @@ pub struct Gaps {
     /// By process: begin and end of each, in the order in which they were found.
     broken: HashMap<Maybe<Process>, Vec<(i64, i64)>>,
     sorted: HashMap<Maybe<Process>, Stretches>,
-    /// When the last one ends that the trace tells of.
+    /// End of the last gap that the trace declares.
     last: i64,
 }
 

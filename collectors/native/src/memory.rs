@@ -3,12 +3,12 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is taken again soon had better be kept: the system clears each page that it gives.
+/// Memory that is needed again soon is better kept: the kernel clears every page that it hands out.
 const PAUSE: Duration = Duration::from_secs(30);
 
 static GIVEN: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// `give_back`, unless it was done a moment ago.
+/// Call `give_back`, unless that was done within the last `PAUSE`.
 pub fn give_back_at_times() {
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     if given.is_none_or(|then| then.elapsed() > PAUSE) {

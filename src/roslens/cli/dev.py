@@ -43,10 +43,10 @@ def ros(
     sources: Path | None = None,
     output: OutputOption = None,
 ) -> None:
-    """Compile what the embedded ROS 2 lacks, or one's own nodes for it.
+    """Compile one's own nodes for the embedded ROS 2, or the parts that it lacks.
 
-    That is rclcpp, a second middleware and rosbag2's plugins.
-    Suites compile them when they are needed and no ROS 2 is sourced.
+    These parts are rclcpp, a second middleware and rosbag2's plugins. Suites compile them by
+    themselves when they are needed and no ROS 2 is sourced.
 
     Parameters
     ----------
