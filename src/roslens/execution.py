@@ -67,7 +67,6 @@ class _OwnKernel(AsyncKernelManager):
                 "roslens.kernel",
                 "-f",
                 "{connection_file}",
-                "--HistoryManager.enabled=False",
                 "--IPKernelApp.log_level=ERROR",
                 "--IPKernelApp.ignore_cwd=True",
             ],

@@ -1,7 +1,8 @@
 """``python -m roslens.kernel``: IPython's kernel, without the port beside its sockets.
 
 For the output of processes that a cell forks it listens on a port of 127.0.0.1, whatever its own
-sockets are. Nobody here forks such, and nothing listens that nobody asked for.
+sockets are. Nobody here forks such, and nothing listens that nobody asked for. Nor does it keep
+what was typed in IPython's history, a file in the user's home that others may be able to read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def be_kernel(arguments: list[str] | None = None) -> None:
     if "-f" in arguments and not Path(arguments[arguments.index("-f") + 1]).is_file():
         sys.exit(EXIT_FAILED)
     vars(kernelapp)["IOPubThread"] = _WithoutPort
-    kernelapp.IPKernelApp.launch_instance(arguments)
+    kernelapp.IPKernelApp.launch_instance([*arguments, "--HistoryManager.enabled=False"])
 
 
 if __name__ == "__main__":

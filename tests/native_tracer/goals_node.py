@@ -43,7 +43,8 @@ def main(count: int, log: Path) -> None:
     executor = MultiThreadedExecutor(4)
     executor.add_node(serving)
     executor.add_node(asking)
-    threading.Thread(target=executor.spin, daemon=True).start()
+    spinning = threading.Thread(target=executor.spin, daemon=True)
+    spinning.start()
     client.wait_for_server()
     rows = []
 
@@ -70,6 +71,11 @@ def main(count: int, log: Path) -> None:
         time.sleep(0.05)
     log.write_text("\n".join(["goal_id,outcome", *rows]) + "\n")
     executor.shutdown()
+    # A thread of rclpy that outlives the interpreter aborts the program.
+    spinning.join()
+    for node in (serving, asking):
+        node.destroy_node()
+    rclpy.shutdown()
 
 
 main(int(sys.argv[1]), Path(sys.argv[2]))
