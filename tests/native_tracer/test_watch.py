@@ -86,7 +86,7 @@ def is_written(folder: Path) -> bool:
 
 def test_figures_are_those_of_the_tables(start, folder):
     """All that happened, taken in bit by bit while it happens, against the files afterwards."""
-    program = start(MESSAGES, 3000)
+    program = start(MESSAGES, 400)
     wait_for(lambda: is_written(folder))
     looks = 0
     with following(folder, None) as source:
