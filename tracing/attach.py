@@ -139,9 +139,10 @@ def record_attached(
         except UsageError:
             shutil.rmtree(made, ignore_errors=True)
             raise
-        unseen = sampler.write(
-            folder / f"{CPU_SAMPLES.name}.parquet", monotonic_clock(folder / "trace").offset_ns
-        )
+        unseen = []
+        if stacks:
+            offset_ns = monotonic_clock(folder / "trace").offset_ns
+            unseen = sampler.write(folder / f"{CPU_SAMPLES.name}.parquet", offset_ns)
     host, graph = watch.facts(), followers[0].graph
     manifest = Manifest(
         suite=ATTACH_SUITE,

@@ -358,7 +358,8 @@ def run_compare(
         write_text(json_file, found.json_text())
     if plot_file is not None:
         write_plot(plot_file, found)
-    print_verdicts(comparison_table(found), summary(found), markdown=markdown, picture=chart(found))
+    picture = chart(found) if markdown else ""
+    print_verdicts(comparison_table(found), summary(found), markdown=markdown, picture=picture)
     return found.exit_code
 
 

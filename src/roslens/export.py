@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -17,37 +16,11 @@ from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
 from roslens.collectors.schema import SAMPLED, TABLES
+from roslens.export_formats import Format
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 
-Format: TypeAlias = Literal[
-    "perfetto",
-    "otlp",
-    "mcap",
-    "dot",
-    "mermaid",
-    "csv",
-    "hgrm",
-    "hlog",
-    "speedscope",
-    "collapsed",
-    "pprof",
-]
-FORMATS: Mapping[Format, str] = {
-    "perfetto": "the timeline of one recording, for ui.perfetto.dev",
-    "otlp": "spans of OpenTelemetry as OTLP JSON, one line per run: chains as traces",
-    "mcap": "latencies, callbacks and resources of one recording over time, for Foxglove",
-    "dot": "the graph of nodes and topics, for Graphviz",
-    "mermaid": "the graph of nodes and topics, for Markdown",
-    "csv": "one table, given with --table",
-    "hgrm": "percentiles of latencies in ms, for the plots of HdrHistogram",
-    "hlog": "a log with the latencies of each run, for the tools of HdrHistogram",
-    "speedscope": "CPU time of callbacks by call stack, a profile each, for speedscope.app",
-    "collapsed": "the same as collapsed stacks in ns, for flame graphs and the Firefox Profiler",
-    "pprof": "the same for pprof ('go tool pprof -http=: FILE'), with the callback as a label",
-}
-"""Every format, and what is written in it."""
 _SAMPLED = tuple(table.name for table in SAMPLED)
 _STACKS: Mapping[str, Callable[[pl.DataFrame], str | bytes]] = {
     "speedscope": speedscope,

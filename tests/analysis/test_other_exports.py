@@ -12,7 +12,8 @@ from mcap.reader import make_reader
 
 import roslens as rl
 from roslens.analysis.interop.opentelemetry import CONSUMER, PRODUCER
-from roslens.export import FORMATS, export
+from roslens.export import export
+from roslens.export_formats import FORMATS
 from roslens.recording import UsageError
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -15,6 +15,7 @@ from roslens.cli.app import (
     print_json,
     verb,
 )
+from roslens.export_formats import FORMATS, Format
 from roslens.recording import UsageError
 from roslens.recording.terminal import Console, say
 
@@ -30,23 +31,7 @@ def export(
     out: Path | None = None,
     /,
     *,
-    form: Annotated[
-        Literal[
-            "perfetto",
-            "otlp",
-            "mcap",
-            "dot",
-            "mermaid",
-            "csv",
-            "hgrm",
-            "hlog",
-            "speedscope",
-            "collapsed",
-            "pprof",
-        ]
-        | None,
-        Parameter(name="--format"),
-    ] = None,
+    form: Annotated[Format | None, Parameter(name="--format")] = None,
     table: str | None = None,
     list_formats: Annotated[bool, Parameter(name="--list")] = False,
     as_json: JsonSwitch = False,
@@ -72,7 +57,6 @@ def export(
     as_json
         Print as JSON what was written, or the list.
     """
-    from roslens.export import FORMATS  # noqa: PLC0415
     from roslens.export import export as write  # noqa: PLC0415
 
     if list_formats and as_json:
