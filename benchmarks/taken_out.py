@@ -21,21 +21,24 @@ Counted are rows that say something else than the truth, where they do not say t
 approximate: a message with another callback or another outcome, an execution or an interval of a
 timer of another length, a call, goal or publication with another partner. A row that says less
 (null, ``unknown``, ``not_matched``, ``taken`` without a callback) is not wrong; those that turned
-unknown are counted beside. Exit status 1 if a row was wrong; those of ``silent`` are counted only,
-as no tracer that is known loses events so.
+unknown are counted beside, and how many of them cannot be told: two whole recordings that leave the
+same events tell them differently (`Undecidable`). Exit status 1 if a row was wrong; those of
+``silent`` are counted only, as no tracer that is known loses events so.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from roslens.collectors.decoding import read_raw
@@ -74,6 +77,8 @@ class Count:
         Messages whose outcome turned unknown, of all that were left.
     endless, executions
         Executions whose duration turned unknown, of all that were left.
+    careful
+        Of both, those that can be told, by the reason that the table gives.
     examples
         The first of each kind of wrong row.
     """
@@ -85,6 +90,7 @@ class Count:
     messages: int = 0
     endless: int = 0
     executions: int = 0
+    careful: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
@@ -92,6 +98,7 @@ class Count:
         """Count those of another trial, too."""
         for name in ("trials", "rows", "removed", "unknown", "messages", "endless", "executions"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.careful += other.careful
         self.wrong += other.wrong
         self.examples = other.examples | self.examples
 
@@ -243,10 +250,10 @@ class Truth:
         self.subscription = _by_events(tables["subscriptions"], "subscription_id", _SUBSCRIPTION)
         self.pairs: dict[tuple[int | None, int | None], dict[str, Any]] = {}
         self.starts: dict[Any, dict[str, Any]] = {}
-        self.unknown = 0
         self.heard: set[int | None] = set()
+        self.connections: dict[Any, list[tuple[int, int]]] = defaultdict(list)
+        self.takers: dict[int | None, set[int]] = defaultdict(set)
         for row in tables["messages"].iter_rows(named=True):
-            self.unknown += row["outcome"] == "unknown"
             if row["subscription_id"] is not None:
                 self.heard.add(row["message_id"])
             if row["message_id"] is not None:
@@ -254,6 +261,10 @@ class Truth:
             for name in ("take_ns", "callback_start_ns"):
                 if row[name] is not None:
                     self.starts[row[name]] = row
+            if row["publish_ns"] is not None and row["take_ns"] is not None:
+                self.connections[_connection(row)].append((row["publish_ns"], row["take_ns"]))
+        for row in tables["takes"].iter_rows(named=True):
+            self.takers[row["subscription_id"]].add(row["vtid"])
         instances = tables["callback_instances"].to_dicts()
         where = ("host", "vpid", "vtid", "start_ns")
         self.timers = _timers(tables)
@@ -297,11 +308,111 @@ def _by_times(table: pl.DataFrame) -> dict[Any, dict[str, Any]]:
 _SPANS = frozenset({"total_ns", "duration_ns", "latency_ns", "clock_bound_ns"})
 
 
+class Undecidable:
+    """Which rows two whole recordings that leave the same events tell differently.
+
+    One is the recording that was altered. In the other one a gap holds something else: what was
+    taken in it was not, or what was not taken was; a callback that goes on across it ended, and
+    began again. That needs a moment in the gap in which nothing was seen of the thread.
+
+    Parameters
+    ----------
+    left
+        The events that are left.
+    truth
+        What the whole recording says.
+    gaps
+        Host, process (None: any), begin and end of each stretch in which events were taken out.
+    """
+
+    ROOM_NS = 10_000
+    """A thread that nothing is seen of for less did not change CPUs and take something, ns."""
+
+    def __init__(
+        self, left: Raw, truth: Truth, gaps: Sequence[tuple[str, int | None, float, float]]
+    ) -> None:
+        self.truth, self.gaps = truth, gaps
+        where = ("host", "vpid", "vtid")
+        events = pl.concat(frame.select(*where, "time_ns") for frame in left.values())
+        self.threads = {
+            thread: times["time_ns"].sort().to_numpy()
+            for thread, times in events.partition_by(
+                *where, as_dict=True, include_key=False
+            ).items()
+        }
+        self.seen = set(events.select("host", "vpid", "time_ns").iter_rows())
+
+    def message(self, row: Mapping[str, Any], whole: Mapping[str, Any] | None) -> bool:
+        """Whether it cannot be told what became of a message."""
+        if whole is None or row["subscription_id"] is None:
+            # Nobody knows of which objects the gap told, or what was published in it.
+            time = row["take_ns"] or row["callback_start_ns"] or row["publish_ns"] or math.inf
+            return any(begin < time for _, _, begin, _ in self.gaps)
+        receiver = whole["subscription_host"], whole["subscription_vpid"]
+        if whole["outcome"] in ARRIVED:
+            sender = whole["publisher_host"], whole["publisher_vpid"]
+            return any(
+                all((*where, whole[name]) not in self.seen for name in names)
+                for where, names in ((sender, _SENT), (receiver, _RECEIVED))
+            )
+        return self._room(
+            *receiver,
+            self.truth.takers[whole["subscription_id"]],
+            whole["publish_ns"],
+            self._next_take(whole),
+        )
+
+    def execution(self, row: Mapping[str, Any], took: int) -> bool:
+        """Whether it cannot be told how long an execution took."""
+        where = row["host"], row["vpid"]
+        end = row["start_ns"] + took
+        return (*where, end) not in self.seen or self._room(
+            *where, {row["vtid"]}, row["start_ns"], end
+        )
+
+    def _next_take(self, whole: Mapping[str, Any]) -> float:
+        """When a later message of its connection was taken, as far as it is seen."""
+        receiver = whole["subscription_host"], whole["subscription_vpid"]
+        return min(
+            (
+                take
+                for published, take in self.truth.connections[_connection(whole)]
+                if published > whole["publish_ns"] and (*receiver, take) in self.seen
+            ),
+            default=math.inf,
+        )
+
+    def _room(
+        self, host: str, vpid: int, threads: Collection[int], low: float, high: float
+    ) -> bool:
+        for at, of, begin, end in self.gaps:
+            first, last = max(begin, low), min(end, high)
+            if at != host or of not in {None, vpid} or last - first < self.ROOM_NS:
+                continue
+            for thread, times in self.threads.items():
+                if thread[:2] == (host, vpid) and (not threads or thread[2] in threads):
+                    inside = times[(times > first) & (times < last)]
+                    edges = np.array([first, *inside, last])
+                    if np.diff(edges).max() >= self.ROOM_NS:
+                        return True
+        return False
+
+
+_SENT = ("publish_ns", "rcl_publish_ns", "rmw_publish_ns")
+_RECEIVED = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
+
+
+def _connection(row: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    return row["publisher_id"], row["subscription_id"]
+
+
 class Judge:
     """Counts what the tables of what is left say that is not so."""
 
-    def __init__(self, truth: Truth, tables: Tables, *, all_kinds: bool = True) -> None:
-        self.truth, self.tables = truth, tables
+    def __init__(
+        self, truth: Truth, tables: Tables, undecidable: Undecidable, *, all_kinds: bool = True
+    ) -> None:
+        self.truth, self.tables, self.undecidable = truth, tables, undecidable
         self.all_kinds = all_kinds
         """Whether publications begin with the same kind of event as in the whole recording."""
         self.found = Count(trials=1)
@@ -332,7 +443,6 @@ class Judge:
                 self._wrong("interval of a timer", row, whole)
         for row in self.tables["messages"].iter_rows(named=True):
             self.found.messages += 1
-            self.found.unknown += row["outcome"] == "unknown"
             self._message(row)
         for name, known in (
             ("service_calls", self.truth.calls),
@@ -359,7 +469,10 @@ class Judge:
     def _execution(self, row: Mapping[str, Any]) -> None:
         took = self.truth.durations.get((row["host"], row["vpid"], row["vtid"], row["start_ns"]))
         self.found.executions += 1
-        self.found.endless += row["duration_ns"] is None and took is not None
+        if row["duration_ns"] is None and took is not None:
+            self.found.endless += 1
+            if not self.undecidable.execution(row, took):
+                self._careful("duration", row)
         if row["duration_ns"] is not None and row["duration_ns"] != took:
             self._wrong("duration", row, took)
 
@@ -389,6 +502,8 @@ class Judge:
         outcome, number = row["outcome"], self.publications[row["message_id"]]
         start = row["callback_start_ns"] or row["take_ns"]
         there = self.truth.starts.get(start)
+        if outcome == "unknown":
+            self._unknown(row, number)
         if outcome == "replayed":
             if there is not None and there["outcome"] != "replayed":
                 self._wrong("replayed", row, there)
@@ -401,6 +516,21 @@ class Judge:
             self._missed(row, number)
         if outcome == "no_subscriber" and number in self.truth.heard:
             self._wrong("no_subscriber, though there was one", row)
+
+    def _unknown(self, row: Mapping[str, Any], number: int | None) -> None:
+        pair = number, self.subscriptions.get(row["subscription_id"])
+        start = row["callback_start_ns"] or row["take_ns"]
+        whole = self.truth.starts.get(start) if number is None else self.truth.pairs.get(pair)
+        if whole is not None and whole["outcome"] == "unknown":
+            return
+        self.found.unknown += 1
+        if not self.undecidable.message(row, whole):
+            self._careful(row["reason"], row, whole)
+
+    def _careful(self, why: str, row: Mapping[str, Any], told: object = "") -> None:
+        brief = {k: v for k, v in row.items() if v is not None}
+        self.found.careful[why] += 1
+        self.found.examples.setdefault(f"too careful: {why}", f"{brief} / {told}")
 
     def _paired(self, row: Mapping[str, Any], number: int) -> bool:
         for name in ("take_ns", "callback_start_ns"):
@@ -447,10 +577,38 @@ def _restart(raw: Raw, losses: pl.DataFrame) -> Count:
     for row in (Counter(same.select(*key, "outcome").rows()) - said).elements():
         if row[-1] == "unknown":
             found.unknown += 1
+            found.careful["process started again"] += 1
         else:
             found.wrong[f"{row[-1]}, not as of two processes"] += 1
             found.examples.setdefault(row[-1], str(row))
     return found
+
+
+def _gaps(
+    way: str, whole: Raw, left: Raw, declared: pl.DataFrame
+) -> list[tuple[str, int | None, float, float]]:
+    """Where events were taken out: host, process (None: any), begin and end."""
+    process = ("host", "vpid")
+    before = pl.concat(frame.select(*process, "time_ns") for frame in whole.values())
+    after = pl.concat(frame.select(*process, "time_ns") for frame in left.values())
+    hosts = before["host"].unique().to_list()
+    match way:
+        case "kind":
+            return [(host, None, -math.inf, math.inf) for host in hosts]
+        case "late":
+            return [(host, None, -math.inf, after["time_ns"].min()) for host in hosts]
+        case "init":
+            gone = before.join(after, on=before.columns, how="anti", nulls_equal=True)
+            return [(*key, -math.inf, math.inf) for key in gone.select(process).unique().rows()]
+    return [
+        (
+            row["host"],
+            None,
+            -math.inf if row["begin_ns"] is None else row["begin_ns"],
+            math.inf if row["end_ns"] is None else row["end_ns"],
+        )
+        for row in declared.iter_rows(named=True)
+    ]
 
 
 def trials(
@@ -468,14 +626,13 @@ def trials(
             rng = random.Random(f"{seed} {run.name} {way} {number}")
             left, declared, removed = without(frames, way, rng)
             tables = build_tables(left, pl.concat([raw.losses, declared]))
-            judge = Judge(truth, tables, all_kinds=way != "kind")
+            undecidable = Undecidable(left, truth, _gaps(way, frames, left, declared))
+            judge = Judge(truth, tables, undecidable, all_kinds=way != "kind")
             found = judge.all()
             found.removed = removed
             for what, example in judge.wrong.values():
                 found.wrong[what] += 1
                 found.examples.setdefault(what, example)
-            # Those that were unknown in the whole recording did not turn so.
-            found.unknown = max(0, found.unknown - truth.unknown)
             yield way, found
 
 
@@ -510,14 +667,17 @@ def main() -> int:
 
 
 def _text(found: Count) -> str:
-    def listed(of: Counter[str]) -> str:
-        return ", ".join(f"{count} {what}" for what, count in of.most_common()) or "none"
+    def listed(counts: Counter[str]) -> str:
+        return ", ".join(f"{count} {what}" for what, count in counts.most_common()) or "none"
 
     unknown = 100 * found.unknown / max(found.messages, 1)
     endless = 100 * found.endless / max(found.executions, 1)
+    turned = found.unknown + found.endless
+    undecidable = turned - found.careful.total()
     return (
         f"{found.trials} trials, {found.removed:,} events out, {found.rows:,} rows; unknown turned "
-        f"{unknown:.2f} % of messages, {endless:.2f} % of durations; "
+        f"{unknown:.2f} % of messages, {endless:.2f} % of durations: {turned:,} rows, of which "
+        f"{undecidable:,} cannot be told, the others: {listed(found.careful)}; "
         f"wrong: {listed(found.wrong)}"
     )
 

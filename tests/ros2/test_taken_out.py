@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from taken_out import Count, trials, without  # noqa: E402
+from taken_out import Count, Truth, Undecidable, trials, without  # noqa: E402
 
 RUNS = ("communication/001_r0_unique_ptr_ipc-on", "two_process/000_r0_fastrtps")
 TRIALS = 2
@@ -48,6 +48,8 @@ def test_what_was_dropped_makes_no_row_wrong(
     assert found.rows > 1000
     assert found.wrong == {}, found.examples
     assert found.unknown < unknown * found.messages
+    turned = found.unknown + found.endless
+    assert turned <= 3 * (turned - found.careful.total()), found.careful
 
 
 @pytest.mark.recording
@@ -97,6 +99,44 @@ def test_nothing_of_a_thread_goes_on_over_what_was_dropped(
     trace.lose(103, 107, 4)
     trace.losses[-1] |= loss
     assert _ran(trace) == durations
+
+
+@pytest.mark.parametrize(
+    ("gap", "busy", "undecidable"),
+    [
+        # The take of the first lies in it, and may not have been.
+        ((105, 125), False, [True, False]),
+        # The second could have been taken in it, unless its thread is seen all the while.
+        ((150, 200), False, [False, True]),
+        ((150, 200), True, [False, False]),
+        # The third was taken before it, and the second one no later.
+        ((320, 400), False, [False, False]),
+    ],
+)
+def test_what_cannot_be_told_is_different_in_two_whole_recordings(
+    gap: tuple[int, int], busy: bool, undecidable: list[bool]
+) -> None:
+    """By hand: of three messages, published at 100, 130 and 300 us, the second is not taken."""
+    trace = _talker()
+    for us in (100, 130, 300):
+        trace.publish(us, PUB, message=us, stamp=at(us), tid=2)
+        if us != 130:
+            trace.receive(us + 10, SUB, CALLBACK, stamp=at(us))
+    trace.rows += [
+        ("rclcpp_executor_wait_for_work", {**trace.rows[0][1], "time_ns": at(us), "timeout": 0})
+        for us in range(140, 210, 5)
+        if busy
+    ]
+    whole = Truth(trace.tables())
+    trace.rows = [
+        (name, row)
+        for name, row in trace.rows
+        if not at(gap[0]) < row["time_ns"] < at(gap[1]) or name.startswith("rclcpp_executor")
+    ]
+    found = Undecidable(trace.frames(), whole, [("h0", None, at(gap[0]), at(gap[1]))])
+    first, second, _ = sorted(whole.pairs.values(), key=lambda row: row["publish_ns"])
+    assert second["outcome"] == "lost"
+    assert [found.message(row, row) for row in (first, second)] == undecidable
 
 
 def test_an_end_without_a_start_says_that_something_is_missing() -> None:
