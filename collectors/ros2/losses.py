@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-_FOREVER = 2**63 - 1
+FOREVER = 2**63 - 1
 _COUNTED = ("discarded_events", "lost_packets")
 
 
@@ -46,22 +46,23 @@ def process_of_stream() -> pl.Expr:
     return file.str.extract(name).cast(pl.Int32, strict=False).alias("vpid")
 
 
-def gaps_of(losses: pl.DataFrame) -> pl.DataFrame:
+def gaps_of(losses: pl.DataFrame, *more: str) -> pl.DataFrame:
     """Host, gap_end_ns of each loss, and gap_begin_ns: the earliest begin of those from it on.
 
     Of all gaps that end at or after a moment, the earliest begin says whether one reaches into
-    what follows the moment.
+    what follows the moment. By host and `more` columns.
     """
+    by = ("host", *more)
     return (
         losses.select(
-            "host",
+            *by,
             pl.col("begin_ns").fill_null(0),
-            pl.col("end_ns").fill_null(_FOREVER).alias("gap_end_ns"),
+            pl.col("end_ns").fill_null(FOREVER).alias("gap_end_ns"),
         )
-        .sort("host", "gap_end_ns")
+        .sort(*by, "gap_end_ns")
         .with_columns(
-            pl.col("begin_ns").reverse().cum_min().reverse().over("host").alias("gap_begin_ns")
+            pl.col("begin_ns").reverse().cum_min().reverse().over(by).alias("gap_begin_ns")
         )
-        .select("host", "gap_begin_ns", "gap_end_ns")
+        .select(*by, "gap_begin_ns", "gap_end_ns")
         .sort("gap_end_ns")
     )

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from roslens.collectors.ros2.events import Events, proc, vtid
+from roslens.collectors.ros2.events import Events, vtid
 from roslens.collectors.ros2.joins import beside
-from roslens.collectors.ros2.losses import gaps_of, of_kernel
+from roslens.collectors.ros2.losses import FOREVER, gaps_of, of_kernel
 from roslens.collectors.ros2.processes import PID_NS
 from roslens.collectors.ros2.types import I32, I64, TEXT
 
@@ -91,7 +91,9 @@ def find_scheduling(
     line = _states(events, switches, threads)
     seen = line.select("thread").unique()
     known = instances.join(seen, on="thread", how="semi")
-    line = _with_first(line, known, span.join(hosts, on="host"))
+    lost = None if losses is None else losses.filter(of_kernel())
+    broken = lost is not None and not lost.is_empty()
+    line = _with_starts(line, known, span.join(hosts, on="host"), broken=broken)
     covered = (
         known.join(hosts, on="proc", how="left")
         .join(span, on="host", how="left")
@@ -99,11 +101,11 @@ def find_scheduling(
             (pl.col("start_ns") >= pl.col("from_ns")) & (pl.col("end_ns") <= pl.col("until_ns"))
         )
     )
-    if losses is not None:
-        covered = _without_gaps(covered, line, losses.filter(of_kernel()))
+    if lost is not None and broken:
+        covered = _without_gaps(covered, line, lost)
     covered = covered.select(instances.columns)
     clocks = _clocks(events)
-    rows = _between(covered, _with_sums(line, events, clocks), clocks)
+    rows = _between(covered, _with_sums(line, clocks), clocks)
     woken = any(events.declared(name) for name in _WAKERS)
     delay = pl.col("scheduling_delay_ns")
     names = executions.select("callback_instance_id", "kind", "name", "node")
@@ -123,24 +125,39 @@ def find_scheduling(
 def _without_gaps(
     instances: pl.DataFrame, line: pl.DataFrame, losses: pl.DataFrame
 ) -> pl.DataFrame:
-    """Leave out executions of which a switch may have been dropped.
+    """Leave out executions in which an event of their thread may be missing.
 
-    That is, between the last one known before the start and the end.
+    A thread that runs leaves its CPU by an event of that CPU. One that does not may come to any.
     """
-    if losses.is_empty():
-        return instances
-    changes = line.select("thread", pl.col("time_ns").alias("known_ns"))
-    found = beside(instances, changes, "start_ns", "known_ns", "thread")
-    known = pl.coalesce("known_ns", "start_ns").alias("known_ns")
-    found = beside(
-        found.with_columns(known),
-        gaps_of(losses),
-        "known_ns",
-        "gap_end_ns",
-        "host",
-        strategy="forward",
+    own = () if losses["cpu_id"].null_count() else ("cpu_id",)
+    runs, arrived = pl.col("state") == RUNNING, pl.col("arrived")
+    recorded = pl.when(~arrived).then("time_ns").backward_fill().shift(-1).over("thread")
+    until = pl.when(arrived).then(recorded).otherwise(pl.col("time_ns").shift(-1).over("thread"))
+    line = line.with_columns(until=until.fill_null(FOREVER))
+    # The one switch that is missing before a thread leaves is the one by which it came.
+    shown = line.filter(arrived).select("host", *own, end_ns="until", count=pl.lit(1, dtype=I64))
+    others = losses.join(shown, on=shown.columns, how="anti")
+    bad = pl.concat(
+        beside(
+            line.filter(which).with_columns(after=pl.col("time_ns") + 1),
+            gaps_of(gaps, *by),
+            "after",
+            "gap_end_ns",
+            ["host", *by],
+            strategy="forward",
+        )
+        .filter(pl.col("gap_begin_ns") < pl.col("until"))
+        .select("thread", "until", since=pl.max_horizontal("time_ns", "gap_begin_ns"))
+        for which, gaps, by in (
+            (runs & ~arrived, losses, own),
+            (runs & arrived, others, own),
+            (~runs, losses, ()),
+        )
     )
-    bent = found.filter(pl.col("gap_begin_ns") <= pl.col("end_ns"))
+    bad = bad.group_by("thread", "until").agg(pl.col("since").min())
+    after = instances.with_columns(after=pl.col("start_ns") + 1)
+    found = beside(after, bad, "after", "until", "thread", strategy="forward")
+    bent = found.filter(pl.col("since") < pl.col("end_ns"))
     return instances.join(bent, on="callback_instance_id", how="anti", maintain_order="left")
 
 
@@ -198,7 +215,7 @@ def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]
 
 
 def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl.DataFrame:
-    """Changes of state of these threads: thread, time_ns, state, cpu_id; sorted."""
+    """Changes of state of these threads: thread, host, time_ns, state, cpu_id; sorted."""
     whose = threads.select("host", "tid", "thread").lazy()
     state = pl.col("prev_state")
     if isinstance(switches.collect_schema()["prev_state"], pl.Struct):
@@ -223,50 +240,63 @@ def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl
             )
         )  # fmt: skip
     frames = pl.collect_all([part.join(whose, on=["host", "tid"]) for part in parts])
-    line = pl.concat(frame.select("thread", "time_ns", "state", "cpu_id") for frame in frames)
+    line = pl.concat(
+        frame.select("thread", "host", "time_ns", "state", "cpu_id") for frame in frames
+    )
     line = line.sort("thread", "time_ns", maintain_order=True)
     # A wake-up changes something only for a thread that sleeps.
     slept = (pl.col("state").shift(1) == BLOCKED) & (pl.col("thread") == pl.col("thread").shift(1))
     return line.filter((pl.col("state") != WOKEN) | slept.fill_null(value=False))
 
 
-def _with_first(line: pl.DataFrame, known: pl.DataFrame, span: pl.DataFrame) -> pl.DataFrame:
-    """Add that a thread ran when its first callback began, where no event said so before."""
-    first = line.group_by("thread").agg(
-        pl.col("time_ns").first().alias("first_ns"), pl.col("cpu_id").drop_nulls().first()
-    )
-    begins = (
-        known.join(span.select("proc", "from_ns"), on="proc", how="left")
+def _with_starts(
+    line: pl.DataFrame, known: pl.DataFrame, span: pl.DataFrame, *, broken: bool
+) -> pl.DataFrame:
+    """Add that a thread ran when a callback began (``arrived``), where no event said so.
+
+    That is before its first event and, where switches are missing (`broken`), later too.
+    """
+    starts = (
+        known.join(span.select("proc", "host", "from_ns"), on="proc")
         .filter(pl.col("start_ns") >= pl.col("from_ns"))
-        .group_by("thread")
-        .agg(pl.col("start_ns").min().alias("time_ns"))
-        .join(first, on="thread")
-        .filter(pl.col("time_ns") < pl.col("first_ns"))
-        .select("thread", "time_ns", pl.lit(RUNNING, dtype=pl.Int8).alias("state"), "cpu_id")
+        .select("thread", "host", time_ns="start_ns")
     )
-    return pl.concat([begins, line]).sort("thread", "time_ns", maintain_order=True)
+    before = line.select("thread", "state", known_ns="time_ns")
+    state = pl.col("state")
+    unseen = state.is_null() | (state != RUNNING) if broken else state.is_null()
+    added = (
+        beside(starts, before, "time_ns", "known_ns", "thread")
+        .filter(unseen)
+        .select(
+            "thread", "host", "time_ns", pl.lit(RUNNING, dtype=pl.Int8).alias("state"),
+            pl.lit(None, dtype=I32).alias("cpu_id"), pl.lit(value=True).alias("arrived"),
+        )
+    )  # fmt: skip
+    line = pl.concat([added, line.with_columns(pl.lit(value=False).alias("arrived"))])
+    next_cpu = pl.col("cpu_id").backward_fill().over("thread")
+    return line.sort("thread", "time_ns", maintain_order=True).with_columns(
+        pl.when("arrived").then(next_cpu).otherwise("cpu_id").alias("cpu_id")
+    )
 
 
-def _with_sums(line: pl.DataFrame, events: Events, clocks: pl.DataFrame) -> pl.DataFrame:
+def _with_sums(line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     """Add what had passed in each state, and how often, up to each change.
 
     ``cycles`` is kHz times ns of running, ``clocked`` the ns of it whose frequency is known.
     """
-    hosts = events.processes.select(pl.col("proc").alias("number"), "host")
     same = pl.col("thread") == pl.col("thread").shift(-1)
     until = pl.when(same).then(pl.col("time_ns").shift(-1))
     state = pl.col("state")
     running = state == RUNNING
     ran_on = pl.when(running).then("cpu_id").forward_fill().shift(1).over("thread")
     line = line.with_columns(
-        proc().alias("number"),
         (until - pl.col("time_ns")).fill_null(0).alias("lasted"),
         until.alias("until_ns"),
         (state == PREEMPTED).cast(I64).alias("preemptions"),
         (state == BLOCKED).cast(I64).alias("waits"),
         (running & (pl.col("cpu_id") != ran_on)).fill_null(value=False).cast(I64)
         .alias("migrations"),
-    ).join(hosts, on="number", how="left", maintain_order="left")  # fmt: skip
+    )  # fmt: skip
     line = line.with_columns(_cycles(line, clocks, "time_ns", "until_ns"))
     passed = {name: pl.when(state == k).then("lasted").otherwise(0) for k, name in _PARTS.items()}
     passed["clocked"] = pl.when(pl.col("cycles").is_not_null()).then("lasted").otherwise(0)
@@ -275,7 +305,7 @@ def _with_sums(line: pl.DataFrame, events: Events, clocks: pl.DataFrame) -> pl.D
         *((x.cum_sum() - x).over("thread").alias(name) for name, x in passed.items()),
         *(pl.col(name).cum_sum().over("thread") for name in _COUNTS),
         pl.col("time_ns").alias("since_ns"),
-    ).drop("lasted", "until_ns", "number")
+    ).drop("lasted", "until_ns")
 
 
 def _cycles(line: pl.DataFrame, clocks: pl.DataFrame, begin: str, end: str) -> pl.Series:

@@ -289,6 +289,35 @@ def test_executions_of_which_a_switch_may_have_been_dropped() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("gap", "count", "known"),
+    [
+        # The one switch that is missing is that by which the thread came to CPU 1, before 210.
+        ((150, 270), 1, [(0, 50_000), (1, 50_000), (2, 50_000)]),
+        # Two are: it may have left, and come back.
+        ((150, 270), 2, [(0, 50_000), (2, 50_000)]),
+        # Of another CPU, which a thread that runs does not come to.
+        ((205, 225), 1, [(0, 50_000), (1, 50_000), (2, 50_000)]),
+    ],
+)
+def test_a_thread_that_runs_leaves_its_cpu_by_an_event_of_it(
+    gap: tuple[int, int], count: int, known: list[tuple[int, int]]
+) -> None:
+    """By hand: thread 70 runs three callbacks on CPU 1, which is idle in between."""
+    trace = Trace()
+    for us in (100, 210, 300):
+        trace.run(us, 0x30, lasts=50, tid=70)
+    for us, prev, following in (
+        (90, 0, 70), (150, 70, 0), (205, 0, 70), (270, 70, 0), (290, 0, 70), (360, 70, 0),
+    ):  # fmt: skip
+        if not gap[0] < us < gap[1]:
+            trace.emit(us, "sched_switch", cpu=1, prev_tid=prev, prev_state=1, next_tid=following)
+    trace.lose(*gap, count)
+    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1 if gap[0] == 150 else 0}
+    found = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
+    assert found.rows() == known
+
+
 @pytest.mark.parametrize("namespaces", [True, False])
 def test_containers_whose_threads_have_one_number(*, namespaces: bool) -> None:
     """Thread 70 of process 7 in two containers is 5070 and 6070 to the kernel: the first is
