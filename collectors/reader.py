@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from roslens.collectors import _native
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.bags import refuse_bag
-from roslens.recording.layout import find_traces
+from roslens.recording.layout import NOT_SAMPLED, find_traces
 from roslens.recording.text import shown
 
 if TYPE_CHECKING:
@@ -388,10 +388,13 @@ class Trace:
         return info
 
     def _describe(self, found: dict[str, Any]) -> TraceInfo:
+        gone = list(self._last_streams_gone())
+        for row in found["losses"]:
+            if row["stream"] == NOT_SAMPLED:
+                row |= {"kind": NOT_SAMPLED, "count": None}
         discarded = (
             row["count"] or 0 for row in found["losses"] if row["kind"] == "discarded_events"
         )
-        gone = list(self._last_streams_gone())
         return TraceInfo(
             events=sum(found["events_by_name"].values()),
             events_by_name=found["events_by_name"],

@@ -17,6 +17,7 @@ from roslens.recording.schema import CPU_SAMPLES
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
 from roslens.tracing.ftrace.ctf import blocks_of
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
+from roslens.tracing.ftrace.limit import FIRST_SECONDS, LIMIT, Limit
 from roslens.tracing.ftrace.names import (
     GraphEndpoint,
     Key,
@@ -27,13 +28,20 @@ from roslens.tracing.ftrace.names import (
 )
 from roslens.tracing.ftrace.raw import RawTrace, pages_of
 from roslens.tracing.ftrace.recorder import (
+    PAUSES_NAME,
     RAW_NAME,
     Instance,
     ftrace_recording,
     monotonic_clock,
 )
 from roslens.tracing.ftrace.tracefs import PROBES, remove_leftovers, why_no_ftrace, write
-from roslens.tracing.ftrace.uprobes import Target, find_targets, place_probes, threads_of
+from roslens.tracing.ftrace.uprobes import (
+    Target,
+    cost_of_call,
+    find_targets,
+    place_probes,
+    threads_of,
+)
 from roslens.tracing.host import HostWatch
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
@@ -46,9 +54,10 @@ _NO_NAMES = (
     "what names timers and the functions of callbacks happened before: restart a program while it "
     "is recorded to have these"
 )
+_PAUSES = "from now on probes are off for a part of the time, and never with --full"
 _NO_GRAPH = "the graph could not be looked at, so the nodes of endpoints made before are not known"
-_PERIOD_SECONDS = 0.1
-_ROUNDS_OF_LOOK = 5
+_PERIOD_SECONDS, _CHECK_SECONDS = 0.1, 0.25
+_LONGEST_SECONDS, _LOOK_SECONDS = 1.0, 8.0
 _LOOK_AGAIN_SECONDS = 2.0
 _DONE = {
     "publisher": "published",
@@ -65,6 +74,7 @@ def record_attached(
     options: TracingOptions | None = None,
     time_limit: float | None = None,
     stacks: float = 0.0,
+    share: float = LIMIT,
     root: Path = RECORDINGS,
     on_event: OnEvent = lambda _: None,
 ) -> tuple[Path, Manifest]:
@@ -82,6 +92,8 @@ def record_attached(
         Seconds; default: until interrupted, or until none of the programs runs any more.
     stacks
         As of `record_command`.
+    share
+        Of a CPU that attaching may cost; beyond it there are pauses. Infinite: without any.
     root
         The folder of all recordings.
     on_event
@@ -121,8 +133,10 @@ def record_attached(
         stack.callback(sampler.close)
 
         def prepare(instance: Instance) -> None:
+            call_s = cost_of_call(instance)
             notes.extend(place_probes(instance, targets))
-            followers.append(_Follower(targets, instance, folder / RAW_NAME, on_event))
+            limit = Limit(instance, folder / RAW_NAME / PAUSES_NAME, call_s, share)
+            followers.append(_Follower(targets, instance, folder / RAW_NAME, limit, on_event))
 
         try:
             with (
@@ -158,7 +172,7 @@ def record_attached(
             domains=["ust", "kernel"] if kernel else ["ust"],
             events=["ros2:*", *(f"kernel:{x}" for x in recording.events)],
             contexts=list(NEEDED_CONTEXTS),
-            notes=[*recording.notes, *notes],
+            notes=[*recording.notes, *notes, followers[0].told],
         ),
         start_ns=begun,
         end_ns=time.time_ns(),
@@ -178,7 +192,7 @@ def _wait(targets: Sequence[Target], time_limit: float | None, interruption: Int
     while not interruption.wanted and time.monotonic() < until:
         if not any(Path(f"/proc/{target.pid}").is_dir() for target in targets):
             return
-        time.sleep(min(_PERIOD_SECONDS, max(0.0, until - time.monotonic())))
+        time.sleep(min(_CHECK_SECONDS, max(0.0, until - time.monotonic())))
 
 
 class _Follower:
@@ -189,10 +203,16 @@ class _Follower:
     """
 
     def __init__(
-        self, targets: Sequence[Target], instance: Instance, raw: Path, on_event: OnEvent
+        self,
+        targets: Sequence[Target],
+        instance: Instance,
+        raw: Path,
+        limit: Limit,
+        on_event: OnEvent,
     ) -> None:
         self._targets, self._instance, self._raw = targets, instance, raw
-        self._on_event = on_event
+        self._limit, self._on_event = limit, on_event
+        self.told = ""
         self._threads = instance.threads = threads_of(targets)
         self._begun = time.monotonic()
         self._read: dict[Path, int] = {}
@@ -200,18 +220,29 @@ class _Follower:
         self._told = False
         header = (instance.path / "events" / "header_page").read_text()
         self._header = parse_header_page(header, "header_page")
+        probes = [x for x in instance.formats.items() if x[0].startswith(PROBES)]
+        self._trace = RawTrace(header=self._header, formats=parse_formats(probes))
 
     @contextmanager
     def following(self) -> Iterator[None]:
         stop = threading.Event()
 
         def follow() -> None:
-            rounds = 0
-            while not stop.wait(_PERIOD_SECONDS):
-                self._threads.update(threads_of(self._targets))
-                rounds += 1
-                if rounds % _ROUNDS_OF_LOOK == 0:
+            begun = time.monotonic()
+            look, pause = begun + FIRST_SECONDS, 0.0
+            while not stop.wait(min(max(_PERIOD_SECONDS, pause), _LONGEST_SECONDS)):
+                now = time.monotonic()
+                if not pause:
+                    self._threads.update(threads_of(self._targets, self._threads))
+                if now >= look:
+                    # A thread may get its name a while after it began.
+                    self._threads.update(threads_of(self._targets))
                     self._look()
+                    look = now + min(now - begun, _LOOK_SECONDS)
+                pause = self._limit.step()
+                if pause and not self.told:
+                    self.told = self._limit.told()
+                    self._on_event(Event("note", text=f"{self.told}; {_PAUSES}"))
 
         def see() -> None:
             pids = [x.pid for x in self._targets]
@@ -238,6 +269,8 @@ class _Follower:
             stop.set()
             for thread in threads:
                 thread.join()
+            recorded = self._limit.end()
+            self.told = f"{self._limit.told()}; they were for {recorded:.0%} of the time"
             self._look()
 
     @property
@@ -247,19 +280,13 @@ class _Follower:
 
     def _look(self) -> None:
         """Read the pages that came since the last time."""
-        trace = RawTrace(
-            header=self._header,
-            formats=parse_formats(
-                [x for x in self._instance.formats.items() if x[0].startswith(PROBES)]
-            ),
-        )
         counts: dict[tuple[str, str], int] = defaultdict(int)
         for path in sorted(self._raw.glob("cpu*")):
             begin = self._read.get(path, 0)
             size = (path.stat().st_size - begin) // self._header.page_size * self._header.page_size
             self._read[path] = begin + size
             seen = sightings(
-                trace, blocks_of(pages_of(path, begin, size), self._header), self._threads
+                self._trace, blocks_of(pages_of(path, begin, size), self._header), self._threads
             )
             for key, sighting in seen.items():
                 counts[sighting.name, key[1]] += sighting.count

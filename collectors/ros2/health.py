@@ -151,6 +151,8 @@ def _losses(model: Facts) -> Iterator[Finding]:
         "missing_tail": "a stream ends before its session was stopped: its file was cut or not "
         "copied to the end, or a process was killed while it wrote an event",
         "missing_stream": "a whole stream is missing: its file was emptied or not copied",
+        "not_sampled": "pauses in which nothing was recorded on purpose, so that attaching costs "
+        "no more than it may (--full records all; rates are of what was recorded)",
     }
     origin = model.events.processes["begin_ns"].min()
     for row in grouped:

@@ -858,11 +858,12 @@ LOSSES = Table(
             "lost_packets: packets between two that are there, or that an index tells of. "
             "truncated: the rest of a packet that cannot be read to its end. missing_head: all "
             "before the first packet, as in a snapshot. missing_tail: all after the last packet, "
-            "where the session went on. missing_stream: the whole stream",
+            "where the session went on. missing_stream: the whole stream. not_sampled: what "
+            "attaching left out on purpose, so as not to cost too much",
             nullable=False,
             values=(
                 *("discarded_events", "lost_packets", "truncated"),
-                *("missing_head", "missing_tail", "missing_stream"),
+                *("missing_head", "missing_tail", "missing_stream", "not_sampled"),
             ),
         ),
         Column("count", "int64", "events or packets; null when it cannot be known"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from roslens.tracing.campaign import (
     run_campaign,
 )
 from roslens.tracing.command import record_command
+from roslens.tracing.ftrace.limit import LIMIT
 from roslens.tracing.lifeline import Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.native_tracer.session import native_variables
@@ -209,6 +211,7 @@ def record_running(
     *,
     options: TracingOptions,
     stacks: float,
+    full: bool,
     time_limit: float | None,
     told: Told,
 ) -> None:
@@ -228,6 +231,7 @@ def record_running(
             options=options,
             time_limit=time_limit,
             stacks=stacks,
+            share=math.inf if full else LIMIT,
             on_event=on_event,
         )
     told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from roslens.collectors.collection import collect, tables
 from roslens.recording import Manifest, RunFailedError, find_recordings
+from roslens.tracing import attach
 from roslens.tracing.attach import record_attached
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
@@ -111,28 +113,66 @@ def test_messages_have_names_and_are_those_of_the_log(pair: Pair, tmp_path: Path
         tmp_path / "run",
         options=TracingOptions(kernel="off"),
         time_limit=ATTACHED_S,
+        share=math.inf,
     )
     log = pair.log()
     assert manifest.status == "complete", manifest.failure
-    agrees(folder, manifest, pair, log)
+    assert agrees(folder, manifest, pair, log) == 0
 
 
-def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> None:
+def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine whose probes cost so much that there must be pauses."""
+    monkeypatch.setattr(attach, "cost_of_call", lambda _: 2e-4)
+    notes: list[str] = []
+    time.sleep(RAN_BEFORE_S)
+    folder, manifest = record_attached(
+        [str(x) for x in pair.pids],
+        tmp_path / "run",
+        options=TracingOptions(kernel="off"),
+        time_limit=4 * ATTACHED_S,
+        share=0.1,
+        on_event=lambda event: notes.append(event.text),
+    )
+    log = pair.log()
+    assert manifest.status == "complete", manifest.failure
+    assert any(f"{pair.topic} published" in x for x in notes)
+    assert any("from now on probes are off for a part of the time" in x for x in notes)
+    assert agrees(folder, manifest, pair, log) >= 2
+    assert not manifest.loss.discarded_events
+
+
+def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> int:
+    """Of all that was recorded; returns how many pauses there were."""
     collect(find_recordings(folder)[0])
-    found = tables(find_recordings(folder)[0])["messages"].collect()
+    made = {name: x.collect() for name, x in tables(find_recordings(folder)[0]).items()}
+    pauses = made["losses"].filter(kind="not_sampled").select("begin_ns", "end_ns").sort("end_ns")
+    found = made["messages"]
     assert found["topic"].null_count() == 0
     named = found.filter(pl.col("topic") == pair.topic)
     # What was published and taken while all of it was recorded.
     begin, end = manifest.start_ns + 1_000_000_000, manifest.end_ns
     end = min(end, named["publish_ns"].max()) - 300_000_000
     logged = log.filter(pl.col("publish_ns").is_between(begin, end)).sort("publish_ns")
+    # Each with the pause that comes next; it is published a while after the log says so.
+    logged = logged.join_asof(
+        pauses, left_on="publish_ns", right_on="end_ns", strategy="forward"
+    ).with_columns(pl.col("begin_ns").fill_null(2**62))
+    logged = logged.filter(pl.col("publish_ns") < pl.col("begin_ns") - 20_000_000)
     own = named.filter(pl.col("publish_ns").is_between(begin, end + 300_000_000)).sort("publish_ns")
     joined = logged.join_asof(
         own.with_columns(traced_ns="publish_ns"), on="publish_ns", strategy="forward"
     )
     assert logged.height > 100
     assert joined["traced_ns"].n_unique() == logged.height
-    delivered = pl.col("outcome").is_in(["delivered", "taken"])
+    delivered, unknown = (
+        pl.col("outcome").is_in(["delivered", "taken"]),
+        pl.col("outcome") == "unknown",
+    )
+    heard_before = pl.col("callback_ns") < pl.col("begin_ns")
+    assert joined.filter(unknown & heard_before).is_empty()
+    joined = joined.filter(~unknown)
     assert joined.filter(delivered != pl.col("callback_ns").is_not_null()).is_empty()
     nodes = joined.filter(
         (pl.col("publisher_node") == pair.nodes[0]) & (pl.col("subscription_node") == pair.nodes[1])
@@ -146,3 +186,4 @@ def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> N
         latency = pl.col("callback_ns") - pl.col("publish_ns")
         apart = joined.select((callback - pl.col("traced_ns") - latency).abs().median()).item()
         assert apart < 50_000
+    return pauses.height

@@ -64,8 +64,14 @@ def test_services_are_not_looked_for_as_a_graph_of_topics_has_none() -> None:
     assert is_whole([], [handle("service", TALKER)])
 
 
-def test_what_a_take_starts_is_known_though_the_page_goes_on_behind_it() -> None:
-    """A bool is the last byte of its event; a timer's callback follows."""
+@pytest.mark.parametrize("pauses", [[], [[106, 108]]])
+def test_what_a_take_starts_is_known_though_the_page_goes_on_behind_it(
+    pauses: list[list[int]],
+) -> None:
+    """A bool is the last byte of its event; a timer's callback follows.
+
+    In a pause, another callback may have begun.
+    """
     head = (Field("__probe_ip", 8, 8, "int"),)
     taken = (
         Field("rmw_subscription_handle", 16, 8, "int"), Field("roslens_name", 24, 4, "string"),
@@ -85,10 +91,15 @@ def test_what_a_take_starts_is_known_though_the_page_goes_on_behind_it() -> None
     take = of(7, "QIB", 4096, 5 << 16 | 32, 1, text=b"/top\0\0\0\0")
     data = page(100, take, of(8, "QB", 77, 0), of(9, "Q", 77), of(8, "QB", 78, 0), of(9, "Q", 78))
     header = parse_header_page(HEADER_PAGE, "header_page")
-    names = Names(RawTrace(formats, header=header), {40: (40, 40, "node")}, [], [])
+    own = np.array(pauses, dtype=np.int64).reshape(-1, 2)
+    trace = RawTrace(formats, header=header, pauses=own)
+    names = Names(trace, {40: (40, 40, "node")}, [], [])
     names.read(np.frombuffer(data, dtype=np.uint8))
     made, (records,) = names.records()
     added = made[min(made)]
+    if pauses:
+        assert {x.name for x in made.values()} == {"ros2:rcl_subscription_init"}
+        return
     assert added.name == "ros2:rclcpp_subscription_callback_added"
     (place,) = (x.offset for x in added.fields if x.name == "callback")
     assert struct.unpack_from("<Q", records.data, records.begin[-1] + place) == (77,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import resource
 import signal
+import struct
 import tarfile
 from pathlib import Path
 
@@ -31,10 +32,10 @@ from tests.kernel.ring_buffer import (
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
-from roslens.tracing.ftrace.ctf import Converted
-from roslens.tracing.ftrace.formats import parse_format, parse_header_page
-from roslens.tracing.ftrace.pages import find_events
-from roslens.tracing.ftrace.raw import Clock
+from roslens.tracing.ftrace.ctf import Converted, write_ctf
+from roslens.tracing.ftrace.formats import Field, Format, parse_format, parse_header_page
+from roslens.tracing.ftrace.pages import LATEST, find_events
+from roslens.tracing.ftrace.raw import Clock, RawTrace
 from roslens.tracing.ftrace.recorder import convert
 from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.unpacking import unpack
@@ -91,6 +92,35 @@ def test_a_trace_that_cannot_be_written_whole_is_not_there(tmp_path):
     assert list(raw.glob("cpu*"))
     convert(raw, tmp_path / "trace" / "kernel", beside=tmp_path / "trace")
     assert open_trace(tmp_path / "trace").read()["sched_switch"].height == 20
+
+
+def test_a_pause_is_a_gap_with_nothing_in_it(tmp_path):
+    """Some probes are on for a while in it; of the last one, its recorder was killed."""
+    content = struct.pack("<HBBiQ", 7, 1, 0, 40, 1)
+    pages = page(1000, *(event(10, content) for _ in range(4)))
+    raw = RawTrace(
+        formats={7: Format(7, "ros2:callback_end", (Field("callback", 8, 8, "int"),))},
+        header=HEADER,
+        cpus={0: lambda: iter([pages])},
+        threads={40: (40, 40, "node")},
+        domain="ust",
+        pauses=np.array([[1015, 1035], [1038, LATEST]]),
+    )
+    done = write_ctf(raw, tmp_path / "attached", Clock())
+    trace = open_trace(tmp_path)
+    assert trace.read()["ros2:callback_end"]["time_ns"].to_list() == [1010]
+    (lost,) = trace.losses.iter_rows(named=True)
+    told = ("kind", "count", "begin_ns", "end_ns")
+    assert tuple(lost[x] for x in told) == ("not_sampled", None, 1015, 1035)
+    assert (done.missing, trace.info().discarded_events) == (0, 0)
+
+
+def test_times_of_pauses_that_are_none_are_refused(tmp_path):
+    raw = write_raw(tmp_path / "ftrace", [page(1000, event(5, switch(1, 2)))], threads={})
+    for text in ("20 10", "-5", "1e3", str(1 << 63)):
+        (raw / "pauses").write_text(text)
+        with pytest.raises(UsageError, match="tells no times of pauses"):
+            convert(raw, tmp_path / "trace" / "kernel", beside=tmp_path / "trace")
 
 
 def test_times_and_places_by_hand():

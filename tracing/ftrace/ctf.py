@@ -17,6 +17,7 @@ from typing import BinaryIO
 import numpy as np
 
 from roslens.recording import UsageError
+from roslens.recording.layout import NOT_SAMPLED
 from roslens.tracing.ftrace.formats import Format, PageHeader
 from roslens.tracing.ftrace.pages import LATEST, find_events, find_missed
 from roslens.tracing.ftrace.raw import Bytes, Clock, Ints, RawTrace, Records
@@ -100,6 +101,9 @@ def write_ctf(raw: RawTrace, folder: Path, clock: Clock) -> Converted:
         for cpu, records in sorted(raw.records.items()):
             with (folder / f"kernel_{cpu}").open("xb") as stream:
                 _Stream(raw, cpu, stream, done).write_records(records())
+        if len(raw.pauses):
+            with (folder / NOT_SAMPLED).open("xb") as stream:
+                _Stream(raw, max(raw.cpus, default=0) + 2, stream, Converted()).write_pauses()
         (folder / "metadata").write_text(metadata(raw, clock), encoding="utf-8")
     except BaseException:
         # Nobody could read the half.
@@ -174,6 +178,14 @@ class _Stream:
             self._packet(piece.data, piece.begin, piece.size, piece.time)
         self._done.missing += self._lost
 
+    def write_pauses(self) -> None:
+        """Each as a gap, of which nobody can say how many events are missing."""
+        for begin, end in self._raw.pauses.tolist():
+            self._head(begin, begin, 0)
+            self._last = begin
+            if end < LATEST:
+                self._gap(1, end)
+
     @property
     def _header(self) -> PageHeader:
         if self._raw.header is None:
@@ -199,7 +211,8 @@ class _Stream:
             if start in missed:
                 self._of_kernel += missed[start]
                 self._gap(missed[start], int(found.begins[start]))
-            own = slice(int(edges[number]), int(edges[number + 1]))
+            own = np.arange(int(edges[number]), int(edges[number + 1]))
+            own = own[self._raw.recorded(found.time[own])]
             self._packet(data, found.begin[own], found.size[own], found.time[own])
 
     def _count(self, told: int) -> int:

@@ -144,7 +144,7 @@ def _events(trace: RawTrace, data: Bytes) -> Iterator[tuple[str, int, Ints, Ints
     if trace.header is None:
         return
     found = find_events(data, trace.header)
-    whole = found.size >= HEAD_BYTES
+    whole = (found.size >= HEAD_BYTES) & trace.recorded(found.time)
     begin, size, time = found.begin[whole], found.size[whole], found.time[whole]
     kind = numbers_at(data, begin, "<u2")
     for number in np.unique(kind).tolist():
@@ -373,7 +373,8 @@ class Names:
             steps = np.concatenate(self._steps)
             steps = steps[np.lexsort((steps[:, 1], steps[:, 0]))]
             ahead, behind = steps[:-1], steps[1:]
-            same = ahead[:, 0] == behind[:, 0]
+            window = np.searchsorted(self._trace.pauses[:, 0], steps[:, 1])
+            same = (ahead[:, 0] == behind[:, 0]) & (window[:-1] == window[1:])
             published = same & (ahead[:, 2] == _RCL_PUBLISH) & (behind[:, 2] == _PUBLISH)
             published &= ahead[:, 4] == behind[:, 4]
             self._pairs(behind[published], ahead[published], "publisher", uppers)

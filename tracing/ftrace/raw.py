@@ -77,6 +77,8 @@ class RawTrace:
         Numbers of events that are not written.
     runtime
         The event by which switches from idle are put back; None: it was not recorded.
+    pauses
+        Begin and end of each stretch, in order, of which no event counts: not all were recorded.
     """
 
     formats: Mapping[int, Format]
@@ -92,6 +94,13 @@ class RawTrace:
     threads: Mapping[int, Thread] | None = None
     ignored: frozenset[int] = frozenset()
     runtime: Format | None = None
+    pauses: Ints = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+
+    def recorded(self, time: Ints) -> npt.NDArray[np.bool_]:
+        """Which of some times lie in no pause."""
+        found: npt.NDArray[np.bool_]
+        found = np.searchsorted(self.pauses.ravel(), time, side="right") % 2 == 0
+        return found
 
 
 def pages_of(path: Path, offset: int = 0, size: int | None = None) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from roslens.recording import RunFailedError, UsageError
@@ -29,6 +30,7 @@ from roslens.tracing.ftrace.formats import (
     parse_header_page,
 )
 from roslens.tracing.ftrace.names import FoundHandle, GraphEndpoint, Names
+from roslens.tracing.ftrace.pages import LATEST, Ints
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Thread, pages_of
 from roslens.tracing.ftrace.switches import RUNTIME
 from roslens.tracing.ftrace.tracefs import PROBES, new_name, remove, tracefs, write
@@ -41,8 +43,10 @@ KERNEL_NAME = "kernel"
 ATTACHED_NAME = "attached"
 """Beside it: the trace of programs that were attached to."""
 ABOUT_NAME = "about.json"
-_PERIOD_SECONDS = 0.05
-_ROUNDS_OF_PAGES = 10
+PAUSES_NAME = "pauses"
+"""Beside them: when probes were off, begin and end of each pause on lines of their own."""
+_PERIOD_SECONDS, _ATTACHED_SECONDS = 0.05, 0.1
+_ROUNDS_OF_PAGES = 5
 _PIPE_BYTES = 1 << 20
 _BLOCK = 64 << 10
 _REMOVE = (
@@ -219,13 +223,13 @@ class Drain:
                 self._guarded(self._rest)
 
     def _run(self) -> None:
-        rounds = 0
+        rounds, attached = 0, self._instance.threads is not None
         while not self._stop.is_set() and self.trouble is None:
             rounds += 1
             # What follows attached programs needs their first events soon, not a page full of them.
-            prompt = self._instance.threads is not None and rounds % _ROUNDS_OF_PAGES == 0
+            prompt = attached and rounds % _ROUNDS_OF_PAGES == 0
             self._guarded(self._rest if prompt else self._pages)
-            self._stop.wait(_PERIOD_SECONDS)
+            self._stop.wait(_ATTACHED_SECONDS if attached else _PERIOD_SECONDS)
 
     def _guarded(self, step: Callable[[int, int], None]) -> None:
         try:
@@ -397,6 +401,16 @@ def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
         )
 
 
+def _pauses_of(raw: Path) -> Ints:
+    """Begin and end of each; one that has no end lasts."""
+    path = raw / PAUSES_NAME
+    words = path.read_text(errors="replace").split() if path.is_file() else []
+    times = [int(x) if x.isdecimal() else LATEST + 1 for x in words]
+    if times != sorted(times) or times[-1:] > [LATEST]:
+        raise UsageError(f"{path}: tells no times of pauses in their order")
+    return np.array([*times, *[LATEST] * (len(times) % 2)], dtype=np.int64).reshape(-1, 2)
+
+
 def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
     """Write a CTF trace of raw pages that lie in a folder.
 
@@ -450,9 +464,9 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
     clock = clock_beside(beside, own) or own
     others = missing = 0
     if about.threads is not None:
-        names = Names(
-            replace(trace, formats=described[True]), about.threads, about.graph, about.handles
-        )
+        pauses = _pauses_of(raw)
+        seen = replace(trace, formats=described[True], pauses=pauses)
+        names = Names(seen, about.threads, about.graph, about.handles)
         for pages in cpus.values():
             for block in blocks_of(pages(), header):
                 names.read(block)
@@ -462,6 +476,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
             formats={n: of_program(x) for n, x in described[True].items()} | made,
             records={max(cpus, default=-1) + 1: lambda: iter(records)},
             ignored=frozenset({*described[False], *own_events}),
+            pauses=pauses,
             overruns={},
             domain="ust",
             threads=about.threads,

@@ -7,10 +7,15 @@ convention.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +25,12 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from roslens.recording import UsageError
+from roslens.recording.errors import RoslensError
 from roslens.tracing.ftrace.names import NAME_FETCH, NAME_FIELD, NAMED
+from roslens.tracing.ftrace.raw import Thread
 from roslens.tracing.ftrace.recorder import Instance
 from roslens.tracing.ftrace.tracefs import group_of, write
+from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.native_tracer.table import distributions, instrumentation_of
 from roslens.tracing.ros.header import Instrumentation, Tracepoint
 
@@ -34,6 +42,8 @@ _REGISTERS = {
     "aarch64": tuple(f"%x{number}" for number in range(8)),
 }
 _LISTED = 40
+_CALLS = 200
+_USUAL_COST_S = 10e-6
 
 
 @dataclass(frozen=True)
@@ -103,6 +113,43 @@ def _target(pid: int) -> Target | None:
                 # As the process sees it, which may be in a container.
                 return Target(pid, name, Path(f"/proc/{pid}/root{path[0]}"))
     return None
+
+
+def cost_of_call(instance: Instance) -> float:
+    """What a probe adds to a call [s], measured at a function of ours; 10 us where there is none.
+
+    Raises
+    ------
+    OSError
+        The kernel refuses.
+    """
+    function = "enabled_callback_end"
+    with tempfile.TemporaryDirectory(prefix="roslens-") as folder:
+        # A copy that no other process has.
+        library = Path(folder) / "library.so"
+        try:
+            shutil.copyfile(native_library(distributions()[-1]), library)
+        except RoslensError:
+            return _USUAL_COST_S
+        call = getattr(ctypes.CDLL(str(library)), _PREFIX + function)
+        place = f"{library}:{_offsets(library)[function]:#x}"
+        probe = f"{group_of(instance.name)}/{function}"
+        plain = _time_of(call)
+        write(instance.root / "uprobe_events", f"p:{probe} {place} a=%di:x64\n")
+        write(instance.path / "events" / probe / "enable", "1")
+        probed = _time_of(call)
+        write(instance.path / "events" / probe / "enable", "0")
+        write(instance.root / "uprobe_events", f"-:{probe}\n")
+    return max(0.0, probed - plain)
+
+
+def _time_of(call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(_CALLS):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
 
 
 def place_probes(instance: Instance, targets: list[Target]) -> list[str]:
@@ -212,13 +259,16 @@ def _instrumentation(target: Target, exported: set[str]) -> Instrumentation:
     return min(reversed(fitting), key=lambda x: len({p.name for p in x.tracepoints} ^ exported))
 
 
-def threads_of(targets: Sequence[Target]) -> dict[int, tuple[int, int, str]]:
-    """The threads that the targets have now: process, thread as they know themselves, name."""
+def threads_of(targets: Sequence[Target], known: Container[int] = ()) -> dict[int, Thread]:
+    """The threads that the targets have now, but for those that are known."""
     found = {}
     for target in targets:
         with suppress(OSError):
             folder = Path(f"/proc/{target.pid}/task")
             for task in folder.iterdir():
+                tid = int(task.name)
+                if tid in known:
+                    continue
                 with suppress(OSError):
                     text = (task / "status").read_text(errors="replace")
                     vpid, vtid = (
@@ -229,5 +279,5 @@ def threads_of(targets: Sequence[Target]) -> dict[int, tuple[int, int, str]]:
                         )
                     )
                     name = (task / "comm").read_text(errors="replace").strip()
-                    found[int(task.name)] = (vpid, vtid, name)
+                    found[tid] = (vpid, vtid, name)
     return found

@@ -99,6 +99,7 @@ _OF_SUITE = {
     "stacks": "samplers.stacks",
 }
 """Options of 'record' that change a suite, and which of its fields."""
+_OF_KERNEL = ("kernel", "kernel_event", "kernel_buffer")
 _OF_COMMAND = frozenset(
     {*_TRACING, "output", "ros", "trace_rclpy", "allocations", "stacks", "time_limit"}
 )
@@ -108,7 +109,7 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
     "resume": ("goes on as planned", frozenset({"suite", "output"})),
     "attach": (
         "records what runs here",
-        frozenset({"output", "kernel", "kernel_event", "kernel_buffer", "stacks", "time_limit"}),
+        frozenset({*_OF_KERNEL, "output", "full", "stacks", "time_limit"}),
     ),
     "suite": (
         "records here, as the suite says",
@@ -218,6 +219,7 @@ def record(
     time_limit: float | None = None,
     triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
     attach: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
+    full: Annotated[bool, _FOR_PROGRAMS] = False,
     host: tuple[str, ...] = (),
     host_setup: Annotated[str | None, _FOR_HOSTS] = None,
     as_host: Annotated[bool, Parameter(show=False)] = False,
@@ -317,6 +319,9 @@ def record(
         Record ROS 2 programs that are already running, by process id, program name or node name.
         They are not restarted. Ends with Ctrl-C, or when the programs have ended. Uses ftrace and
         records the kernel too, unless --kernel off is given.
+    full
+        With --attach: record everything. By default there are pauses where it would cost more than
+        1 % of a CPU.
     host
         Also record on USER@HOST, over ssh with your key: the command after the colon, or without
         one what already runs there. It lasts as long as the command here, or without a command
@@ -358,6 +363,7 @@ def record(
             output,
             options=TracingOptions.checked(**tracing),
             stacks=rate,
+            full=full,
             time_limit=time_limit,
             told=told,
         )

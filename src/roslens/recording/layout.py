@@ -27,6 +27,9 @@ MANIFEST_NAME = "manifest.json"
 
 CLOCKS_NAME = "clocks.json"
 
+NOT_SAMPLED = "not_sampled"
+"""The stream of a trace that tells when nothing was recorded on purpose; such losses' kind."""
+
 EXCERPT_NAME = "excerpt.json"
 """Beside tables that lie without their traces: of which recording, or part of one, they are."""
 
