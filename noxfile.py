@@ -303,8 +303,7 @@ def trace(session: nox.Session) -> None:
         *((COMPILER,) if tracers & {"native", "auto"} else RECORDING),
         *(MICRO_ROS if "micro-ros" in arguments else ()),
     )
-    of_plugins = ("", "-allocations", "-disk", "-recorder", "-resilience")
-    if {f"storage{x}" for x in of_plugins} & set(arguments):
+    if any(argument.startswith("storage") for argument in arguments):
         need(ROSBAG2, optional=True)
     asked = os.environ.get("RMW_IMPLEMENTATION") == "rmw_cyclonedds_cpp"
     if asked or "executors-rclcpp" in arguments:

@@ -1,10 +1,9 @@
-"""What measuring adds to the storage benchmark: the null sink against the library it is added to.
+"""What measuring adds to the storage benchmark: a plugin that writes nothing against the others.
 
-The null sink runs the same loop, clock and (inactive) tracepoints and writes nothing, so the time
-between the two clock readings around a call is what measuring adds to that call.
+It runs in the same loop, with the same clock and (inactive) tracepoints, so the time between the
+two clock readings around a call is what measuring adds to that call.
 
-``python benchmarks/storage_overhead.py [rust | rosbag2] [ROUNDS]``: of rosbag2 the sink that writes
-nothing is a plugin, too.
+``python benchmarks/storage_overhead.py [ROUNDS]``
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from roslens.collectors.results.storage_runs import read_storage_run
-from roslens.tracing.workloads.storage.prepare import ROSBAG2_VARIABLE, optional, program
+from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE, ROSBAG2_VARIABLE, prepare
 
 ROUNDS = 7
 CELLS = [
@@ -28,14 +27,14 @@ CONFIGS = ("null", "mcap_nochunking", "mcap_default", "sqlite_default")
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 
 
-def nanoseconds_per_message(config: str, size: str, batch: str, options: tuple[str, ...]) -> float:
+def nanoseconds_per_message(variables: dict[str, str], config: str, size: str, batch: str) -> float:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place, tempfile.TemporaryDirectory() as out:
         subprocess.run(
             [
-                *(str(program(print)), "--configuration", config, "--messages", size),
+                *(variables[PROGRAM_VARIABLE], "--rosbag2", variables[ROSBAG2_VARIABLE]),
+                *("--configuration", config, "--messages", size),
                 *("--batch", batch, "--bytes", "64MiB", "--content", str(SAMPLES)),
                 *("--place", place, "--results", out),
-                *options,
             ],
             check=True,
         )
@@ -44,16 +43,13 @@ def nanoseconds_per_message(config: str, size: str, batch: str, options: tuple[s
 
 
 def main() -> None:
-    implementation = sys.argv[1] if sys.argv[1:] else "rust"
-    rounds = int(sys.argv[2]) if sys.argv[2:] else ROUNDS
-    options: tuple[str, ...] = ()
-    if implementation == "rosbag2":
-        options = ("--rosbag2", optional("rosbag2", print)[ROSBAG2_VARIABLE])
+    rounds = int(sys.argv[1]) if sys.argv[1:] else ROUNDS
+    variables = prepare(print)
     found: dict[str, dict[str, list[float]]] = {}
     for _ in range(rounds):
         for size, batch in CELLS:
             for config in CONFIGS:
-                value = nanoseconds_per_message(config, size, batch, options)
+                value = nanoseconds_per_message(variables, config, size, batch)
                 found.setdefault(f"{size}/{batch}", {}).setdefault(config, []).append(value)
     print("ns per message, median of", rounds, "interleaved rounds; added = null / library")
     result = {}

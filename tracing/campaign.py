@@ -29,7 +29,7 @@ from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.tool import find_program
-from roslens.tracing.needs import lacking, needed, optional_variables, prepared_variables
+from roslens.tracing.needs import lacking, needed, prepared_variables
 from roslens.tracing.plan import (
     Plan,
     PlannedRun,
@@ -264,10 +264,9 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
     plan = read_plan(folder)
     suite = plan.suite
     ros, missing = _ros_for(suite, plan.only, note)
-    variables, unready = optional_variables(suite, plan.only, note)
-    if missing := missing | unready:
+    if missing:
         raise RunFailedError("; ".join(missing.values()))
-    variables |= prepared_variables(suite.workload, note)
+    variables = prepared_variables(suite.workload, note)
     return _execute(folder, Given(ros, _preloads(suite, ros), variables), on_event)
 
 
@@ -301,12 +300,11 @@ def prepare_suite(
         LTTng or ROS 2 is missing.
     """
     ros, unprepared = _ros_for(suite, chosen, note)
-    variables, unready = optional_variables(suite, chosen, note)
-    left, left_out = lacking(suite, chosen, ros, unprepared | unready)
+    left, left_out = lacking(suite, chosen, ros, unprepared)
     for line in left_out:
         note(line)
     preloads = _preloads(suite, ros)
-    return Given(ros, preloads, variables | prepared_variables(suite.workload, note)), left
+    return Given(ros, preloads, prepared_variables(suite.workload, note)), left
 
 
 def _ros_for(

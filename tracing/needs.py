@@ -7,9 +7,8 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from roslens.recording import RoslensError, UsageError
+from roslens.recording import UsageError
 from roslens.recording.manifest import Level
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.suite import Suite, WorkloadSpec, builtin_script
@@ -23,7 +22,7 @@ def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> It
     suite, chosen
         Of these factors only these levels are looked at.
     kind
-        ``package``, ``workload``, ...: what stands before the colon.
+        ``package``, ``header``, ...: what stands before the colon.
     """
     levels = [(x, y) for x, all_of in suite.factors.items() for y in chosen.get(x, all_of)]
     needs = [need for name, level in levels for need in suite.level(name, level).needs]
@@ -50,7 +49,7 @@ def lacking(
     ros
         The ROS 2 that is to run; None for none.
     unprepared
-        What could not be made ready, and why (`optional_variables`, `with_middlewares`).
+        What could not be made ready, and why (`with_middlewares`).
 
     Returns
     -------
@@ -66,7 +65,7 @@ def lacking(
     unprepared = unprepared or {}
     for name, levels in suite.factors.items():
         wanted = tuple(chosen.get(name, levels))
-        missing = [x for x in wanted if not _has(ros, unprepared, suite.level(name, x).needs)]
+        missing = [x for x in wanted if not _has(ros, suite.level(name, x).needs)]
         if missing:
             kept[name] = tuple(x for x in wanted if x not in missing)
             lines += [
@@ -87,14 +86,9 @@ def _why(needs: Sequence[str], ros: RosEnvironment | None, unprepared: Mapping[s
     return f"the {which} has no {' or '.join(names)}"
 
 
-def _has(ros: RosEnvironment | None, unprepared: Mapping[str, str], needs: Sequence[str]) -> bool:
+def _has(ros: RosEnvironment | None, needs: Sequence[str]) -> bool:
     pairs = [need.split(":", 1) for need in needs]
-    return not needs or any(
-        what not in unprepared
-        if kind == "workload"
-        else ros is not None and _is_there(ros, kind, what)
-        for kind, what in pairs
-    )
+    return not needs or (ros is not None and any(_is_there(ros, *pair) for pair in pairs))
 
 
 def _is_there(ros: RosEnvironment, kind: str, what: str) -> bool:
@@ -131,43 +125,9 @@ def prepared_variables(workload: WorkloadSpec, note: Callable[[str], None]) -> d
     RoslensError
         Something is missing for it.
     """
-    module = _module(workload)
-    return {} if module is None else dict(module.prepare(note))
-
-
-def optional_variables(
-    suite: Suite, chosen: Mapping[str, Sequence[Level]], note: Callable[[str], None]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Make ready what only some levels need of a built-in workload (``workload:NAME``).
-
-    The built-in's module ``prepare`` has a function ``optional`` for it.
-
-    Parameters
-    ----------
-    suite, chosen
-        Of these factors only these levels are looked at.
-    note
-        Called with one line when something takes long.
-
-    Returns
-    -------
-    tuple
-        Environment variables for the runs; name of what cannot be had -> why.
-    """
-    variables: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    module = _module(suite.workload)
-    for name in needed(suite, chosen, "workload"):
-        try:
-            variables |= module.optional(name, note)
-        except RoslensError as error:
-            missing[name] = str(error)
-    return variables, missing
-
-
-def _module(workload: WorkloadSpec) -> Any:
     if workload.builtin is None:
-        return None
+        return {}
     if not builtin_script(workload.builtin).with_name("prepare.py").is_file():
-        return None
-    return importlib.import_module(f"roslens.tracing.workloads.{workload.builtin}.prepare")
+        return {}
+    module = importlib.import_module(f"roslens.tracing.workloads.{workload.builtin}.prepare")
+    return dict(module.prepare(note))

@@ -30,7 +30,7 @@ RosChoice = Literal["auto", "sourced", "embedded", "rclcpp", "none"]
 Factors = dict[str, Level]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-NEEDS = ("package", "header", "python", "workload")
+NEEDS = ("package", "header", "python")
 MOST_RUNS = 100_000
 """Of a campaign: more is a mistake, and would take weeks."""
 RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
@@ -125,7 +125,7 @@ class LevelSettings(_Part):
     needs: tuple[str, ...] = Field(
         default=(),
         description="without one of these in the ROS 2 the level is left out: package:NAME, "
-        "header:PATH, python:MODULE.NAME; workload:NAME is what a built-in makes ready itself",
+        "header:PATH, python:MODULE.NAME",
     )
 
     @field_validator("needs")

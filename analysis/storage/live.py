@@ -5,7 +5,7 @@ The throughput of a run is there in two ways: the study's, and the right one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +54,8 @@ def overall(run: Batches) -> float:
 
 FACTORS = ("message_size", "batch_size", "plugin_config")
 IMPLEMENTATIONS = {"rosbag2": "rosbag2's plugins", "rust": "the Rust libraries"}
-"""Levels of the factor `implementation`, which older recordings lack."""
+"""Levels of the factor `implementation`. The second stood in for the plugins; the oldest
+recordings, which have no such factor, are of it."""
 
 THROUGHPUT = Metric(
     "storage_throughput",
@@ -140,15 +141,17 @@ def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
     UsageError
         A run lacks one of the factors, or one cell has two runs of a block.
     """
+    # The same campaign twice has the same blocks; other campaigns have others.
+    blocks = list(dict.fromkeys(live.run.block for live in runs))
     rows = [
         (
             live.subject,
-            block,
+            blocks.index(live.run.block),
             *_study_cell(live),
             overall(live.storage.batches),
             live.storage.batches.close_ns / 1e9,
         )
-        for block, live in _blocks(runs)
+        for live in runs
     ]
     frame = pl.DataFrame(rows, schema=DIGEST_SCHEMA, orient="row")
     key = ["machine", "run", "messages", "batch_size", "plugin_config"]
@@ -159,27 +162,6 @@ def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
             "same recording was given twice"
         )
     return frame
-
-
-def implementation_digests(runs: Sequence[LiveRun]) -> pl.DataFrame:
-    """The same with the implementation as `plugin_config`, and the configuration as `of`."""
-    rows, configs = [], []
-    for block, live in _blocks(runs):
-        wrote = str(live.run.cell.get("implementation", "rust"))
-        size, batch, config = _study_cell(live)
-        batches = live.storage.batches
-        ran = (live.machine, block, size, batch, wrote)
-        rows.append((*ran, overall(batches), batches.close_ns / 1e9))
-        configs.append(config)
-    frame = pl.DataFrame(rows, schema=DIGEST_SCHEMA, orient="row")
-    return frame.with_columns(pl.Series("of", configs, dtype=pl.String))
-
-
-def _blocks(runs: Sequence[LiveRun]) -> Iterator[tuple[int, LiveRun]]:
-    # The same campaign twice has the same blocks; other campaigns have others.
-    blocks = list(dict.fromkeys(live.run.block for live in runs))
-    for live in runs:
-        yield blocks.index(live.run.block), live
 
 
 def _study_cell(live: LiveRun) -> tuple[str, str, str]:

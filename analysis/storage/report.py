@@ -39,7 +39,6 @@ from roslens.analysis.storage.live import (
     LiveRun,
     digests_of,
     estimates,
-    implementation_digests,
     machine_of,
     write_times,
 )
@@ -63,14 +62,12 @@ from roslens.analysis.storage.recovery import (
 from roslens.analysis.storage.statements import (
     STATEMENTS,
     comparisons,
-    implementations,
     takeaways,
 )
 from roslens.analysis.storage.tables import (
     agreement_table,
     bounds_table,
     compared_table,
-    implementations_table,
     takeaways_table,
 )
 from roslens.analysis.verdicts.statement import Statement, told_of
@@ -219,12 +216,6 @@ class StorageReport(Report[StorageParameters]):
         return comparisons(self.digests, self.parameters.threshold)
 
     @cached_property
-    def side_by_side(self) -> pl.DataFrame:
-        """rosbag2's plugins against the Rust libraries; no rows where only one of them ran."""
-        digests = implementation_digests(self.compared_runs)
-        return implementations(digests, self.parameters.threshold)
-
-    @cached_property
     def takeaways(self) -> list[Statement]:
         """The answers."""
         return takeaways(self.digests, self.compared)
@@ -283,57 +274,12 @@ class StorageReport(Report[StorageParameters]):
         if self.digests.is_empty():
             count = len(self.live) + len(self.recovery)
             return [f"None of {count} runs has the factors of the study; see the estimates."]
-        if not self.side_by_side.is_empty():
-            return [*self._of_both(), self._apart()]
         against = [s for s in self.takeaways if s.failed]
         said = [told_of(self.takeaways, "statements of the study")]
         said += [f"{s.told.capitalize()}: {s.claim}: {s.because}." for s in against[:2]]
         if self._opened is not None and not any(x.storage.facts.rosbag2_version for x in self.live):
             said.append("Measured are the Rust crate mcap and SQLite, not rosbag2's own plugins.")
         return said
-
-    def _of_both(self) -> list[str]:
-        """What rosbag2's plugins say of the statements, and where the Rust libraries differ."""
-        by_subject: dict[str, list[Statement]] = {}
-        for statement in self.takeaways:
-            by_subject.setdefault(statement.subject, []).append(statement)
-        said = []
-        for wrote in IMPLEMENTATIONS.values():
-            own = [x for s, all_of in by_subject.items() if s.endswith(wrote) for x in all_of]
-            told = told_of(own, "statements")
-            said.append(f"By {wrote}: {told[0].lower()}{told[1:]}")
-        plugins = {
-            (s.subject.removesuffix(IMPLEMENTATIONS["rosbag2"]), s.claim): s for s in self.takeaways
-        }
-        for other in self.takeaways:
-            own_one = plugins.get(
-                (other.subject.removesuffix(IMPLEMENTATIONS["rust"]), other.claim)
-            )
-            if own_one is None or own_one.verdict == other.verdict:
-                continue
-            if not {own_one.verdict, other.verdict} & {"undecided", "refused"}:
-                said.append(
-                    f"They differ about '{other.claim}': {own_one.told} by rosbag2's plugins "
-                    f"({own_one.because}), {other.told} by the Rust libraries ({other.because})."
-                )
-        return said
-
-    def _apart(self) -> str:
-        """How far the two are apart, where they are told apart."""
-        rows = self.side_by_side
-        counts = {x: rows.filter(answer=x).height for x in ("slower", "faster", "alike")}
-        counts["undecided"] = rows.height - sum(counts.values())
-        said = ", ".join(f"{word} in {n}" for word, n in counts.items() if n)
-        text = f"rosbag2's plugins against the Rust libraries, of {rows.height} cells: {said}"
-        told_apart = rows.filter(pl.col("answer").is_in(["slower", "faster"]))
-        if told_apart.is_empty():
-            return f"{text}."
-        most = told_apart.sort(pl.col("ratio").log().abs(), descending=True).row(0, named=True)
-        ratio = max(most["ratio"], 1 / most["ratio"])
-        return (
-            f"{text}; most apart with {most['plugin_config']} ({most['messages']} messages, "
-            f"{most['batch_size']} batches), by a factor of {ratio:.1f} {most['answer']}."
-        )
 
     def origin(self) -> Mapping[str, str]:
         """How many rows of the study, and of which machines."""
@@ -392,10 +338,8 @@ class StorageReport(Report[StorageParameters]):
             )
         if crates:
             wrote.append(
-                f"the MCAP format as the Rust crate mcap {_versions(crates, 'mcap')} writes it, "
-                f"and SQLite {_versions(crates, 'sqlite')} with rosbag2's schema, statement and "
-                "pragmas. What checksums and chunks cost depends on the implementation"
-                + ("" if plugins else ": rosbag2 writes MCAP with a C++ library")
+                f"the Rust crate mcap {_versions(crates, 'mcap')} and SQLite "
+                f"{_versions(crates, 'sqlite')}, which stood in for the plugins"
             )
         synced = (
             " Those named +fsync were synced at close, which is in its time; of the others the "
@@ -452,17 +396,6 @@ class StorageReport(Report[StorageParameters]):
         tables = [compared_table(self.compared, s) for s in STATEMENTS]
         shown = effects_plot(self.compared, STATEMENTS, self.parameters.threshold)
         return Section(shown, *(table for table in tables if table.rows))
-
-    def both(self) -> Section:
-        """rosbag2's plugins and the Rust libraries, cell by cell."""
-        if self.side_by_side.is_empty():
-            return Section(
-                Sentence(
-                    "No cell was written by rosbag2's plugins and by the Rust libraries at least "
-                    "three times each."
-                )
-            )
-        return Section(implementations_table(self.side_by_side))
 
     def write_calls(self) -> Section:
         """How long single write calls take."""

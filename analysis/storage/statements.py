@@ -108,45 +108,6 @@ def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     return pl.concat(found) if found else pl.DataFrame(schema=SCHEMA)
 
 
-def implementations(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
-    """rosbag2's plugins against the Rust libraries, in each cell that both have.
-
-    Parameters
-    ----------
-    digests
-        As of `roslens.analysis.storage.live.implementation_digests`.
-    threshold
-        So much apart is alike.
-
-    Returns
-    -------
-    As of `on_par_or_better`, with `plugin_config`; `ratio` is rust / rosbag2 of mean throughputs,
-    above 1 the plugin is slower. `answer`: slower or faster (after Holm's correction over all
-    cells), else alike where the whole interval lies within the threshold, else undecided.
-    """
-    found = []
-    for (config,), rows in digests.group_by(["of"], maintain_order=True):
-        cells = _comparable(rows, "rosbag2", "rust")
-        if not cells.is_empty():
-            judged = on_par_or_better(cells, "rosbag2", "rust", threshold)
-            found.append(judged.with_columns(plugin_config=pl.lit(config)))
-    if not found:
-        return pl.DataFrame()
-    frame = pl.concat(found)
-    frame = frame.with_columns(p_holm=pl.Series(holm(frame["p_welch"].to_numpy())))
-    apart = pl.col("p_holm") <= ALPHA
-    alike = (pl.col("low") > 1 / (1 + threshold)) & (pl.col("high") < 1 + threshold)
-    return frame.with_columns(
-        answer=pl.when(apart & (pl.col("low") > 1))
-        .then(pl.lit("slower"))
-        .when(apart & (pl.col("high") < 1))
-        .then(pl.lit("faster"))
-        .when(alike)
-        .then(pl.lit("alike"))
-        .otherwise(pl.lit("undecided"))
-    )
-
-
 def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
     """The answer of each machine to each statement, in the order of `STATEMENTS`.
 

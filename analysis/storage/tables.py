@@ -72,31 +72,6 @@ def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
     )
 
 
-def implementations_table(compared: pl.DataFrame) -> ReportTable:
-    """rosbag2's plugins against the Rust libraries, cell by cell."""
-    rows = list(compared.iter_rows(named=True))
-    columns = ["machine", "messages", "batch", "configuration", "rosbag2 [MB/s]", "Rust [MB/s]"]
-    return ReportTable(
-        [*columns, "Rust / rosbag2", "95 % interval", "p (Holm)", "rosbag2's plugin is"],
-        [
-            [
-                *(r["machine"], r["messages"], r["batch_size"], r["plugin_config"]),
-                significant(r["mean_new"] / 1e6),
-                significant(r["mean_base"] / 1e6),
-                f"{r['ratio']:.2f}",
-                f"[{r['low']:.2f}, {r['high']:.2f}]",
-                _p(r["p_holm"]),
-                r["answer"],
-            ]
-            for r in rows
-        ],
-        "The same cells by rosbag2's plugins and by the Rust libraries",
-        notes=["Throughput: all bytes over the time of all write calls and of the close."],
-        marked=frozenset(i for i, r in enumerate(rows) if r["answer"] == "slower"),
-        left=frozenset({"machine", "messages", "batch", "configuration", "rosbag2's plugin is"}),
-    )
-
-
 def bounds_table(bounds: pl.DataFrame) -> ReportTable:
     """What was published, and what may be said with the close time in it."""
     rows = bounds.sort("mean", descending=True)

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from roslens.recording import UsageError
-from roslens.tracing.needs import lacking, optional_variables
+from roslens.tracing.needs import lacking
 from roslens.tracing.plan import chosen_levels
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros_choice import choose_ros
 from roslens.tracing.suite import Suite, load_suite, parse_suite
-from roslens.tracing.workloads.storage import prepare as storage
 
 
 @pytest.fixture
@@ -97,26 +96,3 @@ def test_programs_in_cpp_need_no_rclpy(tmp_path: Path, monkeypatch: pytest.Monke
     again = choose_ros("rclcpp")
     assert again is not None
     assert again.rmw == "rmw_cyclonedds_cpp"
-
-
-def test_what_a_workload_cannot_make_ready_is_left_out_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    suite, _ = load_suite("storage")
-
-    def refuse(name: str, _note: object) -> dict[str, str]:
-        raise UsageError(f"no {name} here")
-
-    monkeypatch.setattr(storage, "optional", refuse)
-    variables, missing = optional_variables(suite, {}, print)
-    assert (variables, missing) == ({}, {"rosbag2": "no rosbag2 here"})
-    kept, (said,) = lacking(suite, {}, None, missing)
-    assert kept == {"implementation": ("rust",)}
-    assert said == "implementation rosbag2 is left out: no rosbag2 here"
-    # Where only the other one is asked for, nothing is tried.
-    assert optional_variables(suite, {"implementation": ("rust",)}, print) == ({}, {})
-    with pytest.raises(UsageError, match="implementation rosbag2 is left out: no rosbag2 here"):
-        lacking(suite, {"implementation": ("rosbag2",)}, None, missing)
-    monkeypatch.setattr(storage, "optional", lambda *_: {"A": "b"})
-    variables, missing = optional_variables(suite, {}, print)
-    assert (variables, lacking(suite, {}, None, missing)) == ({"A": "b"}, ({}, []))

@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from storage_cells import ROOT, RUN, Cell, Done
 
 from roslens.recording import UsageError
-from roslens.tracing.workloads.storage.prepare import PROGRAM, PROGRAM_VARIABLE, find_cargo
+from roslens.tracing.sources import VARIABLE
+from roslens.tracing.workloads.storage import prepare
+from roslens.tracing.workloads.storage.prepare import (
+    PROGRAM,
+    PROGRAM_VARIABLE,
+    ROSBAG2_VARIABLE,
+    find_cargo,
+)
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +39,26 @@ def program() -> Path:
     return target / "debug" / PROGRAM
 
 
+@pytest.fixture(scope="session")
+def plugins(program: Path) -> Iterator[str]:
+    """Where the library lies that calls rosbag2's plugins; compiled once, in some minutes."""
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no folder of sources that rosbag2 could be compiled from")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO"):
+            patch.delenv(name, raising=False)
+        patch.setattr(prepare, "program", lambda _: program)
+        try:
+            folder = prepare.prepare()[ROSBAG2_VARIABLE]
+        except UsageError as error:
+            pytest.skip(str(error))
+        patch.setenv(PROGRAM_VARIABLE, str(program))
+        patch.setenv(ROSBAG2_VARIABLE, folder)
+        yield folder
+
+
 @pytest.fixture
-def cell(program: Path, tmp_path: Path) -> Cell:
+def cell(plugins: str, tmp_path: Path) -> Cell:
     """Runs one cell; the arguments are options of run.py without their dashes."""
 
     def run(prefix: tuple[str, ...] = (), **options: object) -> Done:
@@ -49,7 +75,6 @@ def cell(program: Path, tmp_path: Path) -> Cell:
         arguments = [text for name, value in given.items() for text in (f"--{name}", str(value))]
         done = subprocess.run(
             [*prefix, sys.executable, str(RUN), *arguments],
-            env={**os.environ, PROGRAM_VARIABLE: str(program)},
             text=True,
             capture_output=True,
             check=False,

@@ -26,3 +26,9 @@ class Done:
 
 
 Cell = Callable[..., Done]
+
+
+def left_over() -> list[Path]:
+    """Those of runs that have ended: others may be under way on this machine."""
+    found = SHM.glob("roslens-storage-*")
+    return [x for x in found if not Path("/proc", x.name.split("-")[2]).exists()]

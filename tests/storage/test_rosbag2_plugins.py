@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from storage_cells import SHM, Cell
+from storage_cells import SHM, Cell, left_over
 
 from roslens.collectors.results.storage_runs import read_storage_run
-from roslens.recording import UsageError
 from roslens.tracing.sampling.preloaded import preloadable
-from roslens.tracing.sources import VARIABLE
 from roslens.tracing.workloads.storage.power_loss import SYNC, WRITE, read_log
-from roslens.tracing.workloads.storage.prepare import ROSBAG2_VARIABLE, optional
 from roslens.tracing.workloads.storage_resilience.prepare import WRITE_LOG
 
 pytestmark = [
@@ -28,39 +24,28 @@ CONFIGS = {
     "sqlite_default": "sqlite3",
     "sqlite_resilient": "sqlite3",
     "sqlite_page_16k": "sqlite3",
+    "sqlite_cache_64m": "sqlite3",
+    "sqlite_default+fsync": "sqlite3",
     "mcap_default": "mcap",
     "mcap_nochunking": "mcap",
     "mcap_uncompressed_crc": "mcap",
     "mcap_compressed_nocrc": "mcap",
+    "mcap_lz4": "mcap",
+    "mcap_chunk_64k": "mcap",
     "mcap_fastwrite": "mcap",
     "mcap_zstd_fast": "mcap",
     "mcap_default+fsync": "mcap",
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plugins() -> Iterator[None]:
-    """They are compiled the first time, which takes some minutes; later they are in the cache."""
-
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rosbag2 could be compiled from")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO"):
-            patch.delenv(name, raising=False)
-        try:
-            found = optional("rosbag2")
-        except UsageError as error:
-            pytest.skip(str(error))
-        patch.setenv(ROSBAG2_VARIABLE, found[ROSBAG2_VARIABLE])
-        yield
-
-
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_message_is_read_back_by_a_library_that_did_not_write_it(
     config: str, cell: Cell
 ) -> None:
-    done = cell(implementation="rosbag2", plugin_config=config, message_size="mixed")
+    before = set(left_over())
+    done = cell(plugin_config=config, message_size="mixed")
     assert done.status == 0, done.said
+    assert set(left_over()) <= before
     # 70, 20 and 10 % of 2 MiB in messages of 1,000,000, 10,000 and 100 bytes.
     read = json.loads((done.folder / "verification.json").read_text())
     assert read["messages"] == done.facts["message_count"] == 1 + 41 + 2097
@@ -81,7 +66,7 @@ def test_rosbag2_compresses_each_message_or_the_file(
         folder = tmp_path / mode
         folder.mkdir()
         more = {"message_size": "10KiB", "batch_size": "64MiB", "compression": mode}
-        done = cell(implementation="rosbag2", plugin_config=config, output=folder, **more)
+        done = cell(plugin_config=config, output=folder, **more)
         assert done.status == 0, done.said
         facts = read_storage_run(folder).facts
         assert (facts.compression, facts.write_calls) == (mode, 1)
@@ -92,39 +77,22 @@ def test_rosbag2_compresses_each_message_or_the_file(
     assert left["file"] < left["none"] > left["message"]
 
 
-def test_compression_is_rosbag2s(cell: Cell) -> None:
-    for wrong, words in (
-        ({"compression": "file"}, "needs --rosbag2"),
-        ({"compression": "all", "implementation": "rosbag2"}, "none, message, file"),
-    ):
-        done = cell(**wrong)
-        assert done.status == 2
-        assert words in done.said
-
-
-def test_both_implementations_get_the_same_messages_in_the_same_batches(
-    cell: Cell, tmp_path: Path
-) -> None:
-    runs = []
-    for implementation in ("rust", "rosbag2"):
-        folder = tmp_path / implementation
-        folder.mkdir()
-        done = cell(implementation=implementation, message_size="100B", output=folder)
-        assert done.status == 0, done.said
-        runs.append(read_storage_run(folder))
-    one, other = (run.batches.calls.select("num_bytes", "num_msgs") for run in runs)
-    assert one.equals(other)
-    assert runs[0].facts.crc32 == runs[1].facts.crc32
+def test_another_compression_is_refused(cell: Cell) -> None:
+    done = cell(compression="all")
+    assert done.status == 2
+    assert "none, message, file" in done.said
 
 
 def test_a_plugin_that_writes_nothing_is_loaded_by_its_name(cell: Cell) -> None:
-    done = cell(implementation="rosbag2", plugin_config="null")
+    done = cell(plugin_config="null")
     assert done.status == 0, done.said
     assert done.facts["bytes_on_disk"] == 0
 
 
 @pytest.mark.parametrize("storage", ["sqlite", "mcap"])
-def test_files_are_synced_when_they_are_closed(storage: str, program: Path, tmp_path: Path) -> None:
+def test_files_are_synced_when_they_are_closed(
+    storage: str, program: Path, plugins: str, tmp_path: Path
+) -> None:
     """Ground truth: the log of what the program asked of the C library."""
     content = tmp_path / "content"
     content.write_bytes(bytes(range(1, 252)) * 100)
@@ -137,7 +105,7 @@ def test_files_are_synced_when_they_are_closed(storage: str, program: Path, tmp_
                 *(str(program), "--configuration", config, "--messages", "10KiB"),
                 *("--batch", "30KiB", "--bytes", "1MiB", "--content", str(content)),
                 *("--place", str(place), "--any-disk", "--results", str(tmp_path)),
-                *("--rosbag2", os.environ[ROSBAG2_VARIABLE]),
+                *("--rosbag2", plugins),
             ],
             check=True,
             env={
@@ -148,13 +116,14 @@ def test_files_are_synced_when_they_are_closed(storage: str, program: Path, tmp_
             },
         )
         kinds = [x.kind for x in read_log(log)]
+        assert WRITE in kinds
         synced[config] = SYNC in kinds
         assert WRITE not in kinds[kinds.index(SYNC) :] if SYNC in kinds else True
     assert synced == {f"{storage}_default": False, f"{storage}_default+fsync": True}
 
 
 def test_a_configuration_that_there_is_not_is_named(cell: Cell) -> None:
-    done = cell(implementation="rosbag2", plugin_config="mcap_in_memory")
+    done = cell(plugin_config="mcap_no_such")
     assert done.status == 2
     assert "unknown configuration" in done.said
     assert "mcap_fastwrite" in done.said

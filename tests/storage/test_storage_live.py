@@ -19,7 +19,7 @@ from roslens.collectors.results.storage_study import read_digests
 from roslens.recording import UsageError
 from roslens.tracing import campaign
 from roslens.tracing.suite import load_suite
-from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE
+from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE, ROSBAG2_VARIABLE
 
 CONFIGS = ("sqlite_default", "mcap_default")
 
@@ -31,18 +31,19 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def folder(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(program: Path, plugins: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite, text = load_suite("storage")
     small = suite.workload.model_copy(update={"parameters": {"bytes": "4MiB"}})
     suite = suite.model_copy(update={"workload": small, "repetitions": 3})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(campaign, "prepared_variables", lambda *_: {PROGRAM_VARIABLE: str(program)})
+        variables = {PROGRAM_VARIABLE: str(program), ROSBAG2_VARIABLE: plugins}
+        patch.setattr(campaign, "prepared_variables", lambda *_: variables)
         result = campaign.run_campaign(
             suite,
             text,
             root=tmp_path_factory.mktemp("recordings"),
             only=[
-                *("message_size=10KiB", "batch_size=1KiB", "implementation=rust"),
+                *("message_size=10KiB", "batch_size=1KiB", "implementation=rosbag2"),
                 *(f"plugin_config={config}" for config in CONFIGS),
             ],
         )

@@ -19,7 +19,6 @@ from roslens.analysis.storage.recovery import CLAIMS, RecoveryRun, resilience
 from roslens.analysis.storage.statements import (
     STATEMENTS,
     comparisons,
-    implementations,
     takeaways,
 )
 from roslens.collectors.results.storage_study import DIGEST_SCHEMA, read_digests
@@ -175,24 +174,6 @@ def test_larger_batches_and_the_resilient_setting() -> None:
     assert verdicts[STATEMENTS["resilient"]] == "holds"
     assert verdicts[STATEMENTS["fastest_mcap"]] == "refused"
     assert comparisons(digests.clear(), 0.05).is_empty()
-
-
-def test_both_implementations_side_by_side() -> None:
-    """By hand: 100 against 200 is slower, 300 against 200 faster, 1000 against 1001 alike."""
-    frames = [
-        rows_of({("rosbag2", "1KiB"): plugin, ("rust", "1KiB"): crate}).with_columns(
-            of=pl.lit(config)
-        )
-        for config, plugin, crate in (("a", 100, 200), ("b", 300, 200), ("c", 1000, 1001))
-    ]
-    found = implementations(pl.concat(frames), 0.05)
-    assert found.select("plugin_config", "answer").rows() == [
-        ("a", "slower"),
-        ("b", "faster"),
-        ("c", "alike"),
-    ]
-    assert found["ratio"].to_list() == pytest.approx([2, 2 / 3, 1.001])
-    assert implementations(frames[0].filter(plugin_config="rust"), 0.05).is_empty()
 
 
 def trials(config: str, block: int, recovered: int, **cell: str) -> RecoveryRun:

@@ -1,7 +1,6 @@
 //! Compiles the tracepoints where LTTng-UST can be compiled against.
 
 fn main() {
-    println!("cargo:rustc-env=ROSLENS_MCAP_VERSION={}", mcap_version());
     println!("cargo:rustc-check-cfg=cfg(lttng)");
     println!("cargo:rerun-if-changed=src/probe.c");
     println!("cargo:rerun-if-changed=src/probe.h");
@@ -30,14 +29,4 @@ fn main() {
             "cargo:warning=no LTTng-UST to compile against (liblttng-ust-dev): without tracepoints"
         ),
     }
-}
-
-/// The version of the crate that writes MCAP, from the lock file beside the workspace.
-fn mcap_version() -> String {
-    let lock = "../../../Cargo.lock";
-    println!("cargo:rerun-if-changed={lock}");
-    let text = std::fs::read_to_string(lock).unwrap_or_default();
-    let mut lines = text.lines().skip_while(|line| *line != "name = \"mcap\"");
-    let version = lines.nth(1).and_then(|line| line.split('"').nth(1));
-    version.unwrap_or("unknown").to_owned()
 }

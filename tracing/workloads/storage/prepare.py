@@ -1,4 +1,4 @@
-"""Compiles the benchmark's program, and what calls rosbag2's plugins, once before a campaign."""
+"""Compiles the benchmark's program and what calls rosbag2's plugins, once before a campaign."""
 
 from __future__ import annotations
 
@@ -32,43 +32,26 @@ _SYSTEM_HEADERS = Path("/usr/include")
 
 
 def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """The variables that ``run.py`` needs: where the program is.
+    """The variables that ``run.py`` needs: where the program and the library of rosbag2 are.
 
     Parameters
     ----------
     note
-        Called with one line when it is compiled, which takes some minutes.
+        Called with one line when something is compiled, which takes some minutes.
 
     Raises
     ------
     UsageError
-        This is no source tree of roslens, or there is no cargo.
+        This is no source tree of roslens, there is no cargo, or rosbag2 cannot be had here.
     RunFailedError
-        It does not compile.
+        Something does not compile.
     """
-    return {PROGRAM_VARIABLE: str(program(note))}
-
-
-def optional(name: str, note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """The variable that runs with rosbag2's own plugins need besides: where their library is.
-
-    Parameters
-    ----------
-    name
-        ``rosbag2``: there is nothing else.
-    note
-        Called with one line when they are compiled, which takes some minutes.
-
-    Raises
-    ------
-    RoslensError
-        They cannot be had here; says why.
-    """
-    if name != "rosbag2":
-        raise UsageError(f"the workload storage has no {name}")
     sourced = is_sourced()
     rosbag2 = sourced_rosbag2(os.environ) if sourced else rosbag2_for(embedded_ros(note), note)
-    return {ROSBAG2_VARIABLE: str(rosbag2_sink(rosbag2, note))}
+    return {
+        PROGRAM_VARIABLE: str(program(note)),
+        ROSBAG2_VARIABLE: str(rosbag2_sink(rosbag2, note)),
+    }
 
 
 def rosbag2_sink(rosbag2: Rosbag2, note: Callable[[str], None] = lambda _: None) -> Path:
@@ -132,7 +115,7 @@ def program(note: Callable[[str], None] = lambda _: None) -> Path:
         return found
     with locked(folder.with_name(folder.name + ".lock")):
         if not found.is_file():
-            note("compiling the storage benchmark, once: 2 to 4 minutes")
+            note("compiling the storage benchmark, once")
             _compile(workspace, found)
     return found
 

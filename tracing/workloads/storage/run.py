@@ -38,13 +38,12 @@ def main() -> int:
     place = Path(options.place)
     if not place.is_dir():
         return _fail(f"{place}: no such folder; give a RAM disk with --place", 2)
-    if options.implementation == "rosbag2" and "ROSLENS_STORAGE_ROSBAG2" not in os.environ:
-        return _fail("run rosbag2's plugins as 'roslens record --suite storage'", 2)
+    if {"ROSLENS_STORAGE_PROGRAM", "ROSLENS_STORAGE_ROSBAG2"} - set(os.environ):
+        return _fail("run it as 'roslens record --suite storage'", 2)
     try:
-        program = os.environ.get("ROSLENS_STORAGE_PROGRAM") or _compiled()
         with scratch_folder(place) as scratch:
             done = subprocess.run(
-                [program, *_arguments(options, scratch)],
+                [os.environ["ROSLENS_STORAGE_PROGRAM"], *_arguments(options, scratch)],
                 check=False,
                 env=_environment(options),
                 stdin=subprocess.DEVNULL,
@@ -66,12 +65,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plugin_config", required=True, help="such as mcap_default")
-    parser.add_argument(
-        *("--implementation",),
-        choices=("rust", "rosbag2"),
-        default="rust",
-        help="rust: the crate mcap and SQLite; rosbag2: its own plugins",
-    )
+    parser.add_argument("--implementation", choices=("rosbag2",), help="not used: there is one")
     parser.add_argument("--message_size", required=True, help="1MiB, 10KiB, 100B or mixed")
     parser.add_argument("--batch_size", required=True, help="such as 1KiB")
     parser.add_argument("--bytes", default="250MiB", help="of all messages together")
@@ -100,20 +94,17 @@ def _options() -> argparse.Namespace:
 
 
 def _arguments(options: argparse.Namespace, scratch: Path) -> list[str]:
-    content = [options.content or str(SAMPLES)]
     found = [
         *("--configuration", options.plugin_config),
+        *("--rosbag2", os.environ["ROSLENS_STORAGE_ROSBAG2"]),
         *("--messages", options.message_size),
         *("--batch", options.batch_size),
         *("--bytes", options.bytes),
         *("--place", str(scratch)),
         *("--results", str(options.output)),
         *("--seed", options.seed),
+        *("--content", options.content or str(SAMPLES)),
     ]
-    for path in content[:1]:
-        found += ["--content", path]
-    if options.implementation == "rosbag2":
-        found += ["--rosbag2", os.environ["ROSLENS_STORAGE_ROSBAG2"]]
     if options.any_disk.lower() == "true":
         found.append("--any-disk")
     for name in ("rate", "queue", "compression"):
@@ -157,13 +148,6 @@ def _verify(options: argparse.Namespace, scratch: Path) -> int:
     text = json.dumps({"reader": found.reader, **wanted}, indent=1)
     (options.output / "verification.json").write_text(text + "\n", encoding="utf-8")
     return 0
-
-
-def _compiled() -> str:
-    # Only by hand: a campaign has compiled it before its first run.
-    from roslens.tracing.workloads.storage.prepare import program  # noqa: PLC0415
-
-    return str(program(lambda text: print(text, file=sys.stderr)))
 
 
 def _fail(text: str, code: int) -> int:

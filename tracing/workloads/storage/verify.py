@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mcap.records import Chunk
 
-RECORDINGS = ("recording", "recording.db3", "recording.mcap")
-"""What the crates write, and rosbag2's plugins; a folder where rosbag2's writer wrote."""
+RECORDINGS = ("recording.db3", "recording.mcap", "recording")
+"""What rosbag2's plugins write; a folder where rosbag2's writer wrote."""
 _MCAP_MAGIC = b"\x89MCAP0\r\n"
 _MESSAGE = 5
 _HEAD = struct.Struct("<BQHIQQ")
@@ -99,7 +99,8 @@ def messages_of(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
         try:
             yield from found
         except Exception as error:
-            raise NotAsWrittenError(f"{reader} cannot read it: {error}") from error
+            why = str(error) or type(error).__name__
+            raise NotAsWrittenError(f"{reader} cannot read it: {why}") from error
 
     return reader, checked()
 

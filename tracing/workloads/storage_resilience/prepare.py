@@ -6,22 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roslens.tracing.sampling.preloaded import preloadable
-from roslens.tracing.workloads.storage.prepare import optional
 from roslens.tracing.workloads.storage.prepare import prepare as prepare_storage
-
-__all__ = ["LIBRARY_VARIABLE", "WRITE_LOG", "optional", "prepare"]
 
 LIBRARY_VARIABLE = "ROSLENS_WRITE_LOGGER"
 WRITE_LOG = Path(__file__).resolve().parents[1] / "storage" / "write_log.c"
 
 
 def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """The variables that ``run.py`` needs: where the program and the library are.
+    """The variables that ``run.py`` needs: where the program and the libraries are.
 
     Raises
     ------
     RoslensError
-        There is no compiler or no cargo, or one of both does not compile.
+        There is no compiler, no cargo or no rosbag2, or something does not compile.
     """
     library = preloadable(WRITE_LOG, "the suite storage-resilience")
     return {**prepare_storage(note), LIBRARY_VARIABLE: str(library)}

@@ -32,7 +32,7 @@ sys.path.insert(0, str(HERE.parent / "storage"))
 
 from power_loss import UNLINK, WRITE, after_power_loss, read_log  # type: ignore[import-not-found]  # noqa: E402
 from recover import Expected, Recovered, recover  # type: ignore[import-not-found]  # noqa: E402
-from verify import recording_in  # type: ignore[import-not-found]  # noqa: E402
+from verify import RECORDINGS, recording_in  # type: ignore[import-not-found]  # noqa: E402
 
 SIZES = {"1MiB": 1 << 20, "10KiB": 10 << 10, "100B": 100}
 SAMPLES = shipped("data", "samples")
@@ -62,9 +62,6 @@ class Benchmark:
         self.content.write_bytes(_content(SIZES[options.message_size]))
         self.log = scratch / "writes"
         self.scratch = scratch
-        self.plugin: tuple[str, ...] = ()
-        if options.implementation == "rosbag2":
-            self.plugin = ("--rosbag2", os.environ["ROSLENS_STORAGE_ROSBAG2"])
 
     def start(self, *, logged: bool = False) -> subprocess.Popen[bytes]:
         """Begin to write anew."""
@@ -87,7 +84,7 @@ class Benchmark:
                 *("--bytes", options.bytes, "--content", str(self.content)),
                 *("--place", str(self.place), "--results", str(self.results)),
                 *("--acknowledge", str(self.place / COUNT)),
-                *self.plugin,
+                *("--rosbag2", os.environ["ROSLENS_STORAGE_ROSBAG2"]),
             ],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -118,11 +115,7 @@ def main() -> int:
     options = _options()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    wanted = {"ROSLENS_STORAGE_PROGRAM", "ROSLENS_WRITE_LOGGER"}
-    if options.implementation == "rosbag2":
-        wanted.add("ROSLENS_STORAGE_ROSBAG2")
-        if options.failure != "kill":
-            return _fail("the C library writes for the mcap plugin, unseen by the log of writes", 2)
+    wanted = {"ROSLENS_STORAGE_PROGRAM", "ROSLENS_STORAGE_ROSBAG2", "ROSLENS_WRITE_LOGGER"}
     if wanted - set(os.environ):
         return _fail("run it as 'roslens record --suite storage-resilience'", 2)
     source = random.Random(f"{options.seed} {options.plugin_config} {options.failure}")  # noqa: S311
@@ -180,12 +173,12 @@ def _power(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
     if process.wait() != 0:
         raise RuntimeError(f"the program ended with status {process.returncode}")
     operations = read_log(benchmark.log)
-    if not any(x.name == "recording" and x.kind == WRITE for x in operations):
+    if not any(x.name in RECORDINGS and x.kind == WRITE for x in operations):
         raise RuntimeError("none of the program's writes was logged; is it statically linked?")
     begin = next(i for i, x in enumerate(operations) if x.name == COUNT and x.kind == WRITE)
     end = max(i for i, x in enumerate(operations) if x.name == COUNT and x.kind == WRITE)
     # What tells how far it was is no part of the recording, nor is the index of a log in memory.
-    own = {COUNT, "recording-shm"}
+    own = {COUNT, "recording.db3-shm"}
     expected, later = benchmark.expected(), benchmark.options.failure.removeprefix("power_")
     for _ in range(benchmark.options.trials):
         cut = source.randrange(begin, end)
@@ -196,7 +189,7 @@ def _power(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
         folder.mkdir()
         kept = [x for x in done if x.name not in own or x.kind == UNLINK]
         after_power_loss(kept, folder, later, source)
-        yield acknowledged, *recover(folder / "recording", expected)
+        yield acknowledged, *recover(recording_in(folder), expected)
         shutil.rmtree(folder)
 
 
@@ -224,7 +217,7 @@ def _content(longest: int) -> bytes:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plugin_config", required=True)
-    parser.add_argument("--implementation", choices=("rust", "rosbag2"), default="rust")
+    parser.add_argument("--implementation", choices=("rosbag2",), help="not used: there is one")
     parser.add_argument("--failure", choices=("kill", "power_dropped", "power_torn"), required=True)
     parser.add_argument("--message_size", choices=sorted(SIZES), default="10KiB")
     parser.add_argument("--batch_size", default="1KiB")

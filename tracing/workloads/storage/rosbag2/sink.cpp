@@ -25,7 +25,8 @@ using Batch = std::vector<std::shared_ptr<const SerializedBagMessage>>;
 
 std::string failure;
 std::unique_ptr<rosbag2_storage::StorageFactory> factory;
-std::shared_ptr<rosbag2_storage::storage_interfaces::ReadWriteInterface> storage;
+// Not let go at exit: a plugin that failed to write would throw there.
+auto &storage = *new std::shared_ptr<rosbag2_storage::storage_interfaces::ReadWriteInterface>;
 std::unique_ptr<rosbag2_cpp::Writer> writer;
 std::vector<std::string> names;
 // Made once and filled anew: a recorder's messages are there before it writes them.

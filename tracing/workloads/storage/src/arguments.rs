@@ -10,11 +10,11 @@ use crate::messages::Suite;
 
 /// Shown by `--help`.
 pub const HELP: &str = "\
-roslens-storage: writes messages to SQLite or MCAP as a bag recorder does, and times each write
+roslens-storage: writes messages by rosbag2's storage plugins, and times each write
 
   --configuration NAME   what writes, and how (see docs/storage.md); NAME+fsync syncs at close
-  --rosbag2 FOLDER       rosbag2's own plugin writes, by the library in FOLDER
-  --compression MODE     rosbag2's own writer writes by that plugin, and compresses each message
+  --rosbag2 FOLDER       where the library lies that calls the plugins
+  --compression MODE     rosbag2's own writer writes by the plugin, and compresses each message
                          (message), the file when it is closed (file), or neither (none)
   --messages NAME        1MiB, 10KiB, 100B or mixed
   --batch BYTES          a write call gets messages of at least so many bytes
@@ -32,7 +32,7 @@ roslens-storage: writes messages to SQLite or MCAP as a bag recorder does, and t
 /// What was asked for.
 pub struct Arguments {
     pub configuration: Configuration,
-    pub rosbag2: Option<PathBuf>,
+    pub rosbag2: PathBuf,
     pub compression: Option<String>,
     pub messages: Suite,
     pub batch: u64,
@@ -86,16 +86,9 @@ impl Arguments {
             }
         }
         let configuration = needed(configuration, "configuration")?;
-        if compression.is_some() && rosbag2.is_none() {
-            return Err(Failure::Usage(
-                "--compression is rosbag2's: it needs --rosbag2".to_owned(),
-            ));
-        }
+        let rosbag2 = needed(rosbag2, "rosbag2")?;
         Ok(Some(Self {
-            configuration: match &rosbag2 {
-                Some(folder) => Configuration::of_rosbag2(&configuration, folder)?,
-                None => Configuration::named(&configuration)?,
-            },
+            configuration: Configuration::named(&configuration, &rosbag2)?,
             rosbag2,
             compression,
             messages: needed(messages, "messages")?,

@@ -31,18 +31,6 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Self {
-        Failure::Run(format!("SQLite: {error}"))
-    }
-}
-
-impl From<mcap::McapError> for Failure {
-    fn from(error: mcap::McapError) -> Self {
-        Failure::Run(format!("MCAP: {error}"))
-    }
-}
-
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Failure::Run(error.to_string())

@@ -1,8 +1,8 @@
-//! Writes messages to `SQLite` and MCAP as a bag recorder does, and times each write.
+//! Writes messages by rosbag2's storage plugins as a bag recorder does, and times each write.
 //!
 //! One process measures one cell: one configuration, one message suite, one batch size. What it
 //! measured goes into a folder (`writes.csv`, `run.json`); the recording itself lies on a RAM
-//! disk, so that the libraries are compared and not disks, and is removed by who started it.
+//! disk, so that the plugins are compared and not disks, and is removed by who started it.
 
 mod allocations;
 mod arguments;
@@ -14,7 +14,7 @@ mod messages;
 mod place;
 mod process;
 mod report;
-mod sinks;
+mod rosbag2;
 mod sustained;
 mod timed;
 mod tracepoints;

@@ -9,8 +9,8 @@ use crate::failure::{Failure, Result};
 use crate::messages::{Message, Suite, batches};
 use crate::process::{cpu_ns, forget_peak, memory, now_ns};
 use crate::report::Report;
-use crate::sinks::rosbag2::Rosbag2;
-use crate::{place, report, sinks, timed};
+use crate::rosbag2::Rosbag2;
+use crate::{place, report, timed};
 
 /// What is written, made ready beforehand.
 pub struct Load {
@@ -18,7 +18,7 @@ pub struct Load {
     pub messages: Vec<Message>,
     pub topics: u16,
     pub file_system: String,
-    pub rosbag2: Option<Rosbag2>,
+    pub rosbag2: Rosbag2,
 }
 
 impl Load {
@@ -43,11 +43,9 @@ impl Load {
             Some(_) => messages.len(),
             None => largest.unwrap_or(0),
         };
-        let rosbag2 = arguments.rosbag2.as_ref();
-        let rosbag2 = rosbag2.map(|folder| Rosbag2::load(folder, at_once));
         Ok(Self {
             content,
-            rosbag2: rosbag2.transpose()?,
+            rosbag2: Rosbag2::load(&arguments.rosbag2, at_once)?,
             messages,
             topics: u16::try_from(sizes.len()).unwrap_or(u16::MAX),
             file_system,
@@ -67,12 +65,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     forget_peak();
     let (rss_before, _) = memory();
     let opened = now_ns();
-    let mut sink = sinks::open(arguments, load.topics, load.rosbag2.as_ref())?;
+    let mut bag = load.rosbag2.open(arguments, load.topics)?;
     let open_ns = now_ns() - opened;
     let cpu_begin = cpu_ns();
     let mut first = 0;
     for (call, batch) in (0..).zip(&batches) {
-        let row = timed::write(sink.as_mut(), call, first, batch, &load.content)
+        let row = timed::write(&mut bag, call, first, batch, &load.content)
             .map_err(|error| no_room(error, arguments))?;
         first += row.messages;
         rows.push(row);
@@ -80,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             file.write_all_at(&first.to_le_bytes(), 0)?;
         }
     }
-    let closed = timed::close(sink, arguments)?;
+    let closed = timed::close(bag, arguments)?;
     let cpu = cpu_ns() - cpu_begin;
     let (_, peak) = memory();
 
@@ -99,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     .write()
 }
 
-/// Says what to do when the place is full, whichever library noticed.
+/// Says what to do when the place is full, whichever plugin noticed.
 pub fn no_room(failure: Failure, arguments: &Arguments) -> Failure {
     let text = failure.to_string();
     if text.contains("No space left") || text.contains("full") {

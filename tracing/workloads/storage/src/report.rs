@@ -108,12 +108,7 @@ impl Report<'_> {
         let bytes: u64 = self.rows.iter().map(|row| row.bytes).sum();
         let messages: u64 = self.rows.iter().map(|row| row.messages).sum();
         let preparing: u64 = self.rows.iter().map(|row| row.preparing_ns).sum();
-        let crates = ["", rusqlite::version(), env!("ROSLENS_MCAP_VERSION")].map(str::to_owned);
-        let versions = match &self.load.rosbag2 {
-            Some(rosbag2) => rosbag2.versions.clone(),
-            None => crates.to_vec(),
-        };
-        let [rosbag2, sqlite, mcap] = versions.as_slice() else {
+        let [rosbag2, sqlite, mcap] = self.load.rosbag2.versions.as_slice() else {
             return Err(Failure::Run("versions of rosbag2: not three".to_owned()));
         };
         let mut fields = vec![
@@ -140,10 +135,8 @@ impl Report<'_> {
             ("tracepoints", tracepoints::COMPILED_IN.to_string()),
             ("sqlite_version", quoted(sqlite)),
             ("mcap_version", quoted(mcap)),
+            ("rosbag2_version", quoted(rosbag2)),
         ];
-        if self.load.rosbag2.is_some() {
-            fields.push(("rosbag2_version", quoted(rosbag2)));
-        }
         if let Some(mode) = &arguments.compression {
             fields.push(("compression", quoted(mode)));
         }

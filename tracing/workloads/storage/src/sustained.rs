@@ -13,7 +13,7 @@ use crate::measure::{Load, no_room};
 use crate::messages::Message;
 use crate::process::{cpu_ns, forget_peak, memory, now_ns};
 use crate::report::{Arrivals, Report};
-use crate::{report, sinks, timed};
+use crate::{report, timed};
 
 /// Messages due within so long are put into the queue together.
 const TICK: Duration = Duration::from_micros(500);
@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     forget_peak();
     let (rss_before, _) = memory();
     let opened = now_ns();
-    let mut sink = sinks::open(arguments, load.topics, load.rosbag2.as_ref())?;
+    let mut bag = load.rosbag2.open(arguments, load.topics)?;
     let open_ns = now_ns() - opened;
     let cpu_begin = cpu_ns();
     let mut rows = Vec::new();
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let mut first = 0;
         while queue.take(&mut batch) {
             let call = rows.len() as u64;
-            match timed::write(sink.as_mut(), call, first, &batch, &load.content) {
+            match timed::write(&mut bag, call, first, &batch, &load.content) {
                 Ok(row) => {
                     first += row.messages;
                     kept.extend_from_slice(&batch);
@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     });
     failed.map_err(|error| no_room(error, arguments))?;
     let arrivals = arrivals.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    let closed = timed::close(sink, arguments)?;
+    let closed = timed::close(bag, arguments)?;
     let cpu = cpu_ns() - cpu_begin;
     let (_, peak) = memory();
     Report {

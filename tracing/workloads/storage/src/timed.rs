@@ -1,4 +1,4 @@
-//! One call into a sink: timed by our own clock, and between its two tracepoints.
+//! One call into a plugin: timed by our own clock, and between its two tracepoints.
 
 use crate::allocations::{self, Allocations};
 use crate::arguments::Arguments;
@@ -8,12 +8,12 @@ use crate::measure::no_room;
 use crate::messages::Message;
 use crate::process::now_ns;
 use crate::report::{Closed, Row};
-use crate::sinks::Sink;
+use crate::rosbag2::Bag;
 use crate::tracepoints;
 
 /// Writes the `call`-th batch, made ready beforehand, whose first message is number `first`.
 pub fn write(
-    sink: &mut dyn Sink,
+    bag: &mut Bag,
     call: u64,
     first: u64,
     batch: &[Message],
@@ -21,11 +21,11 @@ pub fn write(
 ) -> Result<Row> {
     let bytes = batch.iter().map(|message| message.length as u64).sum();
     let messages = batch.len() as u64;
-    let preparing_ns = sink.prepare(first, batch, content)?;
+    let preparing_ns = bag.prepare(first, batch, content)?;
     tracepoints::write_begin(call, bytes, messages);
     let before = allocations::so_far();
     let begin = now_ns();
-    let written = sink.write(first, batch, content);
+    let written = bag.write();
     let end = now_ns();
     let allocated = allocated(before);
     tracepoints::write_end(call);
@@ -38,12 +38,12 @@ pub fn write(
     })
 }
 
-/// Closes a sink and lets it go; how long closing took.
-pub fn close(mut sink: Box<dyn Sink + '_>, arguments: &Arguments) -> Result<Closed> {
+/// Closes a bag and lets it go; how long closing took.
+pub fn close(mut bag: Bag, arguments: &Arguments) -> Result<Closed> {
     tracepoints::close_begin();
     let before = allocations::so_far();
     let begin = now_ns();
-    let closed = sink.close();
+    let closed = bag.close();
     let close_ns = now_ns() - begin;
     let allocated = allocated(before);
     tracepoints::close_end();

@@ -1,4 +1,4 @@
-//! rosbag2's own plugins, loaded by name through its `StorageFactory` (rosbag2/sink.cpp).
+//! rosbag2's plugins, loaded by name through its `StorageFactory` (rosbag2/sink.cpp).
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, Symbol};
 
-use crate::configuration::Plugin;
+use crate::arguments::Arguments;
 use crate::content::Content;
 use crate::failure::{Failure, Result};
 use crate::messages::Message;
 use crate::place::files_of;
 use crate::process::thread_cpu_ns;
-use crate::sinks::{Sink, TYPE, file};
 
 /// As in rosbag2/sink.h.
 #[repr(C)]
@@ -80,23 +79,17 @@ impl Rosbag2 {
         }
     }
 
-    /// Opens a bag by a plugin; with a compression that is not empty, by rosbag2's writer.
-    pub fn create(
-        &self,
-        plugin: &Plugin,
-        folder: &Path,
-        topics: u16,
-        fsync: bool,
-        compression: &str,
-    ) -> Result<Box<dyn Sink + '_>> {
-        let path = file(folder);
+    /// Opens the bag that was asked for by its plugin; where a compression was, by rosbag2's writer.
+    pub fn open(&self, arguments: &Arguments, topics: u16) -> Result<Bag<'_>> {
+        let asked = &arguments.configuration;
+        let folder = &arguments.place;
         let text = |text: &str| CString::new(text).map_err(|e| Failure::Usage(e.to_string()));
-        let storage = text(plugin.storage)?;
-        let preset = text(plugin.preset)?;
-        let configuration = text(&plugin.configuration.to_string_lossy())?;
-        let uri = text(&path.to_string_lossy())?;
-        let kind = text(TYPE)?;
-        let compression = text(compression)?;
+        let storage = text(asked.storage)?;
+        let preset = text(asked.preset)?;
+        let configuration = text(&asked.file.to_string_lossy())?;
+        let uri = text(&folder.join("recording").to_string_lossy())?;
+        let kind = text("std_msgs/msg/UInt8MultiArray")?;
+        let compression = text(arguments.compression.as_deref().unwrap_or_default())?;
         // SAFETY: as declared in rosbag2/sink.h; the texts live until it returns.
         let code = unsafe {
             (self.open)(
@@ -110,11 +103,11 @@ impl Rosbag2 {
             )
         };
         self.check(code)?;
-        Ok(Box::new(Bag {
+        Ok(Bag {
             library: self,
             given: Vec::with_capacity(self.at_once),
-            to_sync: fsync.then(|| folder.to_owned()),
-        }))
+            to_sync: asked.fsync.then(|| folder.clone()),
+        })
     }
 
     fn check(&self, code: c_int) -> Result<()> {
@@ -128,14 +121,19 @@ impl Rosbag2 {
     }
 }
 
-struct Bag<'a> {
+/// A bag that messages are written to.
+pub struct Bag<'a> {
     library: &'a Rosbag2,
     given: Vec<Given>,
     to_sync: Option<PathBuf>,
 }
 
-impl Sink for Bag<'_> {
-    fn prepare(&mut self, first: u64, batch: &[Message], content: &Content) -> Result<u64> {
+impl Bag<'_> {
+    /// Makes the next batch ready; CPU time it took, ns.
+    ///
+    /// `first` is the number of the batch's first message; it is its time in ns as well. Not part
+    /// of a write call: a recorder has its messages before it writes them.
+    pub fn prepare(&mut self, first: u64, batch: &[Message], content: &Content) -> Result<u64> {
         // Of this thread: those of rosbag2's writer may be at work.
         let begin = thread_cpu_ns();
         self.given.clear();
@@ -153,12 +151,14 @@ impl Sink for Bag<'_> {
         Ok(thread_cpu_ns() - begin)
     }
 
-    fn write(&mut self, _: u64, _: &[Message], _: &Content) -> Result<()> {
+    /// Writes the batch: what a recorder hands over at once.
+    pub fn write(&mut self) -> Result<()> {
         // SAFETY: takes nothing; the bag is open.
         self.library.check(unsafe { (self.library.write)() })
     }
 
-    fn close(&mut self) -> Result<()> {
+    /// Ends the file so that it can be read; called once, last.
+    pub fn close(&mut self) -> Result<()> {
         // SAFETY: takes nothing.
         self.library.check(unsafe { (self.library.close)() })?;
         if let Some(folder) = &self.to_sync {
