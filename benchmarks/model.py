@@ -50,7 +50,6 @@ def make(trace: Path, events: int) -> None:
     made = made_up(Shape(threads=2), events).events
     if trace.name == "n":
         made = {x: of for x, of in made.items() if not x.endswith(("_init", "_added"))}
-    trace.mkdir(parents=True)
     write_trace(trace, made, trace.name)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
+from uuid import UUID, uuid4
 
 import numpy as np
 
@@ -81,8 +82,10 @@ class Converted:
         return sum(self.by_name.values())
 
 
-def write_ctf(raw: RawTrace, folder: Path, clock: Clock) -> Converted:
+def write_ctf(raw: RawTrace, folder: Path, clock: Clock, own: UUID | None = None) -> Converted:
     """Write pages or single events as a CTF trace into a new folder, or leave no folder.
+
+    `own` is the trace's UUID; None: a new one.
 
     Raises
     ------
@@ -104,7 +107,7 @@ def write_ctf(raw: RawTrace, folder: Path, clock: Clock) -> Converted:
         if len(raw.pauses):
             with (folder / NOT_SAMPLED).open("xb") as stream:
                 _Stream(raw, max(raw.cpus, default=0) + 2, stream, Converted()).write_pauses()
-        (folder / "metadata").write_text(metadata(raw, clock), encoding="utf-8")
+        (folder / "metadata").write_text(metadata(raw, clock, own or uuid4()), encoding="utf-8")
     except BaseException:
         # Nobody could read the half.
         shutil.rmtree(folder, ignore_errors=True)

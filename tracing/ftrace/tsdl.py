@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 from roslens.tracing.ftrace.formats import Field, Format, split_strings
 from roslens.tracing.ftrace.raw import Clock, RawTrace
@@ -68,7 +68,7 @@ def _ctf2_offset(text: bytes) -> int | None:
     return None
 
 
-def metadata(raw: RawTrace, clock: Clock) -> str:
+def metadata(raw: RawTrace, clock: Clock, own: UUID) -> str:
     """What describes the streams, in TSDL."""
     known = {
         "hostname": raw.hostname,
@@ -87,7 +87,7 @@ def metadata(raw: RawTrace, clock: Clock) -> str:
     events = "".join(map(_event, (raw.formats[n] for n in sorted(raw.formats))))
     return (
         "/* CTF 1.8 */\n\n"
-        f'trace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = "{uuid.uuid4()}";\n'
+        f'trace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = "{own}";\n'
         "\tbyte_order = le;\n"
         f"\tpacket.header := struct {{ {_int(4)} magic; {_int(4)} stream_id; }};\n}};\n\n"
         f"env {{\n{env}}};\n\n"

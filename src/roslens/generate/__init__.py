@@ -47,9 +47,8 @@ def generate(shape: Shape, folder: Path, events: int) -> int:
     with held(folder):
         trace = folder / "trace"
         try:
-            trace.mkdir()
+            write_trace(trace, made.events, f"{shape} {events}")
         except FileExistsError as error:
             raise UsageError(f"{trace}: is there already; give another folder") from error
-        write_trace(trace, made.events, f"{shape} {events}")
         made.truth.write_parquet(folder / TRUTH)
     return sum(frame.height for frame in made.events.values())
