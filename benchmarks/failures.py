@@ -34,12 +34,13 @@ import psutil
 import roslens as rl
 from roslens.analysis.metrics import read_metrics
 from roslens.collectors.collected import NOTE
-from roslens.recording import RoslensError
+from roslens.collectors.collection import collect
+from roslens.recording import Recording, RoslensError
 from roslens.recording.manifest import read_manifest
 from roslens.tracing.archive import pack
 from roslens.tracing.ros.environment import embedded_ros
 
-SAMPLE = Path(__file__).resolve().parents[1] / "data" / "samples" / "two_process"
+SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"
 INCLUDE = embedded_ros().include
 MARK = "ROSLENS_FAILURES"
 MESSAGES = 200
@@ -231,6 +232,7 @@ VERBS = {
         ["record", "-o", "new", "--", "python3", "talker.py"], wrong_recording, again=False
     ),
     "collect": Verb(["collect", "--force", "run"], wrong_tables),
+    "over": Verb(["collect", "run", "-o", "another"], wrong_tables),
     "merge": Verb(["collect", "--merge", "host1", "host2", "-o", "merged"], wrong_tables),
     "report": Verb(["report", "latency", "run", "-o", "report"], wrong_report),
     "index": Verb(["index", "."], wrong_files),
@@ -257,6 +259,8 @@ def prepared(folder: Path, recording: Path) -> Path:
     for name in ("run", "other"):
         made = shutil.ignore_patterns("events", "tables")
         shutil.copytree(recording, folder / name, ignore=made)
+    # Where tables of another recording lie.
+    shutil.copytree(folder.parent / "another", folder / "another")
     for host in ("host1", "host2"):
         shutil.copytree(recording / "trace", folder / host)
     (folder / "talker.py").write_text(TALKER)
@@ -319,7 +323,9 @@ def tried(name: str, recording: Path, kills: int, sizes: int, chance: random.Ran
     verb, wrong = VERBS[name], []
     with tempfile.TemporaryDirectory(prefix="rl-") as scratch:
         folder, whole = Path(scratch) / "work", Path(scratch) / "whole"
-        before = files(prepared(folder, recording))
+        other = next((SAMPLES / "lifecycle").rglob("manifest.json")).parent
+        collect(Recording.at(other, Path(scratch) / "another"))
+        before = {(x, x.stat().st_mtime_ns) for x in files(prepared(folder, recording))}
         begun = time.monotonic()
         done = started(verb, folder)
         said = done.communicate()[1]
@@ -327,7 +333,8 @@ def tried(name: str, recording: Path, kills: int, sizes: int, chance: random.Ran
         if done.returncode != verb.code:
             print(f"{name}: does not run here: {said.decode()}", flush=True)
             return 1
-        largest = max(path.stat().st_size for path in set(files(folder)) - set(before))
+        written = {(x, x.stat().st_mtime_ns) for x in files(folder)} - before
+        largest = max(x.stat().st_size for x, _ in written)
         shutil.copytree(folder, whole, symlinks=True)
         killed = failed = unclear = 0
         while killed < kills:
@@ -372,7 +379,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, default=20)
     parser.add_argument("--verbs", nargs="+", choices=VERBS, default=list(VERBS))
     options = parser.parse_args()
-    recording = options.recording or next(SAMPLE.rglob("manifest.json")).parent
+    recording = options.recording or next((SAMPLES / "two_process").rglob("manifest.json")).parent
     chance = random.Random(1)
     bad = [tried(x, recording, options.kills, options.sizes, chance) for x in options.verbs]
     sys.exit(any(bad))
