@@ -11,13 +11,12 @@ import ctypes
 import os
 import platform
 import re
-import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -124,23 +123,30 @@ def cost_of_call(instance: Instance) -> float:
         The kernel refuses.
     """
     function = "enabled_callback_end"
-    with tempfile.TemporaryDirectory(prefix="roslens-") as folder:
-        # A copy that no other process has.
-        library = Path(folder) / "library.so"
-        try:
-            shutil.copyfile(native_library(distributions()[-1]), library)
-        except RoslensError:
-            return _USUAL_COST_S
-        call = getattr(ctypes.CDLL(str(library)), _PREFIX + function)
-        place = f"{library}:{_offsets(library)[function]:#x}"
-        probe = f"{group_of(instance.name)}/{function}"
-        plain = _time_of(call)
-        write(instance.root / "uprobe_events", f"p:{probe} {place} a=%di:x64\n")
-        write(instance.path / "events" / probe / "enable", "1")
-        probed = _time_of(call)
-        write(instance.path / "events" / probe / "enable", "0")
-        write(instance.root / "uprobe_events", f"-:{probe}\n")
+    try:
+        library = _own_library()
+    except RoslensError:
+        return _USUAL_COST_S
+    call = getattr(ctypes.CDLL(str(library)), _PREFIX + function)
+    place = f"{library}:{_offsets(library)[function]:#x}"
+    probe = f"{group_of(instance.name)}/{function}"
+    plain = _time_of(call)
+    write(instance.root / "uprobe_events", f"p:{probe} {place} a=%di:x64\n")
+    write(instance.path / "events" / probe / "enable", "1")
+    probed = _time_of(call)
+    write(instance.path / "events" / probe / "enable", "0")
+    write(instance.root / "uprobe_events", f"-:{probe}\n")
     return max(0.0, probed - plain)
+
+
+@cache
+def _own_library() -> Path:
+    """A libtracetools of ours that no other process has: in memory, as long as this one runs."""
+    content = native_library(distributions()[-1]).read_bytes()
+    copy = os.memfd_create("roslens")
+    with os.fdopen(copy, "wb", closefd=False) as file:
+        file.write(content)
+    return Path(f"/proc/{os.getpid()}/fd/{copy}")
 
 
 def _time_of(call: Callable[[], object]) -> float:
