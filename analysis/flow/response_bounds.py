@@ -10,6 +10,8 @@ handed over later, or takes longer than in the recording; it promises nothing be
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -65,6 +67,41 @@ def callback_bounds(tables: Tables, warm_up_s: float | None = None) -> pl.DataFr
     took longer than a bound from its first half alone, which tells how far the curves had settled;
     ``refused``: why there is no bound.
     """
+    found = [row for thread in executor_threads(tables, warm_up_s) for row in _told(thread)]
+    return pl.DataFrame(found, schema=_SCHEMA, orient="row")
+
+
+@dataclass(frozen=True)
+class Thread:
+    """What one thread of a run executed.
+
+    Attributes
+    ----------
+    rows
+        Its executions in order. ``ready`` (ns): when each became so, null where it is not
+        ``known``; ``counts``: after the start-up.
+    middle
+        Of the time that counts, ns.
+    refused
+        Why there is no bound for any of it.
+    """
+
+    rows: pl.DataFrame
+    middle: int
+    refused: str | None
+
+    @property
+    def halves(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The rows, of which those of one half count: began in it."""
+        early = pl.col("start_ns") < self.middle
+        return (
+            self.rows.with_columns(pl.col("counts") & early),
+            self.rows.with_columns(pl.col("counts") & ~early),
+        )
+
+
+def executor_threads(tables: Tables, warm_up_s: float | None = None) -> list[Thread]:
+    """The threads that executed callbacks; parameters as of `callback_bounds`."""
     messages, _, instances, _ = flow_tables(tables, calls=False)
     keys = run_keys(instances)
     timers, losses = pl.collect_all(
@@ -91,29 +128,20 @@ def callback_bounds(tables: Tables, warm_up_s: float | None = None) -> pl.DataFr
     if not keys:
         no_run = pl.lit(None, dtype=pl.String).alias("run")
         rows, losses = rows.with_columns(no_run), losses.with_columns(no_run)
-    lost = set(losses["run"])
-    found = [
-        bounds
-        for run in rows.partition_by("run", maintain_order=True)
-        for bounds in _of_run(run, run["run"][0] in lost, warm_up_s)
+    ran = pl.struct(_THREAD).n_unique().over("run", "callback_id")
+    rows = rows.with_columns(several=ran > 1).with_columns(
+        pl.col("several").any().over("run", *_THREAD),
+        lost=pl.col("run").is_in(losses["run"].implode(), nulls_equal=True),
+    )
+    return [
+        _thread(of, warm_up_s)
+        for of in rows.sort("start_ns", "end_ns").partition_by("run", *_THREAD, maintain_order=True)
     ]
-    return pl.DataFrame(found, schema=_SCHEMA, orient="row")
 
 
-def _of_run(rows: pl.DataFrame, lost: bool, warm_up_s: float | None) -> list[dict[str, object]]:
-    ran = pl.struct("host", "vpid", "vtid").n_unique().over("callback_id")
-    rows = rows.with_columns(several=ran > 1).with_columns(pl.col("several").any().over(_THREAD))
-    found: list[dict[str, object]] = []
-    for thread in rows.sort("start_ns", "end_ns").partition_by(_THREAD, maintain_order=True):
-        refused = LOST if lost else THREADS if thread["several"][0] else None
-        found += _of_thread(thread, refused, warm_up_s)
-    return found
-
-
-def _of_thread(
-    rows: pl.DataFrame, refused: str | None, warm_up_s: float | None
-) -> list[dict[str, object]]:
+def _thread(rows: pl.DataFrame, warm_up_s: float | None) -> Thread:
     start, end = rows["start_ns"], rows["end_ns"]
+    refused = LOST if rows["lost"][0] else THREADS if rows["several"][0] else None
     if refused is None and end.null_count():
         refused = UNENDED
     if refused is None and (start < end.shift(1)).any():
@@ -124,6 +152,11 @@ def _of_thread(
         known=pl.col("ready").is_not_null(),
         counts=(pl.col("start_ns") >= cut) & (pl.col("ready").fill_null(cut) >= cut),
     )
+    return Thread(rows, (cut + (end.max() or cut)) // 2, refused)
+
+
+def _told(thread: Thread) -> list[dict[str, object]]:
+    rows = thread.rows
     told = (
         rows.filter("counts")
         .group_by("callback_id", maintain_order=True)
@@ -133,14 +166,13 @@ def _of_thread(
             (pl.col("end_ns") - pl.col("ready")).max().alias("longest_ns"),
         )
     )
-    if refused is not None:
-        return told.with_columns(refused=pl.lit(refused)).to_dicts()
-    middle = (cut + int(end[-1])) // 2
-    early = rows.with_columns(pl.col("counts") & (pl.col("start_ns") < middle))
+    if thread.refused is not None:
+        return told.with_columns(refused=pl.lit(thread.refused)).to_dicts()
+    early, late = thread.halves
     limits = _bounds(early).select("callback_id", limit="bound_ns")
     took = pl.col("end_ns") - pl.col("ready")
     beyond = (
-        rows.filter(pl.col("counts") & (pl.col("start_ns") >= middle))
+        late.filter("counts")
         .join(limits, on="callback_id")
         .group_by("callback_id")
         .agg(tested=took.count(), beyond=(took > pl.col("limit")).sum())
@@ -166,50 +198,69 @@ def _bounds(rows: pl.DataFrame) -> pl.DataFrame:
     found = [
         {"callback_id": callback, "bound_ns": bound, "handover_ns": handover}
         for by_kind in (True, False)
-        for callback, (bound, handover) in _analysed(rows, by_kind).items()
+        for callback, (bound, handover) in analysed(rows, by_kind).items()
     ]
     schema = {name: _SCHEMA[name] for name in ("callback_id", "bound_ns", "handover_ns")}
     return pl.DataFrame(found, schema=schema).sort("bound_ns").unique("callback_id", keep="first")
 
 
-def _analysed(rows: pl.DataFrame, by_kind: bool) -> dict[int, tuple[int, int]]:
-    """Bound and handover [ns] of each callback of a thread that has a bound.
+def releases(rows: pl.DataFrame) -> Int64:
+    """When each execution of a thread became ready, or began where nothing tells (ns)."""
+    return rows["ready"].fill_null(rows["start_ns"]).to_numpy()
 
-    A thread is idle while nothing waits. A message on its way does not wait yet: it, or a timer
-    that is due, is handed over after the longest time, of its kind or of all, that it took an idle
-    thread to take one up. What passes between two executions while something waits is work of the
-    executor and belongs to the execution that follows.
+
+def longest_handovers(rows: pl.DataFrame, by_kind: bool) -> Int64:
+    """Of each execution of a thread how long an idle thread took at most to take one up (ns).
+
+    A thread is idle while nothing waits. The longest of its kind counts, or of all.
     """
-    start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+    start, end, ready = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), releases(rows)
     known, counts = rows["known"].to_numpy(), rows["counts"].to_numpy()
-    ready = np.where(known, rows["ready"].fill_null(0).to_numpy(), _NEVER)
     before = np.concatenate([start[:1], end[:-1]])
-    idle = _earliest_from_here(ready) > before
-    next_one = np.searchsorted(start, np.where(known, ready, start))
+    idle = _earliest_from_here(np.where(known, ready, _NEVER)) > before
+    next_one = np.searchsorted(start, ready)
     taken_up = known & counts & idle[next_one] & counts[next_one] & (ready > before[next_one])
-    took = np.where(taken_up, start[next_one] - ready, 0)
-    longest = pl.col("took").max()
-    handover = (
-        rows.with_columns(took=took)
-        .with_columns(longest.over("kind") if by_kind else longest)["took"]
+    took = pl.Series("took", np.where(taken_up, start[next_one] - ready, 0))
+    most = pl.col("took").max()
+    return (
+        rows.with_columns(took)
+        .with_columns(most.over("kind") if by_kind else most)["took"]
         .to_numpy()
     )
-    handed = _earliest_from_here(np.where(known, ready + handover, _NEVER))
-    cost = end - np.maximum(before, np.minimum(start, handed))
-    callbacks = rows["callback_id"].to_numpy()
+
+
+def costs(rows: pl.DataFrame, longest: Int64) -> Int64:
+    """What each execution of a thread took of it (ns), where handovers take as long as that.
+
+    A message on its way does not wait yet: it, or a timer that is due, is handed over after the
+    longest time. What passes between two executions while something waits is work of the executor
+    and belongs to the execution that follows.
+    """
+    start, end, ready = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), releases(rows)
+    before = np.concatenate([start[:1], end[:-1]])
+    handed = _earliest_from_here(np.where(rows["known"], ready + longest, _NEVER))
+    cost: Int64 = end - np.maximum(before, np.minimum(start, handed))
+    return cost
+
+
+def analysed(rows: pl.DataFrame, by_kind: bool) -> dict[int, tuple[int, int]]:
+    """Bound and handover [ns] of each callback of a thread that has a bound."""
+    longest, released = longest_handovers(rows, by_kind), releases(rows)
+    cost, callbacks = costs(rows, longest), rows["callback_id"].to_numpy()
+    counts = rows["counts"].to_numpy()
     places = {
         int(c): np.flatnonzero(counts & (callbacks == c)) for c in np.unique(callbacks[counts])
     }
     if not places:
         return {}
-    times = [np.sort(np.where(known, ready, start)[x]) for x in places.values()]
+    times = [np.sort(released[x]) for x in places.values()]
     begin = min(int(x[0]) for x in times)
-    handovers = [int(handover[x[0]]) for x in places.values()]
+    handovers = [int(longest[x[0]]) for x in places.values()]
     found = response_time_bounds(
         [(x - begin).tolist() for x in times],
         [cost[x].tolist() for x in places.values()],
         handovers,
-        int(end[counts].max()) - begin,
+        int(rows["end_ns"].to_numpy()[counts].max()) - begin,
         MOST_JOBS,
     )
     return {

@@ -100,6 +100,7 @@ def _system(model: TimingModel, cpus: int | None, as_recorded: bool) -> dict[str
             {
                 "order": _ORDERS[x.kind],
                 "threads": x.threads,
+                "interrupts": x.kind == "MultiThreaded",
                 "priority": x.priority or 0,
                 "polls": _series(x.polls),
             }

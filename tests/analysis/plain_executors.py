@@ -5,14 +5,17 @@ timers, subscriptions, services, waitables (of which subscriptions within the pr
 each is in it once. What an exclusive group forbids is dropped, but for timers, which stay. If
 nothing is left, one thread waits and the others wait for it: for the time of a poll, then all that
 is ready is in the wait set. If nothing is, it sleeps until something is, which wakes it before its
-handover is over by its gap; then it looks what is ready. The end of an exclusive callback makes it
-poll anew. Events: first in, first out; a timer is called when it is due. EventsCBG: groups take
-turns, one callback at a time each, first in, first out within it; a timer is armed again after its
-execution. Time goes on in steps of 1.
+handover is over by its gap; then it looks what is ready. MultiThreaded: the end of an exclusive
+callback interrupts the wait, or the next one. A wait that was interrupted and found nothing begins
+anew, and before the wait after an interrupted one, callbacks of groups that run leave the wait set
+and others that had left come back behind those of their kind. Events: first in, first
+out; a timer is called when it is due. EventsCBG: groups take turns, one callback at a time each,
+first in, first out within it; a timer is armed again after its execution. Time goes in steps of 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Run = tuple[int, int, int, int]
@@ -83,6 +86,10 @@ class Schedule:
         self.working = [0] * len(world.exclusive)
         self.released = [-1] * len(world.exclusive)
         self.waiters: list[Waiter | None] = [None for _ in world.executors]
+        every = range(len(self.all))
+        self.wait_sets = [self.in_order(e, every) for e in range(len(world.executors))]
+        self.interrupted = [False for _ in world.executors]
+        self.to_collect = [False for _ in world.executors]
         self.threads = [Thread(e) for e, (_, n) in enumerate(world.executors) for _ in range(n)]
         self.done: list[Run] = []
         for self.now in range(world.length):
@@ -132,9 +139,8 @@ class Schedule:
             thread.callback, thread.ended = None, self.now
             self.working[callback.group] -= 1
             self.released[callback.group] = self.now
-            waiter = self.waiters[callback.executor]
-            if waiter and waiter.until is None and self.world.exclusive[callback.group]:
-                self.poll(callback.executor, waiter.thread)
+            if self.kind(number) == "MultiThreaded" and self.world.exclusive[callback.group]:
+                self.interrupt(callback.executor)
             if self.kind(number) == "EventsCBG":
                 self.take_turn(callback)
                 self.armed[number] = callback.period is not None
@@ -207,7 +213,7 @@ class Schedule:
             else:
                 self.give(idle[0], number)
             return True
-        own = self.in_order(executor)
+        own = self.wait_sets[executor]
         if waiter.until is None:
             able = [n for n in own if self.ready(n) and self.free(n)]
             if able:
@@ -221,6 +227,11 @@ class Schedule:
             return False
         self.queue[executor] = [n for n in own if self.ready(n)]
         number = self.of_wait_set(executor)
+        if self.interrupted[executor]:
+            self.interrupted[executor], self.to_collect[executor] = False, True
+            if number is None:
+                self.poll(executor, waiter.thread)
+                return True
         if number is None:
             waiter.until = waiter.woken_by = None
             return False
@@ -229,15 +240,28 @@ class Schedule:
         self.give(waiter.thread, number, waiter.woken_by[1] if same and waiter.woken_by else None)
         return True
 
+    def interrupt(self, executor: int) -> None:
+        waiter = self.waiters[executor]
+        if waiter and waiter.until is None:
+            self.to_collect[executor] = True
+            self.poll(executor, waiter.thread)
+        else:
+            self.interrupted[executor] = True
+
     def poll(self, executor: int, thread: Thread) -> None:
+        if self.to_collect[executor]:
+            self.to_collect[executor] = False
+            stayed = [n for n in self.wait_sets[executor] if self.free(n)]
+            back = [n for n in range(len(self.all)) if self.free(n) and n not in stayed]
+            self.wait_sets[executor] = self.in_order(executor, stayed + back)
         took = self.world.polls[executor] if self.world.polls else 0
         self.waiters[executor] = Waiter(thread, self.now + took)
 
     def since(self, number: int) -> int:
         return self.waiting[number][0] if self.waiting[number] else self.due[number]
 
-    def in_order(self, executor: int) -> list[int]:
-        own = [n for n, c in enumerate(self.all) if c.executor == executor]
+    def in_order(self, executor: int, numbers: Iterable[int]) -> list[int]:
+        own = [n for n in numbers if self.all[n].executor == executor]
         return sorted(own, key=lambda n: self.all[n].kind)
 
     def give(self, thread: Thread, number: int, gap: int | None = None) -> None:

@@ -6,21 +6,29 @@ execution took from when it was ready is what the simulation itself noted.
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roslens as rl
+from roslens.analysis.flow import response_bounds
 from roslens.analysis.flow.response_bounds import FEW, LOST, THREADS, UNKNOWN, callback_bounds
 from roslens.analysis.verdicts.budgets import check, parse_budget
 from roslens.collectors._native import response_time_bounds
+from roslens.recording import UsageError
+from roslens.tracing.workloads.storage.prepare import find_cargo
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "data" / "samples"
 MS = 1_000_000
 Job = tuple[int, int, int, int]
 """Callback, ready, start, end."""
@@ -210,6 +218,53 @@ def test_the_same_as_the_lemmas_step_by_step(callbacks):
     ours = response_time_bounds(arrivals, costs, [0] * len(callbacks), length, 400)
     plain = Plain(arrivals, costs, length)
     assert ours == [plain.bound(n) for n in plain.all]
+
+
+@pytest.fixture(scope="session")
+def direct() -> Path:
+    """The program that calls the crate directly."""
+    try:
+        cargo, variables = find_cargo()
+    except UsageError:
+        pytest.skip("cargo is not installed")
+    environment = {**os.environ, **variables}
+    command = [cargo, "build", "--quiet", "--locked", "--package", "roslens-native"]
+    subprocess.run([*command, "--example", "bounds"], cwd=ROOT, env=environment, check=True)
+    target = Path(environment.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return target / "debug" / "examples" / "bounds"
+
+
+def directly(program: Path, asked: tuple[Any, ...]) -> list[int | None]:
+    """The bounds by that program, from curves that are made here."""
+    arrivals, costs, jitter, length, jobs = asked
+    lines = [str(length)]
+    for times, spent, later in zip(arrivals, costs, jitter, strict=True):
+        every, sums = np.array(times), np.concatenate([[0], np.cumsum(spent)])
+        most = min(jobs, len(times))
+        least = [(every[n:] - every[:-n]).min() for n in range(1, min(jobs, len(times) - 1) + 1)]
+        least += [length] if len(times) <= jobs else []
+        longest = [(sums[n:] - sums[:-n]).max() for n in range(1, most + 1)]
+        lines.append("; ".join(" ".join(map(str, x)) for x in ([later], least, longest)))
+    done = subprocess.run(
+        [program], input="\n".join(lines), text=True, capture_output=True, check=True
+    )
+    return [None if x == "none" else int(x) for x in done.stdout.split()]
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize("sample", ["two_process", "demo", "communication"])
+def test_the_same_as_the_crate_called_directly(sample, direct, monkeypatch):
+    calls: list[tuple[tuple[Any, ...], list[int | None]]] = []
+
+    def kept(*asked: Any) -> list[int | None]:
+        calls.append((asked, response_time_bounds(*asked)))
+        return calls[-1][1]
+
+    monkeypatch.setattr(response_bounds, "response_time_bounds", kept)
+    rl.open(SAMPLES / sample).callbacks.bounds()
+    assert any(bound is not None for _, found in calls for bound in found)
+    for asked, found in calls:
+        assert found == directly(direct, asked)
 
 
 @settings(max_examples=40, deadline=None)

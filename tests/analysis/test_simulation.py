@@ -35,9 +35,12 @@ def native(world: World, **more: Any) -> dict[str, Any]:
     ]  # fmt: skip
     polls = world.polls or [0] * len(world.executors)
     executors = [
-        {"order": ORDERS[kind], "threads": count, "priority": 0, "polls": series([poll])}
+        {
+            "order": ORDERS[kind], "threads": count, "interrupts": kind == "MultiThreaded",
+            "priority": 0, "polls": series([poll]),
+        }
         for (kind, count), poll in zip(world.executors, polls, strict=True)
-    ]
+    ]  # fmt: skip
     sources = [{"at": times, "topic": topic} for times, topic in world.sources]
     return {
         "callbacks": callbacks, "executors": executors, "exclusive": world.exclusive,
@@ -163,6 +166,24 @@ def test_one_thread_waits_and_keeps_the_other_from_it() -> None:
     parts: dict[str, Any] = {"topics": [[0, 1], [2]], "sources": [([0], 0), ([4], 1)]}
     world = one("MultiThreaded", 2, callbacks, 50, polls=[3], **parts)
     assert starts(world) == [(0, 3), (1, 3), (2, 11)]
+
+
+def test_what_runs_when_entities_are_collected_comes_last_in_the_wait_set() -> None:
+    """After a poll of 1, the first runs until 4 and the second until 21, on the other thread.
+
+    The wait after the first is interrupted by its end, so the next one collects entities: the
+    second is not among them. It comes back behind the third, which goes first at 30, on the one
+    thread that is left. SingleThreaded never collects while something runs.
+    """
+    callbacks = [Callback(0, n, takes) for n, takes in enumerate(([3, 1], [20, 1], [1]))]
+    callbacks.append(Callback(0, 3, [20]))
+    parts: dict[str, Any] = {
+        "topics": [[0, 1], [1, 2], [3]], "sources": [([0], 0), ([30], 1), ([22], 2)], "polls": [1],
+    }  # fmt: skip
+    world = one("MultiThreaded", 2, callbacks, 50, **parts)
+    assert starts(world) == [(0, 1), (1, 1), (2, 30), (1, 31), (3, 22)]
+    world = one("SingleThreaded", 1, callbacks, 50, **parts)
+    assert [callback for callback, _ in starts(world)][-2:] == [1, 2]
 
 
 def test_a_wait_set_of_unknown_order_has_a_drawn_one() -> None:

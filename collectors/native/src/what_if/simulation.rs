@@ -9,7 +9,7 @@ use super::outcome::{Executed, Outcome};
 use super::resampling::{Blocks, Place};
 use super::state::{State, View};
 use super::system::{Order, Series, System};
-use super::wait::Wait;
+use super::wait::{Wait, WaitSet};
 
 /// An entry of the event calendar. Entries of the same time are handled in this order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +52,9 @@ pub struct Simulation<'a> {
     running: Vec<usize>,
     /// When the latest execution of each group ended.
     released: Vec<i64>,
-    /// Callbacks of each executor in the order of its wait set.
+    /// Callbacks of each executor in the order in which they are collected into its wait set.
     ordered: Vec<Vec<usize>>,
+    sets: Vec<WaitSet>,
     /// The waiting thread of each executor with a wait set, and the position in its recorded polls.
     waits: Vec<Option<Wait>>,
     polls: Vec<Place>,
@@ -75,7 +76,7 @@ impl<'a> Simulation<'a> {
             (0..system.executors[number].threads).map(move |_| (number, None, i64::MIN))
         });
         let threads: Vec<_> = threads.collect();
-        let ordered = numbers
+        let ordered: Vec<_> = numbers
             .map(|number| ordered(system, number, random))
             .collect();
         let orders = system.executors.iter().map(|x| Dispatch::new(x.order));
@@ -89,6 +90,7 @@ impl<'a> Simulation<'a> {
             groups: system.exclusive.iter().map(|_| Group::default()).collect(),
             running: vec![0; system.exclusive.len()],
             released: vec![i64::MIN; system.exclusive.len()],
+            sets: ordered.iter().cloned().map(WaitSet::new).collect(),
             ordered,
             waits: system.executors.iter().map(|_| None).collect(),
             polls: vec![Place::default(); system.executors.len()],
@@ -253,7 +255,7 @@ impl<'a> Simulation<'a> {
             now: self.now,
             states: &self.states,
             running: &self.running,
-            ordered: &self.ordered[executor],
+            ordered: &self.sets[executor].members,
         };
         does(&mut self.dispatches[executor], &view, &mut self.groups)
     }
@@ -275,8 +277,13 @@ impl<'a> Simulation<'a> {
             return true;
         };
         if wait.until.is_some_and(|at| at <= self.now) {
+            self.sets[executor].woken();
             self.with_view(executor, |dispatch, view, _| dispatch.woken(view));
             let Some(callback) = self.next(executor) else {
+                if self.sets[executor].stale {
+                    self.wait(executor, wait.thread);
+                    return true;
+                }
                 self.waits[executor] = Some(Wait {
                     until: None,
                     woken_by: None,
@@ -297,6 +304,12 @@ impl<'a> Simulation<'a> {
     }
 
     fn wait(&mut self, executor: usize, thread: usize) {
+        let (system, running) = (self.system, &self.running);
+        let free = |x: usize| {
+            let group = system.callbacks[x].group;
+            !system.exclusive[group] || running[group] == 0
+        };
+        self.sets[executor].collect(&self.ordered[executor], free, system);
         let series = &self.system.executors[executor].polls;
         let until =
             Some(self.now + drawn(&mut self.polls[executor], series, &self.blocks, self.now));
@@ -437,11 +450,15 @@ impl<'a> Simulation<'a> {
         self.running[callback.group] -= 1;
         self.released[callback.group] = self.now;
         let order = self.system.executors[callback.executor].order;
-        let wait = self.waits[callback.executor].as_ref();
-        if let Some(thread) = wait.filter(|x| x.asleep()).map(|x| x.thread)
-            && self.system.exclusive[callback.group]
+        if self.system.exclusive[callback.group]
+            && self.system.executors[callback.executor].interrupts
         {
-            self.wait(callback.executor, thread);
+            self.sets[callback.executor].interrupted = true;
+            let wait = self.waits[callback.executor].as_ref();
+            if let Some(thread) = wait.filter(|x| x.asleep()).map(|x| x.thread) {
+                self.sets[callback.executor].woken();
+                self.wait(callback.executor, thread);
+            }
         }
         if self.running[callback.group] == 0 {
             self.dispatches[callback.executor].ended(callback.group, &mut self.groups);

@@ -58,7 +58,7 @@ pub struct View<'a> {
     pub states: &'a [State],
     /// Number of callbacks that each group is executing.
     pub running: &'a [usize],
-    /// Callbacks of the executor in the order of its wait set.
+    /// Callbacks in the executor's wait set, in its order.
     pub ordered: &'a [usize],
 }
 

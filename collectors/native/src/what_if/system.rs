@@ -55,6 +55,8 @@ pub struct Executor {
     pub order: Order,
     /// Number of threads.
     pub threads: usize,
+    /// Whether the end of an execution ends the wait of another thread: `MultiThreadedExecutor`.
+    pub interrupts: bool,
     /// Priority of its threads. Threads of a higher priority get the CPU first.
     pub priority: i64,
     /// Durations of waits that found something ready at once.

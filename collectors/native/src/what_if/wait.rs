@@ -4,8 +4,15 @@
 //! `MultiThreadedExecutor::wait_mutex_` held. A free thread takes a callback that is left in the
 //! wait set. If none is left, the thread waits and keeps the mutex. A wait for something that is
 //! ready already takes the time of a poll. Otherwise the thread sleeps until something becomes
-//! ready, and then executes whatever is first in the wait set. After an execution of a mutually
-//! exclusive group, a waiting thread starts its wait again (`interrupt_guard_condition_`).
+//! ready, and then executes whatever is first in the wait set.
+//!
+//! After an execution of a mutually exclusive group, `MultiThreadedExecutor::run` triggers
+//! `interrupt_guard_condition_`. That ends the wait of another thread, or the next wait at once, and
+//! before the wait after that one the entities are collected anew (`Executor::wait_for_work`). Those
+//! of a group that executes then are left out of the wait set (`build_entities_collection`); they
+//! come back at its end, behind all others of their kind (`DynamicStorage::storage_add_*`).
+
+use super::system::System;
 
 /// A thread that waits on behalf of its executor.
 pub struct Wait {
@@ -21,5 +28,43 @@ impl Wait {
     /// Whether it sleeps.
     pub fn asleep(&self) -> bool {
         self.until.is_none()
+    }
+}
+
+/// What the wait set of an executor holds.
+pub struct WaitSet {
+    /// Callbacks in the order in which it is searched.
+    pub members: Vec<usize>,
+    /// Whether an execution has ended since the last wait did.
+    pub interrupted: bool,
+    /// Whether the next wait collects the entities anew.
+    pub stale: bool,
+}
+
+impl WaitSet {
+    /// A wait set of these callbacks.
+    pub fn new(members: Vec<usize>) -> Self {
+        Self {
+            members,
+            interrupted: false,
+            stale: false,
+        }
+    }
+
+    /// A wait has ended.
+    pub fn woken(&mut self) {
+        self.stale |= std::mem::take(&mut self.interrupted);
+    }
+
+    /// A wait begins: if that is due, entities are collected anew, in the order of `every`.
+    pub fn collect(&mut self, every: &[usize], free: impl Fn(usize) -> bool, system: &System) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        self.members.retain(|x| free(*x));
+        let back = |x: &usize| free(*x) && !self.members.contains(x);
+        let back: Vec<usize> = every.iter().copied().filter(back).collect();
+        self.members.extend(back);
+        self.members.sort_by_key(|x| system.callbacks[*x].kind);
     }
 }

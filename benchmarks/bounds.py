@@ -1,0 +1,110 @@
+"""Bounds from the first half of recordings, held against the executions of both halves.
+
+``python benchmarks/bounds.py FOLDER...`` prints how many executions took longer than the bound of
+their callback: in the half that made it, which none may, and in the other one. Of each of the
+latter it looks for what lay outside the curves, from when its thread was last idle to its end:
+releases closer together, or executions that cost more (a late handover is a cost, too). It also
+prints what is not explained by that, why there is no bound for the others, and how far the bounds
+of whole recordings are above the longest execution.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+import roslens as rl
+from roslens.analysis.flow.response_bounds import (
+    Int64,
+    Thread,
+    analysed,
+    callback_bounds,
+    costs,
+    executor_threads,
+    longest_handovers,
+    releases,
+)
+
+
+class Halves:
+    """Executions of a thread against the curves of its first half."""
+
+    def __init__(self, thread: Thread, by_kind: bool) -> None:
+        early, _ = thread.halves
+        self.bounds = {x: bound for x, (bound, _) in analysed(early, by_kind).items()}
+        self.cost, self.released = costs(early, longest_handovers(early, by_kind)), releases(early)
+        self.end = early["end_ns"].to_numpy()
+        self.idle = np.flatnonzero(self.end - self.cost > np.roll(self.end, 1))
+        self.callbacks = early["callback_id"].to_numpy()
+        self.early = early["counts"].to_numpy()
+
+    def outside(self, number: int) -> str | None:
+        """What lay outside the curves from when the thread was last idle to that execution."""
+        before = self.idle[self.idle <= number]
+        window = np.arange(before[-1] if len(before) else 0, number + 1)
+        for callback in np.unique(self.callbacks[window]):
+            own = window[self.callbacks[window] == callback]
+            known = np.flatnonzero(self.early & (self.callbacks == callback))
+            for count in range(1, len(own) + 1):
+                if count > len(known):
+                    return "more executions in a row than in the first half"
+                if _most(self.cost[own], count) > _most(self.cost[known], count):
+                    return "execution times"
+                if _least(self.released[own], count) < _least(self.released[known], count):
+                    return "releases"
+        return None
+
+
+def _most(costs: Int64, count: int) -> int:
+    return int(sliding_window_view(costs, count).sum(axis=1).max())
+
+
+def _least(times: Int64, count: int) -> int:
+    ordered = np.sort(times)
+    return int((ordered[count - 1 :] - ordered[: len(ordered) - count + 1]).min())
+
+
+def main(folders: list[str]) -> int:
+    tested, beyond = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    why: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    ratios: list[float] = []
+    for run in rl.open(folders):
+        for thread in executor_threads(run):
+            if thread.refused is not None:
+                continue
+            both = [Halves(thread, by_kind) for by_kind in (True, False)]
+            for callback in set().union(*(x.bounds for x in both)):
+                lesser = min(both, key=lambda x: x.bounds.get(callback, np.inf))
+                took = lesser.end - lesser.released
+                for half, rows in enumerate(thread.halves):
+                    own = (
+                        rows["counts"] & rows["known"] & (rows["callback_id"] == callback)
+                    ).to_numpy()
+                    late = np.flatnonzero(own & (took > lesser.bounds[callback]))
+                    tested[half] += own.sum()
+                    beyond[half] += len(late)
+                    if half:
+                        why.update(lesser.outside(x) or "NOT EXPLAINED" for x in late)
+        bounds = callback_bounds(run)
+        refused.update(bounds["refused"].drop_nulls())
+        bounded = bounds.drop_nulls("bound_ns")
+        ratios += (bounded["bound_ns"] / bounded["longest_ns"]).to_list()
+    for half, count, longer in zip(("first", "second"), tested, beyond, strict=True):
+        print(f"{half} half: {longer:,} of {count:,} executions took longer than the bound")
+    for reason, count in why.most_common():
+        print(f"  outside the curves of the first half: {reason}: {count:,}")
+    print(
+        f"{len(ratios)} callbacks have a bound: {np.median(ratios):.1f} times the longest "
+        f"execution (median), {np.quantile(ratios, 0.9):.1f} (P90), {max(ratios):.1f} (largest)"
+    )
+    for reason, count in refused.most_common():
+        print(f"  no bound: {count}: {reason}")
+    return 1 if beyond[0] or why["NOT EXPLAINED"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
