@@ -19,7 +19,7 @@ type Demand = RBF<Box<dyn ArrivalBound>, wcet::Curve>;
 
 fn main() {
     let mut lines = io::stdin().lock().lines().map_while(Result::ok);
-    let limit = lines.next().map(|line| numbers(&line)[0]).unwrap_or(0);
+    let limit = lines.next().map_or(0, |line| numbers(&line)[0]);
     let mut callbacks: Vec<Demand> = lines.map(|line| callback(&line)).collect();
     // Each in turn stands last, and all others before it interfere.
     for _ in 0..callbacks.len() {
