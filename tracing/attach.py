@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import threading
 import time
@@ -17,7 +18,7 @@ from roslens.recording.schema import CPU_SAMPLES
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
 from roslens.tracing.ftrace.ctf import blocks_of
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
-from roslens.tracing.ftrace.limit import FIRST_SECONDS, LIMIT, Limit
+from roslens.tracing.ftrace.limit import FIRST_SECONDS, Limit
 from roslens.tracing.ftrace.names import (
     GraphEndpoint,
     Key,
@@ -54,7 +55,7 @@ _NO_NAMES = (
     "what names timers and the functions of callbacks happened before: restart a program while it "
     "is recorded to have these"
 )
-_PAUSES = "from now on probes are off for a part of the time, and never with --full"
+_PAUSES = "from now on probes are off for a part of the time"
 _NO_GRAPH = "the graph could not be looked at, so the nodes of endpoints made before are not known"
 _PERIOD_SECONDS, _CHECK_SECONDS = 0.1, 0.25
 _LONGEST_SECONDS, _LOOK_SECONDS = 1.0, 8.0
@@ -74,7 +75,7 @@ def record_attached(
     options: TracingOptions | None = None,
     time_limit: float | None = None,
     stacks: float = 0.0,
-    share: float = LIMIT,
+    share: float = math.inf,
     root: Path = RECORDINGS,
     on_event: OnEvent = lambda _: None,
 ) -> tuple[Path, Manifest]:

@@ -152,7 +152,7 @@ def _losses(model: Facts) -> Iterator[Finding]:
         "copied to the end, or a process was killed while it wrote an event",
         "missing_stream": "a whole stream is missing: its file was emptied or not copied",
         "not_sampled": "pauses in which nothing was recorded on purpose, so that attaching costs "
-        "no more than it may (--full records all; rates are of what was recorded)",
+        "no more than --cost-limit; rates are of what was recorded, so too low",
     }
     origin = model.events.processes["begin_ns"].min()
     for row in grouped:

@@ -25,7 +25,6 @@ from roslens.tracing.campaign import (
     run_campaign,
 )
 from roslens.tracing.command import record_command
-from roslens.tracing.ftrace.limit import LIMIT
 from roslens.tracing.lifeline import Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.native_tracer.session import native_variables
@@ -211,7 +210,7 @@ def record_running(
     *,
     options: TracingOptions,
     stacks: float,
-    full: bool,
+    cost_limit: float | None,
     time_limit: float | None,
     told: Told,
 ) -> None:
@@ -231,7 +230,7 @@ def record_running(
             options=options,
             time_limit=time_limit,
             stacks=stacks,
-            share=math.inf if full else LIMIT,
+            share=math.inf if cost_limit is None else cost_limit / 100,
             on_event=on_event,
         )
     told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))

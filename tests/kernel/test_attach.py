@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import time
@@ -113,7 +112,6 @@ def test_messages_have_names_and_are_those_of_the_log(pair: Pair, tmp_path: Path
         tmp_path / "run",
         options=TracingOptions(kernel="off"),
         time_limit=ATTACHED_S,
-        share=math.inf,
     )
     log = pair.log()
     assert manifest.status == "complete", manifest.failure

@@ -15,8 +15,6 @@ from pathlib import Path
 from roslens.tracing.ftrace.recorder import Instance
 from roslens.tracing.ftrace.tracefs import PROBES, group_of, write
 
-LIMIT = 0.01
-"""Of a CPU, for what attaching costs the programs and the recorder together."""
 FIRST_SECONDS, _LEAST_SECONDS = 0.6, 0.2
 """Probes are on for so long at first, and again: what is published then is seen to arrive."""
 _RARE = 0.01

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import rich.console
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, validators
 
 from roslens.cli.app import (
     RECORD,
@@ -109,7 +109,7 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
     "resume": ("goes on as planned", frozenset({"suite", "output"})),
     "attach": (
         "records what runs here",
-        frozenset({*_OF_KERNEL, "output", "full", "stacks", "time_limit"}),
+        frozenset({*_OF_KERNEL, "output", "cost_limit", "stacks", "time_limit"}),
     ),
     "suite": (
         "records here, as the suite says",
@@ -219,7 +219,9 @@ def record(
     time_limit: float | None = None,
     triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
     attach: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
-    full: Annotated[bool, _FOR_PROGRAMS] = False,
+    cost_limit: Annotated[
+        float | None, _FOR_PROGRAMS, Parameter(validator=validators.Number(gt=0))
+    ] = None,
     host: tuple[str, ...] = (),
     host_setup: Annotated[str | None, _FOR_HOSTS] = None,
     as_host: Annotated[bool, Parameter(show=False)] = False,
@@ -319,9 +321,9 @@ def record(
         Record ROS 2 programs that are already running, by process id, program name or node name.
         They are not restarted. Ends with Ctrl-C, or when the programs have ended. Uses ftrace and
         records the kernel too, unless --kernel off is given.
-    full
-        With --attach: record everything. By default there are pauses where it would cost more than
-        1 % of a CPU.
+    cost_limit
+        With --attach: pause where it would cost more than this part of a CPU [%], such as 1. Rates
+        are then lower than they are.
     host
         Also record on USER@HOST, over ssh with your key: the command after the colon, or without
         one what already runs there. It lasts as long as the command here, or without a command
@@ -363,7 +365,7 @@ def record(
             output,
             options=TracingOptions.checked(**tracing),
             stacks=rate,
-            full=full,
+            cost_limit=cost_limit,
             time_limit=time_limit,
             told=told,
         )

@@ -5,7 +5,7 @@
 //! is executed once, in the order timers, subscriptions, services, clients, waitables (these
 //! include intra-process subscriptions). Then the executor waits again. A timer whose group is busy
 //! stays in the wait set; anything else whose group is busy is dropped from it. Within a kind the
-//! order is that of a hash map, which `place` stands for. Only one thread at a time searches the
+//! order is that in which nodes were added to the executor, which `place` stands for. Only one thread at a time searches the
 //! wait set or waits (`MultiThreadedExecutor::run`), see `wait.rs`.
 //!
 //! `Events`: rclcpp 29.3.0, `EventsExecutor::spin` and
