@@ -40,6 +40,7 @@ from roslens.tracing.ftrace.uprobes import (
     Target,
     cost_of_call,
     find_targets,
+    own_library,
     place_probes,
     threads_of,
 )
@@ -126,6 +127,7 @@ def record_attached(
     folder = output or made / "000_r0"
     for target in targets:
         on_event(Event("note", text=f"attached to {target.name} ({target.pid})"))
+    library = own_library()
     watch, begun = HostWatch(), time.time_ns()
     notes: list[str] = []
     followers: list[_Follower] = []
@@ -134,7 +136,7 @@ def record_attached(
         stack.callback(sampler.close)
 
         def prepare(instance: Instance) -> None:
-            call_s = cost_of_call(instance)
+            call_s = cost_of_call(instance, library)
             notes.extend(place_probes(instance, targets))
             limit = Limit(instance, folder / RAW_NAME / PAUSES_NAME, call_s, share)
             followers.append(_Follower(targets, instance, folder / RAW_NAME, limit, on_event))

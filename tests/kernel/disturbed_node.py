@@ -13,7 +13,7 @@ from pathlib import Path
 
 from talker import talk
 
-SECONDS, PERIOD, SPIN = float(os.environ.get("SECONDS", "4")), 0.02, 0.004
+SECONDS, PERIOD, SPIN = float(os.environ.get("SECONDS", "6")), 0.02, 0.004
 
 
 def named(name: str, cpu: int) -> None:

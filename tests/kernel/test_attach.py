@@ -122,7 +122,7 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine whose probes cost so much that there must be pauses."""
-    monkeypatch.setattr(attach, "cost_of_call", lambda _: 2e-4)
+    monkeypatch.setattr(attach, "cost_of_call", lambda *_: 2e-4)
     notes: list[str] = []
     time.sleep(RAN_BEFORE_S)
     folder, manifest = record_attached(

@@ -35,7 +35,6 @@ ONE_ROW = {
     ("collectors/ros2/processes.py", "key"): "addresses, unique",
     ("collectors/ros2/scheduling.py", "'host'"): "a host's span",
     ("collectors/ros2/scheduling.py", "'proc'"): "processes",
-    ("collectors/ros2/scheduling.py", "'thread'"): "a thread's first state",
     ("collectors/ros2/scheduling.py", "['host', 'vpid', 'vtid']"): "unless a number was used again",
     ("collectors/ros2/sessions.py", "process"): "processes, grouped",
 }
