@@ -463,8 +463,8 @@ class Judge:
         return self.found
 
     def _wrong(self, what: str, row: Mapping[str, Any], told: object = "") -> None:
-        brief = {k: v for k, v in row.items() if v is not None}
-        self.wrong.setdefault(str(brief), (what, f"{brief} / {told}"))
+        brief = _brief(row)
+        self.wrong.setdefault(brief, (what, f"{brief} / {told}"))
 
     def _execution(self, row: Mapping[str, Any]) -> None:
         took = self.truth.durations.get((row["host"], row["vpid"], row["vtid"], row["start_ns"]))
@@ -528,9 +528,8 @@ class Judge:
             self._careful(row["reason"], row, whole)
 
     def _careful(self, why: str, row: Mapping[str, Any], told: object = "") -> None:
-        brief = {k: v for k, v in row.items() if v is not None}
         self.found.careful[why] += 1
-        self.found.examples.setdefault(f"too careful: {why}", f"{brief} / {told}")
+        self.found.examples.setdefault(f"too careful: {why}", f"{_brief(row)} / {told}")
 
     def _paired(self, row: Mapping[str, Any], number: int) -> bool:
         for name in ("take_ns", "callback_start_ns"):
@@ -547,6 +546,10 @@ class Judge:
             self._wrong(f"{outcome}, though it arrived", row, there)
         elif really != outcome and really is not None and really != "unknown":
             self._wrong(f"{outcome}, not {really}", row, there)
+
+
+def _brief(row: Mapping[str, Any]) -> str:
+    return str({k: v for k, v in row.items() if v is not None})
 
 
 def restarted(raw: Raw, *, same_number: bool) -> Raw:
@@ -589,17 +592,16 @@ def _gaps(
 ) -> list[tuple[str, int | None, float, float]]:
     """Where events were taken out: host, process (None: any), begin and end."""
     process = ("host", "vpid")
-    before = pl.concat(frame.select(*process, "time_ns") for frame in whole.values())
-    after = pl.concat(frame.select(*process, "time_ns") for frame in left.values())
-    hosts = before["host"].unique().to_list()
-    match way:
-        case "kind":
-            return [(host, None, -math.inf, math.inf) for host in hosts]
-        case "late":
-            return [(host, None, -math.inf, after["time_ns"].min()) for host in hosts]
-        case "init":
+    if way in ("kind", "late", "init"):
+        before, after = (
+            pl.concat(frame.select(*process, "time_ns") for frame in events.values())
+            for events in (whole, left)
+        )
+        if way == "init":
             gone = before.join(after, on=before.columns, how="anti", nulls_equal=True)
             return [(*key, -math.inf, math.inf) for key in gone.select(process).unique().rows()]
+        end = math.inf if way == "kind" else after["time_ns"].min()
+        return [(host, None, -math.inf, end) for host in before["host"].unique()]
     return [
         (
             row["host"],

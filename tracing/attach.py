@@ -272,8 +272,8 @@ class _Follower:
             stop.set()
             for thread in threads:
                 thread.join()
-            recorded = self._limit.end()
-            self.told = f"{self._limit.told()}; they were for {recorded:.0%} of the time"
+            self._limit.end()
+            self.told = self._limit.told()
             self._look()
 
     @property

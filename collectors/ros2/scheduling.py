@@ -59,9 +59,7 @@ class Scheduling:
     assumed: int = 0
 
 
-def find_scheduling(
-    events: Events, executions: pl.DataFrame, losses: pl.DataFrame | None = None
-) -> Scheduling:
+def find_scheduling(events: Events, executions: pl.DataFrame, losses: pl.DataFrame) -> Scheduling:
     """One row per finished execution that the kernel's events cover.
 
     Parameters
@@ -91,8 +89,8 @@ def find_scheduling(
     line = _states(events, switches, threads)
     seen = line.select("thread").unique()
     known = instances.join(seen, on="thread", how="semi")
-    lost = None if losses is None else losses.filter(of_kernel())
-    broken = lost is not None and not lost.is_empty()
+    lost = losses.filter(of_kernel())
+    broken = not lost.is_empty()
     line = _with_starts(line, known, span.join(hosts, on="host"), broken=broken)
     covered = (
         known.join(hosts, on="proc", how="left")
@@ -101,7 +99,7 @@ def find_scheduling(
             (pl.col("start_ns") >= pl.col("from_ns")) & (pl.col("end_ns") <= pl.col("until_ns"))
         )
     )
-    if lost is not None and broken:
+    if broken:
         covered = _without_gaps(covered, line, lost)
     covered = covered.select(instances.columns)
     clocks = _clocks(events)

@@ -106,7 +106,9 @@ def write_ctf(raw: RawTrace, folder: Path, clock: Clock, own: UUID | None = None
                 _Stream(raw, cpu, stream, done).write_records(records())
         if len(raw.pauses):
             with (folder / NOT_SAMPLED).open("xb") as stream:
-                _Stream(raw, max(raw.cpus, default=0) + 2, stream, Converted()).write_pauses()
+                # No stream of events has that number.
+                cpu = max([*raw.cpus, *raw.records], default=-1) + 1
+                _Stream(raw, cpu, stream, Converted()).write_pauses()
         (folder / "metadata").write_text(metadata(raw, clock, own or uuid4()), encoding="utf-8")
     except BaseException:
         # Nobody could read the half.
@@ -182,7 +184,7 @@ class _Stream:
         self._done.missing += self._lost
 
     def write_pauses(self) -> None:
-        """Each as a gap, of which nobody can say how many events are missing."""
+        """Write each pause as a gap. How many events it lacks is not known."""
         for begin, end in self._raw.pauses.tolist():
             self._head(begin, begin, 0)
             self._last = begin

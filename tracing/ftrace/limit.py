@@ -7,6 +7,7 @@ so only those are that are called often.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -67,6 +68,8 @@ class Limit:
         float
             How long the pause lasts yet, if nothing more is spent [s]; 0 where there is none.
         """
+        if math.isinf(self._share):
+            return 0.0
         now = self._spent()
         passed = now.time_s - self._since.time_s
         is_first = self._since is self._begun
@@ -85,22 +88,23 @@ class Limit:
             self.end()
         return 0.0
 
-    def end(self) -> float:
-        """A pause is over, if there is one; returns the share of the time that was in none."""
+    def end(self) -> None:
+        """A pause is over, if there is one."""
         if self.is_paused:
             self._off.clear()
             self._paused_ns += self._note()
-        return 1 - self._paused_ns / 1e9 / (time.monotonic() - self._begun.time_s)
 
     def told(self) -> str:
-        """What it cost so far."""
+        """What it cost so far, and after pauses for how much of the time probes were on."""
         now = self._spent()
         seconds = now.time_s - self._begun.time_s
         calls = (now.calls - self._begun.calls).total() / seconds
+        on = 1 - self._paused_ns / 1e9 / seconds
         return (
             f"attaching cost {self._cost(self._begun, now) / seconds:.2%} of a CPU, "
             f"{(now.own_s - self._begun.own_s) / seconds:.2%} of it for the recorder: {calls:,.0f} "
             f"calls per second were probed, which adds {self._call_s * 1e6:.1f} us to each"
+            + (f"; probes were on for {on:.0%} of the time" if self._paused_ns > 0 else "")
         )
 
     def _cost(self, since: _Spent, now: _Spent) -> float:
