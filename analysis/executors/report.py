@@ -39,6 +39,7 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import larger_first
+from roslens.analysis.reports.functions import functions_parts
 from roslens.analysis.reports.numbers import milliseconds, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
@@ -342,6 +343,9 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             *self._against_load("executor_overhead", "the executor's own work"),
             *self._against_load("executor_blocked", "blocked by the executor's lock"),
             estimates_table(self.busy_estimates, "Where the time of the executor's threads went"),
+            *functions_parts(
+                self.tables.cpu_samples, self.tables.table("callback_instances"), self.level
+            ),
         )
 
     def compared(self) -> Section:

@@ -18,7 +18,7 @@ from roslens.analysis.reports.numbers import counted
 
 _MOST_ROWS = 25
 _WIDTH = 60
-_ALL = 0.995
+_ALL, _LEAST = 0.995, 0.005
 
 
 @styled
@@ -34,7 +34,8 @@ def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
     """
     # All of it goes through what calls the callback.
     told = shares.filter((pl.col("total_share") < _ALL) | (pl.col("self_share") > 1 - _ALL))
-    rows = told.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
+    large = told.filter(pl.col("total_share") >= _LEAST)
+    rows = large.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
     figure = new_figure(1.2 + 0.27 * rows.height)
     axes = figure.subplots()
     places = range(rows.height)

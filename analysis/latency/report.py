@@ -533,13 +533,20 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def callbacks(self) -> Section:
-        """How long callbacks took."""
+        """How long callbacks took, and in which functions, of what was recorded with stacks."""
         found = durations(self.callback_instances, self.counting)
         if not found.height:
             return Section(Sentence("No callback was traced."))
         from roslens.analysis.latency.figures import durations_plot
+        from roslens.analysis.reports.functions import functions_parts
 
-        return Section(durations_plot(found), durations_table(found))
+        return Section(
+            durations_plot(found),
+            durations_table(found),
+            *functions_parts(
+                self.tables.cpu_samples, self.tables.table("callback_instances"), self.level
+            ),
+        )
 
     def services(self) -> Section:
         """Response times of services."""

@@ -25,9 +25,9 @@ _THREAD = ("run", "host", "vpid", "vtid")
 _NUMBER = "callback_instance_id"
 
 
-def callback_title(kind: str, name: str | None, node: str | None) -> str:
+def callback_title(kind: str | None, name: str | None, node: str | None) -> str:
     """Such as ``subscription /scan of /planner``."""
-    return f"{kind} {name or '?'} of {node or '?'}"
+    return f"{kind or 'unknown'} {name or '?'} of {node or '?'}"
 
 
 def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
@@ -71,6 +71,19 @@ def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
     return every.join(columns, on="row", how="left", maintain_order="left").drop("row", "at")
 
 
+def busiest(samples: pl.DataFrame) -> pl.DataFrame:
+    """The samples of the callback with the most CPU time; none where no sample is in a callback.
+
+    Parameters
+    ----------
+    samples
+        As of `inside`.
+    """
+    there = samples.drop_nulls(_NUMBER)
+    sums = there.group_by(CALLBACK).agg(pl.col("cpu_ns").sum()).sort("cpu_ns", *CALLBACK)
+    return there.join(sums.tail(1), on=CALLBACK, how="semi", nulls_equal=True)
+
+
 def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
     """CPU time of each function in each execution that has samples.
 
@@ -103,6 +116,18 @@ def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def slow_ones(executions: pl.DataFrame) -> pl.DataFrame:
+    """``run``, ``callback_instance_id``, ``slow``: if it is in the slowest tenth of its callback's.
+
+    Parameters
+    ----------
+    executions
+        ``callback_instances`` with ``run``.
+    """
+    bound = quantile_of(pl.col("duration_ns"), SLOWEST).over(CALLBACK)
+    return executions.select("run", _NUMBER, slow=pl.col("duration_ns") > bound)
+
+
 def shares(
     functions: pl.DataFrame, samples: pl.DataFrame, executions: pl.DataFrame, level: float
 ) -> pl.DataFrame:
@@ -126,10 +151,7 @@ def shares(
     ``self_ns``, ``total_ns`` (ns per execution), ``runs``, ``executions``, ``samples``,
     ``method``; the callback with the most CPU time first.
     """
-    slow = executions.select(
-        "run", _NUMBER,
-        slow=pl.col("duration_ns") > quantile_of(pl.col("duration_ns"), SLOWEST).over(CALLBACK),
-    )  # fmt: skip
+    slow = slow_ones(executions)
     cpu = (
         samples.drop_nulls(_NUMBER)
         .group_by("run", *CALLBACK, _NUMBER)

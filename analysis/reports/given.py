@@ -31,6 +31,8 @@ class Tables(Protocol):
     @property
     def allocation_sites(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
+    def cpu_samples(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
@@ -53,7 +55,7 @@ class NoRecordings:
     runs: Sequence[Run] = ()
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
-    resources = threads = system = allocation_sites = pl.LazyFrame()
+    resources = threads = system = allocation_sites = cpu_samples = pl.LazyFrame()
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from roslens.analysis.figures.flame import frames_of
 from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.stacks import (
     changed,
@@ -23,6 +24,7 @@ from roslens.analysis.measures.stacks import (
     per_execution,
     shares,
 )
+from roslens.analysis.reports.functions import functions_parts
 from roslens.collectors.schema import CPU_SAMPLES, TABLES
 from roslens.tracing.sampling.stacks import forget_old_maps, table_of, unseen
 
@@ -175,6 +177,14 @@ def test_shares_by_hand() -> None:
         "main": (0.0, 1.0, 1.0, 10.0),
     }
     assert table["function"].to_list() == ["f", "g", "h", "main"]
+    sentence, bars = functions_parts(samples(*taken).lazy(), known.lazy(), 0.95)
+    assert str(sentence) == (
+        "The timer /x of /n spends 50% of its CPU time in f (50% with what that calls in its "
+        "slowest tenth, 90% in all; 20 samples)."
+    )
+    # All of it goes through main, which is not drawn.
+    assert [x.get_text() for x in bars.figure.axes[0].get_yticklabels()] == ["f", "g", "h"]
+    assert functions_parts(samples().lazy(), known.lazy(), 0.95) == []
     # f: residuals 10 - 0.9 * 10 = 1 of eight, 5 - 9 = -4 of two: sum of squares 40, over ten
     # executions of 100 ns in all: sqrt(40 * 10 / 9) / 100; t of 9 degrees of freedom: 2.2622.
     low = table.row(0, named=True)["low"]
@@ -237,6 +247,28 @@ def test_a_function_that_a_side_lacks_took_no_time_there() -> None:
     assert one["refused"].to_list() == ["1 and 3 runs; at least 3 a side"] * 2
     assert one["low"].null_count() == 2
     assert not one["confirmed"].any()
+
+
+def test_frames_of_a_flame_graph_by_hand() -> None:
+    """main calls f 6 of 10 times and g 4 times; the slow execution has f once, g three times."""
+    paths = ["f\nmain"] * 6 + ["g\nmain"] * 4
+    slow = [True] + [False] * 6 + [True] * 3
+    told = pl.DataFrame({"path": paths, "cpu_ns": [5] * 10, "slow": slow})
+    assert frames_of(told).rows() == [
+        (0, None, 0, "all", 0, 1.0, 1.0),
+        (1, 0, 1, "main", 0, 1.0, 1.0),
+        (2, 1, 2, "f", 30, 0.6, 0.25),
+        (3, 1, 2, "g", 20, 0.4, 0.75),
+    ]
+    # What is too narrow is its caller's.
+    narrow = pl.DataFrame({"path": ["f\nmain"], "cpu_ns": [1], "slow": [False]})
+    many = pl.DataFrame({"path": ["main"], "cpu_ns": [999], "slow": [False]})
+    assert frames_of(pl.concat([narrow, many])).select(
+        "function", "own_ns", "slow_share"
+    ).rows() == [
+        ("all", 0, None),
+        ("main", 1000, None),
+    ]
 
 
 @pytest.fixture

@@ -13,13 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import polars as pl
 import psutil
 import pytest
-from hostile_lab import LAYOUT, NODE, SAMPLE, TOPIC, USERS_WORKSPACE, Lab
+from hostile_lab import HOSTILE, LAYOUT, NODE, SAMPLE, TOPIC, USERS_WORKSPACE, Lab
 from jupyter_client.blocking.client import BlockingKernelClient
 from rich.console import Console
-from running_lab import PANES, SECONDS, running_lab, wait_for_picture, wait_until
+from running_lab import (
+    PANES,
+    SECONDS,
+    address_of,
+    running_lab,
+    wait_for_picture,
+    wait_until,
+)
 
+from roslens.analysis.figures.flame import Flame, frames_of
 from roslens.lab import run_lab
 from roslens.recording import UsageError
 from roslens.report import run_report
@@ -51,6 +60,45 @@ def test_the_start_notebook_ran_through_when_it_opened(lab: Lab) -> None:
     assert any("session-20260101120000" in cell.source for cell in further.cells)
     links = lab.pane("Notebooks").get_by_role("link", include_hidden=True)
     assert [link.inner_text() for link in links.all()].count("latency") == 1
+
+
+@pytest.mark.live
+@pytest.mark.recording
+def test_a_flame_graph_is_drawn_and_widens_what_is_clicked(lab: Lab) -> None:
+    """All of its functions are drawn; a click shows a function as wide as all of them."""
+    told = pl.DataFrame(
+        {
+            "path": ["f\nmain", f"{HOSTILE}\nmain"],
+            "cpu_ns": [30, 10],
+            "slow": [False, True],
+        }
+    )
+    flame = Flame(frames_of(told), f"The timer {HOSTILE}", "4 samples")
+    data = flame._repr_mimebundle_()
+    output = nbformat.v4.new_output("execute_result", data=data, execution_count=1)
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("run.stacks.flame()", outputs=[output])]
+    )
+    nbformat.write(notebook, lab.folder / "flame.ipynb")
+    page = lab.page.context.browser.new_page()
+    page.goto(address_of(lab.url, "flame.ipynb"))
+    drawn = page.locator(".mark-rect.role-mark path")
+    drawn.first.wait_for()
+    page.get_by_role("dialog").get_by_role("button", name="No Kernel").click()
+    assert drawn.count() == 4
+
+    def widths() -> list[float]:
+        boxes = [x.bounding_box() for x in drawn.all()]
+        return [x["width"] / boxes[0]["width"] for x in boxes]
+
+    assert sorted(widths()) == pytest.approx([0.25, 0.75, 1, 1], abs=0.02)
+    page.screenshot(path=lab.pictures / "flame.png")
+    drawn.nth(2).hover()
+    page.locator(".vg-tooltip", has_text="in the slowest tenth").wait_for()
+    drawn.nth(2).click()
+    wait_until("wide function", lambda: widths()[2] > 0.99)
+    assert page.evaluate("window.hacked") is None
+    page.close()
 
 
 @pytest.mark.live

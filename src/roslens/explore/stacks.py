@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from roslens.analysis.figures.flame import Flame, frames_of
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.stacks import function_shares
 from roslens.analysis.measures.stacks import (
-    CALLBACK,
     Time,
+    busiest,
     callback_title,
     changed,
     inside,
     of_functions,
     per_execution,
     shares,
+    slow_ones,
 )
+from roslens.analysis.reports.functions import most_in
 from roslens.collectors.views import matching
 from roslens.explore.noun import picture
 from roslens.recording import UsageError
@@ -27,7 +30,7 @@ from roslens.recording.text import shown_lines
 if TYPE_CHECKING:
     from roslens.runs import Runs
 
-_TOLD = 5
+_LEVEL = 0.95
 _TIMES = ("self_ns", "total_ns")
 
 
@@ -73,15 +76,7 @@ class Stacks:
             No stacks were recorded.
         """
         table, samples = self.functions(), self._samples
-        said = [
-            f"{_title(x)} spends {x['self_share']:.0%} of its CPU time in {x['function']} "
-            f"({x['slow_share']:.0%} with what that calls in its slowest tenth, "
-            f"{x['total_share']:.0%} in all; {x['samples']:,} samples)."
-            for x in table.unique(CALLBACK, keep="first", maintain_order=True)
-            .drop_nulls("slow_share")
-            .head(_TOLD)
-            .iter_rows(named=True)
-        ]
+        said = most_in(table)
         out = samples["callback_instance_id"].null_count()
         nameless = samples.filter(pl.col("path").str.starts_with("[")).height
         cut = samples.height - int(samples["whole"].sum())
@@ -114,7 +109,7 @@ class Stacks:
         return self._of(self._samples, node, name)
 
     def functions(
-        self, node: str | None = None, name: str | None = None, *, level: float = 0.95
+        self, node: str | None = None, name: str | None = None, *, level: float = _LEVEL
     ) -> pl.DataFrame:
         """The share of each function in the CPU time of each callback.
 
@@ -142,7 +137,7 @@ class Stacks:
         samples = self.frame(node, name)
         return shares(of_functions(samples), samples, self._executions, level)
 
-    def changed(self, new: Runs, time: Time = "self_ns", *, level: float = 0.95) -> pl.DataFrame:
+    def changed(self, new: Runs, time: Time = "self_ns", *, level: float = _LEVEL) -> pl.DataFrame:
         """Which functions take more or less CPU time per execution in other runs than in these.
 
         Parameters
@@ -188,19 +183,51 @@ class Stacks:
         UsageError
             As in `frame`, or no sample lies in such a callback.
         """
-        rows = self.functions(node, name)
-        if not rows.height:
+        samples = self._busiest(node, name)
+        rows = shares(of_functions(samples), samples, self._executions, _LEVEL)
+        return picture(function_shares(rows, _title(samples.row(0, named=True))))
+
+    def flame(self, node: str | None = None, name: str | None = None) -> Flame:
+        """The stacks of the callback with the most CPU time, as a flame graph.
+
+        A function's width is its share of the callback's CPU time, with what it calls, which
+        hangs below it; where it is orange its share is greater in the slowest tenth of the
+        executions. A click widens a function, one on ``all`` shows everything again.
+
+        Parameters
+        ----------
+        node, name
+            As in `frame`.
+
+        Returns
+        -------
+        What JupyterLab and VS Code show, by Vega; ``specification`` is its JSON.
+
+        Raises
+        ------
+        UsageError
+            As in `plot`.
+        """
+        samples = self._busiest(node, name)
+        slow = slow_ones(self._executions)
+        told = samples.join(slow, on=["run", "callback_instance_id"], how="left")
+        executions = samples.select("run", "callback_instance_id").n_unique()
+        caption = f"{samples.height:,} samples in {executions:,} executions"
+        return Flame(frames_of(told), _title(samples.row(0, named=True)), caption)
+
+    def _busiest(self, node: str | None, name: str | None) -> pl.DataFrame:
+        """The samples of the callback with the most CPU time."""
+        samples = busiest(self.frame(node, name))
+        if not samples.height:
             raise UsageError("no sample was taken in such a callback")
-        first = rows.row(0, named=True)
-        its = [pl.col(x).eq_missing(pl.lit(first[x])) for x in CALLBACK]
-        return picture(function_shares(rows.filter(its), _title(first)))
+        return samples
 
     def __repr__(self) -> str:
         return shown_lines("\n".join(self.sentences()))
 
 
-def _title(row: dict[str, str | None]) -> str:
-    return f"The {callback_title(row['kind'] or 'unknown', row['name'], row['node'])}"
+def _title(row: dict[str, Any]) -> str:
+    return f"The {callback_title(row['kind'], row['name'], row['node'])}"
 
 
 def _check(level: float) -> None:

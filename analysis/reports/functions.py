@@ -1,0 +1,63 @@
+"""Which functions callbacks spend their CPU time in, for reports: sentences and bars."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from roslens.analysis.figures.stacks import function_shares
+from roslens.analysis.measures.stacks import (
+    CALLBACK,
+    busiest,
+    callback_title,
+    inside,
+    of_functions,
+    shares,
+)
+from roslens.analysis.reports.base import Part
+from roslens.analysis.reports.table import Sentence
+
+_TOLD = 5
+
+
+def most_in(table: pl.DataFrame) -> list[str]:
+    """The function in which each of the busiest callbacks spends most, a sentence each.
+
+    Parameters
+    ----------
+    table
+        As of `shares`.
+    """
+    return [
+        f"The {callback_title(x['kind'], x['name'], x['node'])} spends {x['self_share']:.0%} of "
+        f"its CPU time in {x['function']} ({x['slow_share']:.0%} with what that calls in its "
+        f"slowest tenth, {x['total_share']:.0%} in all; {x['samples']:,} samples)."
+        for x in table.unique(CALLBACK, keep="first", maintain_order=True)
+        .drop_nulls("slow_share")
+        .head(_TOLD)
+        .iter_rows(named=True)
+    ]
+
+
+def functions_parts(samples: pl.LazyFrame, instances: pl.LazyFrame, level: float) -> list[Part]:
+    """Sentences, and bars of the callback with the most CPU time; nothing without its samples.
+
+    Parameters
+    ----------
+    samples, instances
+        The tables ``cpu_samples`` and ``callback_instances`` with ``run``.
+    level
+        Nominal coverage of the intervals, 0..1.
+    """
+    if not samples.head(1).collect().height:
+        return []
+    sampled = inside(samples, instances)
+    first = busiest(sampled)
+    if not first.height:
+        return []
+    runs = sampled["run"].unique().to_list()
+    ended = pl.col("run").is_in(runs), pl.col("end_ns").is_not_null()
+    table = shares(of_functions(sampled), sampled, instances.filter(*ended).collect(), level)
+    about = first.row(0, named=True)
+    mine = table.join(first.select(CALLBACK).unique(), on=CALLBACK, how="semi", nulls_equal=True)
+    title = callback_title(about["kind"], about["name"], about["node"])
+    return [*map(Sentence, most_in(table)), function_shares(mine, f"The {title}")]
