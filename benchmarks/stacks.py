@@ -69,11 +69,13 @@ def functions_of(folder: Path) -> dict[int, dict[str, pl.DataFrame]]:
     found: dict[int, dict[str, pl.DataFrame]] = {part: {} for part in PARTS}
     for path in sorted(folder.glob("[0-9]*")):
         run = rl.open(path)
+        if not run.cpu_samples.head(1).collect().height:
+            continue  # being recorded
         ended = run.table("callback_instances").filter(pl.col("end_ns").is_not_null())
         samples, executions = inside(run.cpu_samples, ended), ended.collect()
         for part in PARTS:
             taken = samples.gather_every(part).with_columns(pl.col("cpu_ns") * part)
-            table = per_execution(of_functions(taken), executions, "self_ns")
+            table = per_execution(of_functions(taken), executions)
             # Of the one timer: what a sample adds to the mean.
             each = pl.lit(taken["cpu_ns"].max() / executions.height)
             found[part][path.name] = table.with_columns(run=pl.lit(path.name), each=each)
@@ -83,10 +85,9 @@ def functions_of(folder: Path) -> dict[int, dict[str, pl.DataFrame]]:
 def a_tenth_more(run: pl.DataFrame, function: str, chance: np.random.Generator) -> pl.DataFrame:
     """As many more samples of a function as a tenth more work is given by chance."""
     of = pl.col("function") == function
-    ns, each = run.filter(of).select("ns", "each").row(0)
-    return run.with_columns(
-        ns=pl.when(of).then(ns + each * chance.poisson(ns / each / 10)).otherwise("ns")
-    )
+    ns, each = run.filter(of).select("self_ns", "each").row(0)
+    more = ns + each * chance.poisson(ns / each / 10)
+    return run.with_columns(self_ns=pl.when(of).then(more).otherwise("self_ns"))
 
 
 def named(base: dict[str, pl.DataFrame], new: dict[str, pl.DataFrame]) -> tuple[str, bool]:

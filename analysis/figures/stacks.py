@@ -34,8 +34,8 @@ def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
     """
     # All of it goes through what calls the callback.
     told = shares.filter((pl.col("total_share") < _ALL) | (pl.col("self_share") > 1 - _ALL))
-    large = told.filter(pl.col("total_share") >= _LEAST)
-    rows = large.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
+    rows = told.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
+    rows = rows.filter((pl.col("total_share") >= _LEAST) | (pl.int_range(pl.len()) == 0))
     figure = new_figure(1.2 + 0.27 * rows.height)
     axes = figure.subplots()
     places = range(rows.height)

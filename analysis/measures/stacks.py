@@ -16,11 +16,15 @@ from roslens.analysis.statistics.ratio import Spread, difference_of_means
 from roslens.analysis.statistics.student import t_quantile
 
 Time = Literal["self_ns", "total_ns"]
+_TIMES = ("self_ns", "total_ns")
 CALLBACK = ("kind", "name", "node")
+_FUNCTION = (*CALLBACK, "function")
 SLOWEST = 0.9
 """Executions that last longer than this quantile of their callback's are its slow ones."""
 LEAST_SHARE = 0.005
 """A function with less of a callback's CPU time on both sides is not compared."""
+_LEAST_FUNCTIONS = 5
+"""So many tell what is common to a run."""
 _THREAD = ("run", "host", "vpid", "vtid")
 _NUMBER = "callback_instance_id"
 
@@ -226,27 +230,62 @@ def _half(part: np.ndarray, whole: np.ndarray, number: int, level: float) -> flo
     return t_quantile((1 + level) / 2, number - 1) * error
 
 
-def per_execution(functions: pl.DataFrame, executions: pl.DataFrame, time: Time) -> pl.DataFrame:
+def per_execution(functions: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
     """CPU time of each function per execution of its callback, in each run.
 
     Returns
     -------
-    ``kind``, ``name``, ``node``, ``function``, ``run``, ``ns``; a function that a run does not
-    have is not in it.
+    ``kind``, ``name``, ``node``, ``function``, ``run``, ``self_ns``, ``total_ns``; a function that
+    a run does not have is not in it.
     """
     counts = executions.group_by("run", *CALLBACK).agg(count=pl.len())
-    sums = functions.group_by("run", *CALLBACK, "function").agg(pl.col(time).sum())
+    sums = functions.group_by("run", *CALLBACK, "function").agg(pl.col(_TIMES).sum())
     joined = sums.join(counts, on=["run", *CALLBACK], nulls_equal=True)
-    return joined.select(*CALLBACK, "function", "run", ns=pl.col(time) / pl.col("count"))
+    return joined.select(*_FUNCTION, "run", pl.col(_TIMES) / pl.col("count"))
+
+
+def speeds(functions: pl.DataFrame, runs: int) -> dict[str, float]:
+    """By what factor each run is slower than the others in all that it does; 1: as fast.
+
+    The median over functions of the ratios to their geometric means over runs (Anders and Huber
+    2010, Differential expression analysis for sequence count data, Genome Biology 11, R106,
+    equation 5). What changes in fewer than half of the functions does not move it.
+
+    Parameters
+    ----------
+    functions
+        As of `per_execution`, of both sides.
+    runs
+        How many there are.
+
+    Returns
+    -------
+    Of each run; empty with fewer than five functions that all runs have.
+    """
+    parts = pl.col("self_ns") / pl.col("self_ns").sum().over("run", *CALLBACK)
+    known = functions.filter(
+        pl.col("self_ns") > 0, parts.mean().over(_FUNCTION) >= LEAST_SHARE
+    ).filter(pl.len().over(_FUNCTION) == runs)
+    if known.select(_FUNCTION).unique().height < _LEAST_FUNCTIONS:
+        return {}
+    logs = pl.col("self_ns").log()
+    ratios = known.with_columns(ratio=(logs - logs.mean().over(_FUNCTION)).exp())
+    return dict(ratios.group_by("run").agg(pl.col("ratio").median()).iter_rows())
 
 
 def changed(
-    base: pl.DataFrame, new: pl.DataFrame, runs: tuple[Sequence[str], Sequence[str]], level: float
+    base: pl.DataFrame,
+    new: pl.DataFrame,
+    runs: tuple[Sequence[str], Sequence[str]],
+    level: float,
+    time: Time = "self_ns",
 ) -> pl.DataFrame:
     """What changed of functions' CPU time per execution, the greatest change first.
 
-    Differences of means over runs, by Welch's and the pooled t; p values adjusted by Holm over all
-    functions that are compared, those with half a per cent of their callback's time on a side.
+    What all functions have in common, such as a slower machine, is taken out of each run before,
+    see `speeds`. Differences of means over runs, by Welch's and the pooled t; p values adjusted by
+    Holm over all functions that are compared, those with half a per cent of their callback's time
+    on a side.
 
     Parameters
     ----------
@@ -254,31 +293,33 @@ def changed(
         As of `per_execution`.
     runs
         Which runs there are on each side; of one that lacks a function it took no time.
+    time
+        What is compared.
 
     Returns
     -------
     ``kind``, ``name``, ``node``, ``function``, ``base_ns``, ``new_ns``, ``change_ns``, ``low``,
-    ``high`` (ns per execution), ``p_holm``, ``confirmed``, ``refused``.
+    ``high`` (ns per execution), ``common`` (by what factor all became slower, which is not in the
+    change; null where it cannot be told), ``p_holm``, ``confirmed``, ``refused``.
     """
-    of = (*CALLBACK, "function")
-    sides = [side.group_by(of).agg("run", "ns") for side in (base, new)]
-    means = [
-        side.group_by(of).agg(pl.col("ns").sum() / max(1, len(names)))
-        for side, names in zip((base, new), runs, strict=True)
+    numbers = [{name: f"{side} {name}" for name in x} for side, x in enumerate(runs)]
+    sides = [
+        x.filter(pl.col("run").is_in(list(of))).with_columns(
+            pl.col("run").replace_strict(of, return_dtype=pl.String)
+        )
+        for x, of in zip((base, new), numbers, strict=True)
     ]
-    counted = [
-        x.filter(pl.col("ns") >= LEAST_SHARE * pl.col("ns").sum().over(CALLBACK)).select(of)
-        for x in means
-    ]
-    wanted = pl.concat(counted).unique()
+    slower = speeds(pl.concat(sides), sum(map(len, runs)))
+    means = [_geometric_mean([slower.get(x, 1.0) for x in of.values()]) for of in numbers]
+    tables = [side.group_by(_FUNCTION).agg("run", time) for side in sides]
     rows = []
-    for key in wanted.sort(of).iter_rows():
-        its = [pl.col(c).eq_missing(pl.lit(v)) for c, v in zip(of, key, strict=True)]
+    for key in _compared(sides, runs, time).iter_rows():
+        its = [pl.col(c).eq_missing(pl.lit(v)) for c, v in zip(_FUNCTION, key, strict=True)]
         values = []
-        for side, names in zip(sides, runs, strict=True):
-            row = side.filter(its)
-            there = dict(zip(row["run"][0], row["ns"][0], strict=True)) if row.height else {}
-            values.append([there.get(name, 0.0) for name in names])
+        for table, of in zip(tables, numbers, strict=True):
+            row = table.filter(its)
+            there = dict(zip(row["run"][0], row[time][0], strict=True)) if row.height else {}
+            values.append([there.get(x, 0.0) / slower.get(x, 1.0) * means[0] for x in of.values()])
         before, after = (float(np.mean(x)) if x else math.nan for x in values)
         if min(map(len, values)) < MINIMUM_RUNS:
             few = f"{len(values[0])} and {len(values[1])} runs; at least {MINIMUM_RUNS} a side"
@@ -287,7 +328,7 @@ def changed(
             found = difference_of_means(Spread.of(values[1]), Spread.of(values[0]), level)
             rows.append((*key, before, after, found.value, found.low, found.high, found.p, None))
     kinds = (*[pl.String()] * 4, *[pl.Float64()] * 6, pl.String())
-    names = (*of, "base_ns", "new_ns", "change_ns", "low", "high", "p_holm", "refused")
+    names = (*_FUNCTION, "base_ns", "new_ns", "change_ns", "low", "high", "p_holm", "refused")
     table = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
     known = table.drop_nulls("p_holm")
     table = pl.concat(
@@ -296,6 +337,23 @@ def changed(
             table.filter(pl.col("p_holm").is_null()),
         ]
     )
-    return table.with_columns(confirmed=(pl.col("p_holm") < 1 - level).fill_null(value=False)).sort(
-        pl.col("change_ns").abs(), descending=True, maintain_order=True
-    )
+    return table.with_columns(
+        common=pl.lit(means[1] / means[0] if slower else None, dtype=pl.Float64),
+        confirmed=(pl.col("p_holm") < 1 - level).fill_null(value=False),
+    ).sort(pl.col("change_ns").abs(), descending=True, maintain_order=True)
+
+
+def _compared(
+    sides: Sequence[pl.DataFrame], runs: Sequence[Sequence[str]], time: Time
+) -> pl.DataFrame:
+    """The functions with enough of their callback's time on a side."""
+    found = []
+    for side, names in zip(sides, runs, strict=True):
+        means = side.group_by(_FUNCTION).agg(pl.col(time).sum() / max(1, len(names)))
+        enough = pl.col(time) >= LEAST_SHARE * pl.col(time).sum().over(CALLBACK)
+        found.append(means.filter(enough).select(_FUNCTION))
+    return pl.concat(found).unique().sort(_FUNCTION)
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / max(1, len(values)))

@@ -195,13 +195,13 @@ def test_shares_by_hand() -> None:
 def per_run(generator: np.random.Generator, means: dict[str, float], side: str) -> pl.DataFrame:
     """Five runs with 3 % between them and the noise of 199 samples per s over 20 s."""
     rows = [
-        ("timer", "/x", "/n", name, f"{side}{k}", 1e6 * mean * (1 + 0.03 * whole + own))
+        ("timer", "/x", "/n", name, f"{side}{k}", *2 * (1e6 * mean * (1 + 0.03 * whole + own),))
         for k in range(5)
         for whole in generator.normal(size=1)
         for name, mean in means.items()
         for own in generator.normal(scale=(400 * mean) ** -0.5, size=1)
     ]
-    names = ("kind", "name", "node", "function", "run", "ns")
+    names = ("kind", "name", "node", "function", "run", "self_ns", "total_ns")
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
@@ -224,6 +224,35 @@ def test_false_alarms_and_what_is_found() -> None:
     assert first >= 45
 
 
+def test_a_slower_machine_is_no_change_of_a_function() -> None:
+    """Six functions; what is new runs at 1.2, 1.25 and 1.3 of the speed, and f0 takes twice."""
+    sides = [
+        pl.DataFrame(
+            [
+                ("timer", "/x", "/n", f"f{k}", f"r{number}", *2 * (100.0 * (1 + k) * speed * more,))
+                for number, speed in enumerate(speeds)
+                for k in range(6)
+                for more in [doubled if k == 0 else 1]
+            ],
+            schema=("kind", "name", "node", "function", "run", "self_ns", "total_ns"),
+            orient="row",
+        )
+        for speeds, doubled in [((1.0, 1.0, 1.0), 1), ((1.2, 1.25, 1.3), 2)]
+    ]
+    runs = ["r0", "r1", "r2"]
+    table = changed(*sides, (runs, runs), 0.95)
+    first = table.row(0, named=True)
+    assert (first["function"], first["confirmed"]) == ("f0", True)
+    assert [first[x] for x in ("base_ns", "new_ns")] == pytest.approx([100, 200])
+    assert table["change_ns"].to_list()[1:] == pytest.approx([0] * 5, abs=1e-9)
+    assert table["common"].to_list() == pytest.approx([(1.2 * 1.25 * 1.3) ** (1 / 3)] * 6)
+    # Four functions do not tell what is common: 25 % more of each.
+    few = [x.filter(~pl.col("function").is_in(["f4", "f5"])) for x in sides]
+    raw = changed(*few, (runs, runs), 0.95)
+    assert raw["common"].null_count() == 4
+    assert raw.filter(pl.col("function") == "f3")["change_ns"].item() == pytest.approx(100)
+
+
 def test_a_function_that_a_side_lacks_took_no_time_there() -> None:
     known = [
         executions((0, 1, "timer", 0, 50), (1, 1, "timer", 60, 90), run=f"r{k}") for k in range(3)
@@ -235,7 +264,7 @@ def test_a_function_that_a_side_lacks_took_no_time_there() -> None:
             for k, x in enumerate(known)
         ]
         functions = of_functions(pl.concat(found))
-        sides.append(per_execution(functions, pl.concat(known), "self_ns"))
+        sides.append(per_execution(functions, pl.concat(known)))
     names = [f"r{k}" for k in range(3)]
     table = changed(*sides, (names, names), 0.95)
     rows = {x["function"]: x for x in table.iter_rows(named=True)}

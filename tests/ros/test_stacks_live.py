@@ -126,6 +126,20 @@ def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> Non
         alpha_split(stacks, kind, alpha / (alpha + beta))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a namespace of process ids")
+def test_a_program_in_a_container(ros: RosEnvironment, tmp_path: Path) -> None:
+    command = ["unshare", "-pf", "--mount-proc", *rclcpp_program(ros, tmp_path), "20"]
+    _, manifest = record_command(
+        command, tmp_path / "run", options=OPTIONS, ros="embedded", stacks=HZ
+    )
+    assert manifest.status == "complete", manifest.failure
+    run = rl.open(tmp_path / "run")
+    assert run.stacks.functions().height == 0
+    assert "record inside of it" in run.stacks.sentences()[-1]
+    timers = pl.col("kind") == "timer"
+    assert run.callbacks.frame().filter(timers).height == 20
+
+
 def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     """Children's and own per cent of each function, as perf prints them, and pprof of our file."""
     program = tmp_path / "burn"

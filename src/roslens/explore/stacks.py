@@ -84,6 +84,13 @@ class Stacks:
             f"Of {samples.height:,} samples {out:,} lie outside of callbacks, {nameless:,} in "
             f"functions without symbols, and {cut:,} do not reach their thread's first function."
         )
+        process = ["run", "host", "vpid"]
+        others = samples.join(self._executions, on=process, how="anti").height
+        if others:
+            said.append(
+                f"{others:,} samples are of processes that the trace knows no callback of. If they "
+                "are of a container, which has process ids of its own, record inside of it."
+            )
         return said
 
     def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:
@@ -153,8 +160,9 @@ class Stacks:
         Returns
         -------
         One row per callback and function, the greatest change first: ``base_ns``, ``new_ns``,
-        ``change_ns``, ``low``, ``high`` (ns of CPU time per execution), ``p_holm``,
-        ``confirmed``, ``refused`` (why there is no interval).
+        ``change_ns``, ``low``, ``high`` (ns of CPU time per execution), ``common``: by what factor
+        all functions became slower, such as by a slower machine, which is not in the changes;
+        ``p_holm``, ``confirmed``, ``refused`` (why there is no interval).
 
         Raises
         ------
@@ -166,9 +174,9 @@ class Stacks:
         if time not in _TIMES:
             raise UsageError(f"time: {time!r} is neither {' nor '.join(_TIMES)}")
         sides = self, Stacks(new)
-        base, other = (per_execution(of_functions(x._samples), x._executions, time) for x in sides)
+        base, other = (per_execution(of_functions(x._samples), x._executions) for x in sides)
         names = [x._executions["run"].unique().sort().to_list() for x in sides]
-        return changed(base, other, (names[0], names[1]), level)
+        return changed(base, other, (names[0], names[1]), level, time)
 
     def plot(self, node: str | None = None, name: str | None = None) -> Picture:
         """`functions` of the callback with the most CPU time, as bars [%].
