@@ -1,10 +1,11 @@
 """What the samplers beside a run do to its latencies: on and off in turn, within each run.
 
 ``python benchmarks/sampler_effect.py [--runs N] [--seconds S] [--block S] [--payload N]
-[--executor NAME] [--set sampler_hz=10] [--set samplers.memory=0.5]``
+[--executor NAME] [--set sampler_hz=10] [--set samplers.memory=0.5] [--stacks HZ]``
 
 The demo's workload is recorded as its suite says. Time is cut into blocks; of each two that follow
-each other one, drawn by lot, has the samplers of the suite on, and in the other they sleep. Each
+each other one, drawn by lot, has the samplers of the suite on, and in the other they sleep; with
+``--stacks`` those alone, and the others go on. Each
 pair gives the ratio of P99 (and P50) on / off; the interval is Student's t on logarithms over
 pairs. Latency is that of the workload's own log (native/messages.csv). About 12 minutes with the
 defaults; a machine on which others work adds noise, not bias, and is named.
@@ -16,6 +17,7 @@ import argparse
 import random
 import shutil
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from scipy import stats
 import roslens.tracing.run as recording
 from roslens.recording import Recording, find_recordings
 from roslens.tracing.campaign import run_campaign
-from roslens.tracing.sampling import Sampler, SystemSampler, ThreadSampler
+from roslens.tracing.sampling import Sampler, StackSampler, SystemSampler, ThreadSampler
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.suite import Suite, load_suite
 
@@ -46,6 +48,10 @@ class Blocks:
         first = random.Random(self.seed + block // 2).random() < 0.5
         return first == (block % 2 == 0)
 
+    def left(self, block: int) -> float:
+        """Seconds until a block ends."""
+        return max(0.0, ((block + 1) * self.length_ns - time.time_ns()) / 1e9)
+
     def off_for(self, now_ns: int) -> float:
         """Seconds until the samplers are on."""
         block = now_ns // self.length_ns
@@ -63,6 +69,28 @@ def in_turn(blocks: Blocks, kind: type[Periodic]) -> type[Periodic]:
                 self._stop.wait(wait)
             else:
                 super()._round()
+
+    return InTurn
+
+
+def stacks_in_turn(blocks: Blocks) -> type[StackSampler]:
+    """Call stacks that are not sampled in the blocks in which they are off."""
+
+    class InTurn(StackSampler):
+        def __enter__(self) -> None:
+            super().__enter__()
+            self._ended = threading.Event()
+            threading.Thread(target=self._turn).start()
+
+        def _turn(self) -> None:
+            begun = time.time_ns() // blocks.length_ns
+            while not self._ended.wait(blocks.left(begun)):
+                begun += 1
+                self.sample(on=blocks.on(begun))
+
+        def __exit__(self, *error: object) -> None:
+            self._ended.set()
+            super().__exit__(*error)
 
     return InTurn
 
@@ -131,11 +159,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=NUMBER",
                         help="of the suite, such as samplers.memory=10")  # fmt: skip
+    parser.add_argument("--stacks", type=float, help="call stacks per second alone in turn")
     options = parser.parse_args()
     blocks = Blocks(options.block, options.seed)
-    recording.Sampler = in_turn(blocks, Sampler)  # type: ignore[assignment, misc]
-    recording.ThreadSampler = in_turn(blocks, ThreadSampler)  # type: ignore[assignment, misc]
-    recording.SystemSampler = in_turn(blocks, SystemSampler)  # type: ignore[assignment, misc]
+    if options.stacks:
+        recording.StackSampler = stacks_in_turn(blocks)  # type: ignore[assignment, misc]
+        options.set.append(f"samplers.stacks={options.stacks:g}")
+    else:
+        recording.Sampler = in_turn(blocks, Sampler)  # type: ignore[assignment, misc]
+        recording.ThreadSampler = in_turn(blocks, ThreadSampler)  # type: ignore[assignment, misc]
+        recording.SystemSampler = in_turn(blocks, SystemSampler)  # type: ignore[assignment, misc]
     suite, text = changed(options)
     folder = Path(tempfile.mkdtemp(prefix="roslens-sampler-effect-"))
     try:

@@ -124,12 +124,17 @@ class StackSampler:
             told.close()
             tell.close()
             self._begun = time.monotonic()
-            with suppress(BrokenPipeError):
-                ask.write(b"enable\n")
+            self._ask = ask
+            self.sample(on=True)
             # It ends where the pipe is closed.
             self._pipes = stack.pop_all()
             if not select.select([answer], [], [], _READY_SECONDS)[0] or not answer.read(16):
                 self.troubles.append(f"no stacks: {_reason(self._end())}")
+
+    def sample(self, *, on: bool) -> None:
+        """Take samples from now on, or none."""
+        with suppress(BrokenPipeError):
+            self._ask.write(b"enable\n" if on else b"disable\n")
 
     def __exit__(self, *_: object) -> None:
         if self._perf is not None and (said := self._end()):
