@@ -1,12 +1,14 @@
-"""The last seconds at a glance: topics, callbacks and threads."""
+"""The last seconds at a glance: topics, nodes, callbacks, threads, and chains."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
 from roslens.analysis.measures.callbacks import CALLBACK, readable
+from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.overview.runs_and_topics import slowest_first, topics_overview
 from roslens.analysis.statistics.quantiles import quantile_of
 
@@ -14,11 +16,15 @@ PAIR = ("topic", "from", "to")
 _LEAST_S = 1.0
 """A rate is known after so long, or a window where that is shorter."""
 _MS = pl.col("duration_ns") / 1e6
-_OF_CALLBACKS = {
-    "p50_ms": quantile_of(_MS, 0.5, ordered=True),
-    "p99_ms": quantile_of(_MS, 0.99, ordered=True),
-    "worst_ms": _MS.max(),
-}
+_P99_MS = quantile_of(_MS, 0.99, ordered=True)
+USED = {"node": pl.String, "cpu": pl.Float64, "rss_bytes": pl.Int64}
+
+
+class Since(NamedTuple):
+    """When each pair of nodes on a topic, and each node, was first seen: ``since_ns``."""
+
+    topics: pl.DataFrame
+    nodes: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -33,21 +39,31 @@ class LastSeconds:
         As of `topics_overview`, of the messages that were published in it; those without any, too,
         if there were some before. ``rate_hz`` is over the stretch, or since the first message if
         that is in it; null until a second after that.
+    nodes
+        ``node``, ``rate_hz`` (executions that began in it, likewise, since its first one, or the
+        first message from or to it), ``busy`` (the part of the time in its callbacks; more than 1
+        where several threads run them), ``p99_ms`` and ``worst_ms`` (of those that ended),
+        ``lost`` (part of the messages to it that did not arrive), ``cpu`` (CPUs) and ``rss_bytes``
+        of its process; those that did nothing in it, too, if they did before.
     callbacks
         ``kind``, ``name``, ``node``, ``count`` (executions that began in it), ``p50_ms``,
         ``p99_ms``, ``worst_ms`` (of those that ended).
     threads
         ``host``, ``vpid``, ``vtid``, ``nodes``, ``busy`` (its part in callbacks).
     since
-        ``topic``, ``from``, ``to`` and ``since_ns``, the first publication that there was.
+        What the next figures need of these.
+    chains
+        As of `roslens.live.chains.chain_figures`; None where none was asked for.
     """
 
     begin_ns: int
     end_ns: int
     topics: pl.DataFrame
+    nodes: pl.DataFrame
     callbacks: pl.DataFrame
     threads: pl.DataFrame
-    since: pl.DataFrame | None = None
+    since: Since | None = None
+    chains: pl.DataFrame | None = None
 
 
 def last_seconds(
@@ -55,7 +71,9 @@ def last_seconds(
     instances: pl.DataFrame,
     begin_ns: int,
     end_ns: int,
-    since: pl.DataFrame | None = None,
+    since: Since | None = None,
+    *,
+    used: pl.DataFrame | None = None,
 ) -> LastSeconds:
     """Figures of what happened from one time to another.
 
@@ -64,30 +82,44 @@ def last_seconds(
     messages, instances
         The tables ``messages`` and ``callback_instances``.
     since
-        That of figures before, where `messages` may have forgotten some; all later ones are there.
+        That of figures before, where tables may have forgotten some; all later ones are there.
+    used
+        What processes use, columns `USED`; None where nobody samples them.
     """
     published = messages.filter(pl.col("publish_ns").is_between(begin_ns, end_ns))
-    first = _first_of(messages.filter(pl.col("publish_ns") <= end_ns), since)
-    began = instances.filter(pl.col("start_ns").is_between(begin_ns, end_ns))
+    pairs = _first_of(messages.filter(pl.col("publish_ns") <= end_ns))
+    ran = instances.filter(pl.col("start_ns") <= end_ns)
+    first = Since(pairs, _first_of_nodes(pairs, ran))
+    if since is not None:
+        first = Since(_earliest(PAIR, since.topics, pairs), _earliest("node", *since[1:], first[1]))
+    began = ran.filter(pl.col("start_ns") >= begin_ns).sort("duration_ns")
     callbacks = (
-        began.sort("duration_ns")
-        .group_by(CALLBACK)
-        .agg(count=pl.len(), **_OF_CALLBACKS)
+        began.group_by(CALLBACK)
+        .agg(
+            count=pl.len(),
+            p50_ms=quantile_of(_MS, 0.5, ordered=True),
+            p99_ms=_P99_MS,
+            worst_ms=_MS.max(),
+        )
         .with_columns(name=readable(pl.col("name").cast(pl.String)))
         .sort("p99_ms", *CALLBACK, descending=[True, False, False, False], nulls_last=True)
     )
+    own = _own_time(instances, begin_ns, end_ns)
     return LastSeconds(
         begin_ns=begin_ns,
         end_ns=end_ns,
-        topics=_topics(published, first, begin_ns, end_ns),
+        topics=_topics(published, first.topics, begin_ns, end_ns),
+        nodes=_nodes(published, began, own, first.nodes, begin_ns=begin_ns, end_ns=end_ns).join(
+            pl.DataFrame(schema=USED) if used is None else used, on="node", how="left"
+        ),
         callbacks=callbacks,
-        threads=_threads(instances, begin_ns, end_ns),
+        threads=_threads(own, max(end_ns - begin_ns, 1)),
         since=first,
     )
 
 
-def _first_of(messages: pl.DataFrame, since: pl.DataFrame | None) -> pl.DataFrame:
-    first = (
+def _first_of(messages: pl.DataFrame) -> pl.DataFrame:
+    return (
         messages.lazy()
         .filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .group_by("topic", "publisher_node", "subscription_node")
@@ -100,9 +132,28 @@ def _first_of(messages: pl.DataFrame, since: pl.DataFrame | None) -> pl.DataFram
         )
         .collect()
     )
-    if since is None:
-        return first
-    return pl.concat([since, first]).group_by(PAIR).agg(pl.col("since_ns").min())
+
+
+def _first_of_nodes(pairs: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
+    signs = [
+        ran.group_by("node").agg(since_ns=pl.col("start_ns").min()),
+        *(pairs.select(node=end, since_ns="since_ns") for end in ("from", "to")),
+    ]
+    text = pl.col("node").cast(pl.String)
+    return _earliest("node", *(x.with_columns(text) for x in signs)).drop_nulls()
+
+
+def _earliest(key: str | tuple[str, ...], *frames: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat(frames).group_by(key).agg(pl.col("since_ns").min())
+
+
+def _rate(count: str, begin_ns: int, end_ns: int) -> pl.Expr:
+    """Per second, since ``since_ns`` if that is later than the begin."""
+    span = (end_ns - pl.col("since_ns").clip(begin_ns)) / 1e9
+    # The first one begins the time that the others are counted in.
+    counted = pl.col(count).cast(pl.Int64) - (pl.col("since_ns") >= begin_ns).cast(pl.Int64)
+    enough = span >= min(_LEAST_S, (end_ns - begin_ns) / 1e9)
+    return pl.when(enough & (span > 0)).then(counted.clip(0) / span)
 
 
 def _topics(
@@ -110,23 +161,47 @@ def _topics(
 ) -> pl.DataFrame:
     topics = topics_overview(published.lazy().with_columns(run=pl.lit("")))
     topics = topics.with_columns(pl.col(PAIR).cast(pl.String))
-    span = (end_ns - pl.col("since_ns").clip(begin_ns)) / 1e9
-    # The first message begins the time that the others are counted in.
-    counted = pl.col("messages") - (pl.col("since_ns") >= begin_ns).cast(pl.Int64)
-    enough = span >= min(_LEAST_S, (end_ns - begin_ns) / 1e9)
     found = (
         first.join(topics, on=PAIR, how="left", nulls_equal=True)
         .with_columns(pl.col("messages").fill_null(0))
-        .with_columns(rate_hz=pl.when(enough & (span > 0)).then(counted / span))
+        .with_columns(rate_hz=_rate("messages", begin_ns, end_ns))
         .select(topics.columns)
     )
     return slowest_first(found)
 
 
-def _threads(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
-    """What part of the time each thread was in callbacks; the inner ones of several count once.
+def _nodes(
+    published: pl.DataFrame,
+    began: pl.DataFrame,
+    own: pl.DataFrame,
+    first: pl.DataFrame,
+    *,
+    begin_ns: int,
+    end_ns: int,
+) -> pl.DataFrame:
+    found = (
+        began.group_by("node").agg(count=pl.len(), p99_ms=_P99_MS, worst_ms=_MS.max()),
+        own.group_by("node").agg(busy=pl.col("own").sum() / max(end_ns - begin_ns, 1)),
+        published.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
+        .group_by(node="subscription_node")
+        .agg(lost=loss_of("outcome")),
+    )
+    for each in found:
+        first = first.join(each.with_columns(pl.col("node").cast(pl.String)), on="node", how="left")
+    rate = _rate("count", begin_ns, end_ns)
+    return (
+        first.with_columns(pl.col("count", "busy").fill_null(0))
+        .select(
+            "node", rate_hz=rate, busy="busy", p99_ms="p99_ms", worst_ms="worst_ms", lost="lost"
+        )
+        .sort("busy", "node", descending=[True, False])
+    )
 
-    Of an execution whose end is not known it counts up to the next one on its thread.
+
+def _own_time(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
+    """How long each execution ran within the time, ``own``; the inner ones of several ran not.
+
+    One whose end is not known ran up to the next one on its thread.
     """
     thread = ("host", "vpid", "vtid")
     end = pl.coalesce("end_ns", pl.col("start_ns").shift(-1).over(thread), pl.lit(end_ns))
@@ -136,13 +211,17 @@ def _threads(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFram
     before = pl.col("end").cum_max().shift(1).over(thread)
     own = (pl.col("end") - pl.max_horizontal(begin, before)).clip(0)
     there = (pl.col("start_ns") <= end_ns) & (pl.col("end") > begin_ns)
+    return ran.with_columns(own=own).filter(there)
+
+
+def _threads(own: pl.DataFrame, span_ns: int) -> pl.DataFrame:
+    """What part of the time each thread was in callbacks."""
+    thread = ("host", "vpid", "vtid")
     return (
-        ran.with_columns(own=own)
-        .filter(there)
-        .group_by(thread)
+        own.group_by(thread)
         .agg(
             nodes=pl.col("node").cast(pl.String).drop_nulls().unique().sort().str.join(", "),
-            busy=pl.col("own").sum() / max(end_ns - begin_ns, 1),
+            busy=pl.col("own").sum() / span_ns,
         )
         .sort("busy", *thread, descending=[True, False, False, False])
     )

@@ -1,20 +1,23 @@
-"""Live figures of topics; expected rates are counted by hand."""
+"""Live figures; expected values are counted by hand."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
-from roslens.analysis.overview.live import LastSeconds, last_seconds
+from roslens.analysis.overview.live import USED, LastSeconds, Since, last_seconds
 from roslens.collectors.schema.tables import TABLES
-from roslens.live.screen import Moment, line
+from roslens.live.screen import Moment, line, screen
 from roslens.live.watch import INSTANCES, MESSAGES
+from roslens.recording.terminal import Console
 
 S = 1_000_000_000
 
 
 def figures(
-    times_s: list[float], begin_s: float, end_s: float, since: pl.DataFrame | None = None
+    times_s: list[float], begin_s: float, end_s: float, since: Since | None = None
 ) -> LastSeconds:
     """Of messages from /n to /m on /a, each of which arrived after 22 ns."""
     rows = [
@@ -54,6 +57,49 @@ def test_a_topic_that_died_is_seen_to_be_dead() -> None:
     assert rates([], 70, 80, dead.since) == [0]
     assert rates([], 70, 80) == []
     assert rates([79], 70, 80, dead.since) == [0.1]
+
+
+def test_a_node_is_what_its_callbacks_and_messages_are() -> None:
+    """Thread 1: /m for 0.5 s at 1, 2, 3 and 4, /k within the first; thread 2: /m from 4 to 5."""
+    ran = [(1, "/m", x, x + 0.5) for x in (1, 2, 3, 4)]
+    ran += [(1, "/k", 1.1, 1.2), (2, "/m", 4, 5)]
+    rows = [
+        {"host": "h", "vpid": 1, "vtid": thread, "kind": "timer", "name": "1 s", "node": node,
+         "start_ns": round(a * S), "end_ns": round(b * S), "duration_ns": round((b - a) * S)}
+        for thread, node, a, b in ran
+    ]  # fmt: skip
+    instances = pl.DataFrame(
+        rows, schema={x: TABLES["callback_instances"].schema[x] for x in INSTANCES}
+    )
+    sent = [{"topic": "/a", "publisher_node": "/n", "subscription_node": "/m", "publish_ns": x * S,
+             "outcome": "lost" if x == 3 else "delivered"} for x in (2, 3, 4, 5)]  # fmt: skip
+    messages = pl.DataFrame(sent, schema={x: TABLES["messages"].schema[x] for x in MESSAGES})
+    used = pl.DataFrame([("/m", 0.2, 4096)], schema=USED, orient="row")
+    found = last_seconds(messages, instances, 0, 10 * S, used=used).nodes
+    names = ("node", "rate_hz", "busy", "worst_ms", "lost", "cpu", "rss_bytes")
+    assert found.select(names).rows() == [
+        ("/m", pytest.approx(4 / 9), pytest.approx(0.3), 1000, 0.25, 0.2, 4096),
+        ("/k", 0, 0, pytest.approx(100), None, None, None),
+        ("/n", 0, 0, None, None, None, None),
+    ]
+    # Of 2.5 to 4.5 s: two executions in two seconds and one on another thread, which goes on.
+    later = last_seconds(messages, instances, round(2.5 * S), round(4.5 * S)).nodes
+    assert later.select(names[:4]).row(0) == ("/m", 1.5, pytest.approx(1.5 / 2), 1000)
+
+
+def test_a_screen_has_room_for_all_its_tables() -> None:
+    one = figures([k / 100 for k in range(300)], 0, 10)
+    many = replace(one, topics=pl.concat([one.topics] * 50), nodes=pl.concat([one.nodes] * 20))
+    moment = Moment(many, 8.0, 0, notes=["said"])
+    console = Console(width=100, color_system=None)
+    for height in (16, 30, 200):
+        with console.capture() as capture:
+            console.print(screen(moment, height))
+        lines = capture.get().splitlines()
+        assert len(lines) <= height
+        assert {"topic", "node", "callback", "thread", "said"} <= {x.split()[0] for x in lines if x}
+    # 50 topics and 40 nodes: nothing is left out where there is room.
+    assert "more" not in capture.get()
 
 
 def test_times_are_told_in_units_that_fit() -> None:

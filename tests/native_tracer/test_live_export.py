@@ -87,6 +87,17 @@ def expected_of(found: LastSeconds) -> Samples:
         }.items():
             if value is not None:
                 expected[f"roslens_topic_{name}", labels] = value
+    for row in found.nodes.to_dicts():
+        labels = (("node", row["node"]),)
+        for name, value in {
+            "runs_hertz": row["rate_hz"],
+            "busy_ratio": row["busy"],
+            "callback_duration_p99_seconds": row["p99_ms"] and row["p99_ms"] / 1e3,
+            "callback_duration_max_seconds": row["worst_ms"] and row["worst_ms"] / 1e3,
+            "lost_ratio": row["lost"],
+        }.items():
+            if value is not None:
+                expected[f"roslens_node_{name}", labels] = value
     for row in found.callbacks.to_dicts():
         labels = tuple(sorted((x, row[x] or "") for x in ("kind", "name", "node")))
         expected["roslens_callback_runs", labels] = row["count"]
@@ -123,7 +134,7 @@ def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_pa
     begin, end = said["begin_ns"], said["end_ns"]
     expected = expected_of(offline(folder, begin, end))
     figures = {key: x for key, x in samples.items() if key[0].split("_")[1] in
-               ("topic", "callback", "thread")}  # fmt: skip
+               ("topic", "node", "callback", "thread")}  # fmt: skip
     assert figures.keys() == expected.keys()
     for key, value in expected.items():
         assert figures[key] == pytest.approx(value, rel=1e-12), key
@@ -183,7 +194,7 @@ def test_every_window_is_what_its_events_give_afterwards(start, folder, tmp_path
         known = {name: frame.filter(pl.col("time_ns") <= end) for name, frame in raw.items()}
         tables = build_tables(known)
         found = last_seconds(tables["messages"], tables["callback_instances"], begin, end)
-        for name in ("topics", "callbacks", "threads"):
+        for name in ("topics", "nodes", "callbacks", "threads"):
             said = json.loads(json.dumps(getattr(found, name).to_dicts()))
             assert moment[name] == said, (name, begin, end)
     samples = samples_of((tmp_path / "x.prom").read_text())
@@ -339,7 +350,17 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
          "count": [1] * 700, "p50_ms": [1.0] * 700, "p99_ms": [1.0] * 700, "worst_ms": [1.0] * 700}
     )  # fmt: skip
     threads = pl.DataFrame(schema=dict.fromkeys(("host", "vpid", "vtid", "nodes", "busy"), pl.Int8))
-    moment = Moment(LastSeconds(0, 10**9, topics, callbacks, threads), None, 7)
+    nodes = pl.DataFrame(
+        {"node": ["/n"], "rate_hz": [2.0], "busy": [0.5], "p99_ms": [3.0], "worst_ms": [None],
+         "lost": [None], "cpu": [0.25], "rss_bytes": [None]}
+    )  # fmt: skip
+    chains = pl.DataFrame(
+        {"chain": ["/n -> /b -> /m"] * 2, "complete": [4, 4], "p50_ms": [5.0] * 2,
+         "p99_ms": [None] * 2, "worst_ms": [9.0] * 2, "deadline_ms": [6.0, None],
+         "missed": [1, None]}
+    )  # fmt: skip
+    found = LastSeconds(0, 10**9, topics, nodes, callbacks, threads, chains=chains)
+    moment = Moment(found, None, 7)
     samples = samples_of(prometheus_text(moment).decode())
     of_b = (("from", "/n"), ("to", "/m"), ("topic", "/b"))
     assert samples["roslens_topic_latency_p50_seconds", of_b] == 0.002
@@ -348,6 +369,15 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
         *("roslens_topic_messages", "roslens_topic_latency_p50_seconds"),
         *("roslens_topic_latency_max_seconds", "roslens_topic_lost_ratio"),
     ]
+    of_n = {name: value for (name, labels), value in samples.items() if labels == (("node", "/n"),)}
+    assert of_n == {
+        "roslens_node_runs_hertz": 2, "roslens_node_busy_ratio": 0.5,
+        "roslens_node_callback_duration_p99_seconds": 0.003, "roslens_node_cpu_ratio": 0.25,
+    }  # fmt: skip
+    missed = [x for x in samples.items() if x[0][0] == "roslens_chain_deadline_missed"]
+    timed = (("chain", "/n -> /b -> /m"), ("deadline_ms", "6.0"))
+    assert missed == [(("roslens_chain_deadline_missed", timed), 1)]
+    assert samples["roslens_chain_latency_max_seconds", timed] == pytest.approx(0.009)
     others = {dict(x)["topic"]: name for name, x in samples if "topic" in dict(x) and x != of_b}
     assert set(others) == {r'/a"b\\x0a\x1b[2J{x="1"} 5'}
     assert ("roslens_event_rate_hertz", ()) not in samples

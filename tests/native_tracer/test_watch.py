@@ -103,7 +103,7 @@ def test_figures_are_those_of_the_tables(start, folder):
         tables["messages"], tables["callback_instances"], times.min(), times.max()
     )
     assert (moment.figures.begin_ns, moment.figures.end_ns) == (times.min(), times.max())
-    for name in ("topics", "callbacks", "threads"):
+    for name in ("topics", "nodes", "callbacks", "threads"):
         found = getattr(moment.figures, name)
         text = found.select(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).columns
         assert_frame_equal(
@@ -118,6 +118,11 @@ def test_figures_are_those_of_the_tables(start, folder):
     (callback,) = moment.figures.callbacks.to_dicts()
     assert callback["count"] == MESSAGES - 1
     assert callback["worst_ms"] >= 60
+    # The talker publishes outside of callbacks.
+    nodes = {row["node"]: row for row in moment.figures.nodes.to_dicts()}
+    assert nodes["/talker"]["rate_hz"] == nodes["/talker"]["busy"] == 0
+    assert nodes["/listener"]["worst_ms"] == callback["worst_ms"]
+    assert nodes["/listener"]["lost"] == pytest.approx(1 / MESSAGES)
 
 
 @pytest.mark.parametrize("flight", ["", "0.3"])
@@ -542,5 +547,5 @@ def test_a_recorded_run_is_watched_until_it_ends(talking, tmp_path):
     ]
     expected = last_seconds(*tables, moment["begin_ns"], moment["end_ns"])
     assert expected.topics["messages"].to_list() == [2000]
-    for name in ("topics", "callbacks", "threads"):
+    for name in ("topics", "nodes", "callbacks", "threads"):
         assert moment[name] == json.loads(json.dumps(getattr(expected, name).to_dicts())), name

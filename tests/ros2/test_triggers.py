@@ -24,6 +24,7 @@ from ros2_trace import Trace
 from roslens.analysis.reports.numbers import seen
 from roslens.collectors.ros2.live import Model
 from roslens.live.beside import OF_FLIGHTS, watched_for
+from roslens.live.chains import chain_figures, watched_chains
 from roslens.live.processes import Processes
 from roslens.live.snapshots import Snapshots
 from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
@@ -202,6 +203,35 @@ def test_a_deadline_is_missed_as_soon_as_it_passed(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert found(tmp_path, chain.format(150), 300) == [[(200, 250)]]
     assert found(tmp_path, chain.replace("/m", "/x").format(1), 300) == [[]]
+
+
+def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
+    """Seven take 3 ms, that of 80 takes 20, that of 90 takes 22; 50 and 200 never end."""
+    model = Model()
+    model.feed(frames())
+    tables = Tables(model.tables(), model.goal_ends)
+    chain = "/n -> /a -> /m"
+    given = settings(tmp_path, f"triggers: [latency of {chain} > 1 s, deadline of {chain} > 60 ms]")
+
+    def figures(begin_ms: int, end_ms: int, *texts: str) -> list[tuple[object, ...]]:
+        watched = watched_chains(texts, given)
+        found = chain_figures(watched, tables, T0 + begin_ms * MS, T0 + end_ms * MS)
+        columns = ("complete", "p50_ms", "p99_ms", "worst_ms", "deadline_ms", "missed")
+        assert found["chain"].to_list() == [x for x, _ in watched]
+        return found.select(columns).rows()
+
+    # The deadline of 200 is at 221, that of 50 at 71.
+    assert figures(0, 300, f"{chain} > 21 ms") == [
+        (9, 3, None, 22, 21, 3), (9, 3, None, 22, 60, 2)
+    ]  # fmt: skip
+    assert figures(0, 220, f"{chain}>21ms".replace(">21", " >21"))[0][-1] == 2
+    assert figures(60, 100) == [(4, None, None, 22, 60, None)]
+    assert figures(0, 300, "/n -> /b -> /m", chain) == [
+        (0, None, None, None, None, None), (9, 3, None, 22, 60, 2)
+    ]  # fmt: skip
+    for wrong, told in (("/n -> /a", "ending with a node"), (f"{chain} < 1 s", "only be above")):
+        with pytest.raises(UsageError, match=f"--chain: .*{told}"):
+            watched_chains([wrong], None)
 
 
 def test_a_silence_of_a_node_and_of_what_it_runs(tmp_path: Path) -> None:

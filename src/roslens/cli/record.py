@@ -487,12 +487,13 @@ def watch(
     seconds: float | None = None,
     budgets: Path | None = None,
     triggers: Path | None = None,
+    chain: tuple[str, ...] = (),
     output: OutputOption = None,
     prometheus: str | None = None,
     token_file: Path | None = None,
     otlp: str | None = None,
 ) -> int:
-    """Show what programs do while they run: topics, callbacks, busy threads.
+    """Show what programs do while they run: topics, nodes, callbacks, busy threads, and chains.
 
     It reads the native tracer's files while they are written, which does not disturb the programs.
     The figures are the same as 'roslens collect' gives for the same seconds. Ctrl-C ends it.
@@ -519,8 +520,12 @@ def watch(
     triggers
         A YAML file of conditions, such as 'latency of /scan > 50 ms'. When one becomes true, and
         on SIGUSR2, the flight recorder's buffer is saved as a recording.
+    chain
+        Also show this chain of messages from end to end, such as
+        '/camera -> /image -> /viewer > 100 ms' (with a deadline) or '/camera -> /image -> /viewer'.
+        May be repeated. The chains of --triggers are shown anyway.
     output
-        Folder of these recordings. Default: PATH with -snapshots.
+        Folder of the recordings that triggers make. Default: PATH with -snapshots.
     prometheus
         Also write the figures to this file at each refresh, for the textfile collector of
         Prometheus (its name ends with .prom); or a port of this machine, which Prometheus asks at
@@ -539,7 +544,7 @@ def watch(
         raise UsageError("--window and --seconds are 0 or more, --every is more than 0")
     options = live.Options(
         window, every, once, as_json, seconds, budgets, triggers, output,
-        prometheus=prometheus, token_file=token_file, otlp=otlp,
+        chains=chain, prometheus=prometheus, token_file=token_file, otlp=otlp,
     )  # fmt: skip
     return live.run_watch(path, options, Console())
 

@@ -41,6 +41,8 @@ _SECONDS = 2.0
 """For so long a collector that does not answer may hold up a refresh."""
 
 _TOPIC = ("topic", "from", "to")
+_NODE = ("node",)
+_CHAIN = ("chain", "deadline_ms")
 _CALLBACK = ("kind", "name", "node")
 _THREAD = ("host", "vpid", "vtid", "nodes")
 # Table, labels, column, name, unit (UCUM), factor, meaning.
@@ -53,6 +55,26 @@ _FIGURES = (
     ("topics", _TOPIC, "worst_ms", "topic_latency_max_seconds", "s", 1e-3, "The same, longest"),
     ("topics", _TOPIC, "lost", "topic_lost_ratio", "1", 1.0,
      "Part of the messages that did not arrive"),
+    ("nodes", _NODE, "rate_hz", "node_runs_hertz", "Hz", 1.0, "Executions of callbacks per second"),
+    ("nodes", _NODE, "busy", "node_busy_ratio", "1", 1.0,
+     "Part of the time in callbacks, of one thread"),
+    ("nodes", _NODE, "p99_ms", "node_callback_duration_p99_seconds", "s", 1e-3,
+     "P99 of the durations of its callbacks"),
+    ("nodes", _NODE, "worst_ms", "node_callback_duration_max_seconds", "s", 1e-3,
+     "The same, longest"),
+    ("nodes", _NODE, "lost", "node_lost_ratio", "1", 1.0,
+     "Part of the messages to it that did not arrive"),
+    ("nodes", _NODE, "cpu", "node_cpu_ratio", "1", 1.0, "CPU of its process, of one CPU"),
+    ("nodes", _NODE, "rss_bytes", "node_resident_bytes", "By", 1.0,
+     "Resident set of its process, as last read"),
+    ("chains", _CHAIN, "complete", "chain_complete", "{message}", 1.0,
+     "Messages that began and came to the end"),
+    ("chains", _CHAIN, "p50_ms", "chain_latency_p50_seconds", "s", 1e-3,
+     "Median from the first publish to the end of the last callback"),
+    ("chains", _CHAIN, "p99_ms", "chain_latency_p99_seconds", "s", 1e-3, "The same, P99"),
+    ("chains", _CHAIN, "worst_ms", "chain_latency_max_seconds", "s", 1e-3, "The same, longest"),
+    ("chains", _CHAIN, "missed", "chain_deadline_missed", "{message}", 1.0,
+     "Messages that missed the deadline"),
     ("callbacks", _CALLBACK, "count", "callback_runs", "{run}", 1.0, "Executions that began"),
     ("callbacks", _CALLBACK, "p50_ms", "callback_duration_p50_seconds", "s", 1e-3,
      "Median duration"),
@@ -85,9 +107,12 @@ def figures_of(moment: Moment) -> Iterator[Figure]:
     """
     found = moment.figures
     left_out = 0
-    for table, labels, column, name, unit, factor, told in _FIGURES if found else ():
+    for table, labels, column, name, unit, factor, told in _FIGURES:
+        frame = getattr(found, table, None)
+        if frame is None:
+            continue
         points: dict[tuple[str, ...], float] = {}
-        rows = getattr(found, table).select(*labels, column).rows()
+        rows = frame.select(*labels, column).rows()
         for *names, value in rows:
             key = tuple("" if x is None else shown(str(x)) for x in names)
             if value is None or not math.isfinite(value):

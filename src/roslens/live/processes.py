@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import polars as pl
+
+from roslens.analysis.overview.live import USED
 from roslens.analysis.statistics.trends import theil_sen
 from roslens.tracing.sampling import ProcessReader
 from roslens.tracing.sampling.periodic import Periodic
@@ -54,6 +57,16 @@ class Processes(Periodic):
     def nodes(self) -> list[str]:
         """Those whose process is sampled."""
         return [node for node, pid in list(self._pids.items()) if pid in self._samples]
+
+    def used(self) -> pl.DataFrame:
+        """Of each node CPU over the window (``cpu``, of CPUs), and ``rss_bytes`` as last read."""
+        found: list[tuple[str, float | None, int | None]] = []
+        for node in self.nodes:
+            cpu = [value for _, value in self.values("cpu", node, self._window_ns, 0)]
+            sizes = [x.rss_bytes for x in list(self._samples.get(self._pids[node], ()))]
+            known = [x for x in sizes if x is not None]
+            found.append((node, cpu[-1] if cpu else None, known[-1] if known else None))
+        return pl.DataFrame(found, schema=USED, orient="row")
 
     def know(self, found: Iterable[tuple[str, int, int]]) -> None:
         """Take in nodes with their process and its PID namespace, 0 where nobody knows.

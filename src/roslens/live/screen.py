@@ -1,23 +1,27 @@
-"""What ``roslens watch`` shows: one screen, a line, or JSON."""
+"""What ``roslens watch`` shows: one screen, a line, HTML or JSON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
+import polars as pl
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from roslens.analysis.overview.live import LastSeconds
-from roslens.analysis.reports.numbers import duration
+from roslens.analysis.reports.numbers import duration, significant, unit_of_all
+from roslens.analysis.reports.table import ReportTable, Sentence
 
-_ROWS = (24, 10, 8)
 _NS = 1e9
+_ROOM = 60
+"""Lines of tables, where no screen says how many."""
+_OVERHEAD = 2
+"""Lines of a table beside its rows."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,10 @@ class Moment:
     new: Sequence[str] = ()
     before: Sequence[str] = ()
 
+    def views(self) -> list[tuple[str, pl.DataFrame | None]]:
+        """All tables by name, the most important first."""
+        return [(view, getattr(self.figures, view, None)) for view in VIEWS]
+
     def to_json(self) -> dict[str, Any]:
         """As plain data; times in ns since the epoch."""
         found = self.figures
@@ -61,9 +69,7 @@ class Moment:
             "end_ns": found.end_ns if found else None,
             "events_per_s": None if self.events is None else round(self.events, 1),
             "dropped_by_the_tracer": self.dropped,
-            "topics": found.topics.to_dicts() if found else [],
-            "callbacks": found.callbacks.to_dicts() if found else [],
-            "threads": found.threads.to_dicts() if found else [],
+            **{view: [] if frame is None else frame.to_dicts() for view, frame in self.views()},
             "exceeded": [dict(one) for one in self.exceeded],
             "triggered": [dict(one) for one in self.hits],
             "notes": [*self.notes, *self.new],
@@ -85,73 +91,109 @@ def line(moment: Moment) -> str:
     if busiest:
         parts.append(f"busiest thread {busiest['vtid']} {_part(busiest['busy'])}")
     parts += [f"OVER BUDGET {one['topic']}: {one['budget']}" for one in moment.exceeded]
+    parts += [f"DEADLINE MISSED {x['missed']} times: {x['chain']}" for x in _missed(found)]
     if moment.dropped:
         parts.append(f"the tracer dropped {moment.dropped:,}")
     return "; ".join([*parts, *moment.notes, *moment.new])
 
 
-def screen(moment: Moment) -> RenderableType:
-    """All of a moment, as one screen."""
-    found = moment.figures
-    if found is None:
+def screen(moment: Moment, height: int | None = None) -> RenderableType:
+    """All of a moment, as one screen of so many lines."""
+    if moment.figures is None:
         return Text("\n".join(["no event yet; waiting", *moment.notes]))
-    seconds = (found.end_ns - found.begin_ns) / _NS
-    head = Text(
-        f"{clock(found.end_ns)}   last {seconds:.3g} s   {_number(moment.events)} events/s   "
-    )
-    head.append(
-        f"the tracer dropped {moment.dropped:,}"
-        if moment.dropped
-        else "the tracer dropped nothing",
-        "red" if moment.dropped else "green",
-    )
-    over = {(one["topic"], one["to"], one["column"]): one["budget"] for one in moment.exceeded}
-    topics = _table("topic", "from", "to", "Hz", "P50", "P99", "max", "lost")
-    for row in found.topics.head(_ROWS[0]).iter_rows(named=True):
-        cells = [
-            ("rate_hz", _number(row["rate_hz"])),
-            *((column, _time(row[column])) for column in ("p50_ms", "p99_ms", "worst_ms")),
-            ("lost", _part(row["lost"])),
-        ]
-        topics.add_row(
-            *(Text(str(row[column] or "?")) for column in ("topic", "from", "to")),
-            *(Text(x, "bold red" * ((row["topic"], row["to"], c) in over)) for c, x in cells),
-        )
-    callbacks = _table("callback", "of", "node", "runs", "P50", "P99", "max")
-    for row in found.callbacks.head(_ROWS[1]).iter_rows(named=True):
-        callbacks.add_row(
-            *(Text(str(row[column] or "?")) for column in ("kind", "name", "node")),
-            str(row["count"]),
-            *(_time(row[column]) for column in ("p50_ms", "p99_ms", "worst_ms")),
-        )
-    threads = _table("thread", "process", "nodes", "busy", left=3)
-    for row in found.threads.head(_ROWS[2]).iter_rows(named=True):
-        threads.add_row(
-            str(row["vtid"]), str(row["vpid"]), Text(str(row["nodes"] or "?")), _part(row["busy"])
-        )
+    head = Text(f"{_of_when(moment)}   ")
+    head.append(_dropped(moment), "red" if moment.dropped else "green")
+    last = [f"over budget: {one['topic']}: {one['budget']}" for one in moment.exceeded]
+    last += [*moment.notes, *moment.before, *moment.new]
+    views = [(view, frame) for view, frame in moment.views() if frame is not None]
+    room = _ROOM if height is None else height - len(last) - 2
+    counts = _shared([frame.height for _, frame in views], room - _OVERHEAD * len(views))
+    tables: list[RenderableType] = []
+    for (view, frame), count in zip(views, counts, strict=True):
+        columns = _columns(view, frame)
+        table = Table(box=None, pad_edge=False, header_style="bold underline")
+        for column in columns:
+            if column.left:
+                table.add_column(column.heading, overflow="fold")
+            else:
+                table.add_column(column.heading, justify="right", no_wrap=True)
+        for row in frame.head(count).iter_rows(named=True):
+            wrong = _wrong(view, row, moment)
+            table.add_row(
+                *(Text(x.text(row[x.name]), "bold red" * (x.name in wrong)) for x in columns)
+            )
+        tables += [table, Text()]
     more = [
-        f"{count} more {name}"
-        for name, count in (
-            ("topics", found.topics.height - _ROWS[0]),
-            ("callbacks", found.callbacks.height - _ROWS[1]),
-            ("threads", found.threads.height - _ROWS[2]),
-        )
-        if count > 0
+        f"{frame.height - count} more {view}"
+        for (view, frame), count in zip(views, counts, strict=True)
+        if frame.height > count
     ]
-    said = [f"over budget: {one['topic']}: {one['budget']}" for one in moment.exceeded]
-    done = [*moment.before, *moment.new]
-    last = Text("\n".join([*said, *moment.notes, *done, *[", ".join(more)] * bool(more)]))
-    return Group(head, topics, callbacks, threads, last)
+    return Group(head, *tables, Text("\n".join([*last, *[", ".join(more)] * bool(more)])))
 
 
-def _table(*headings: str, left: int = 3) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for place, heading in enumerate(headings):
-        if place < left:
-            table.add_column(heading, overflow="fold")
-        else:
-            table.add_column(heading, justify="right", no_wrap=True)
-    return table
+def html(moment: Moment) -> str:
+    """The same for a notebook, with all rows of tables."""
+    if moment.figures is None:
+        return Sentence("; ".join(["No event yet", *moment.notes]))._repr_html_()
+    parts: list[Sentence | ReportTable] = [
+        Sentence(_of_when(moment)),
+        Sentence(_dropped(moment), moment.dropped > 0),
+    ]
+    for view, frame in moment.views():
+        if frame is None:
+            continue
+        columns = _columns(view, frame)
+        rows = list(frame.iter_rows(named=True))
+        marked = (i for i, row in enumerate(rows) if _wrong(view, row, moment))
+        parts.append(ReportTable(
+            [x.heading for x in columns], [[x.text(row[x.name]) for x in columns] for row in rows],
+            view, marked=frozenset(marked), left=frozenset(x.heading for x in columns if x.left),
+        ))  # fmt: skip
+    parts += [Sentence(x) for x in (*moment.notes, *moment.before, *moment.new)]
+    return "\n".join(part._repr_html_() for part in parts)
+
+
+def _of_when(moment: Moment) -> str:
+    found = moment.figures
+    assert found is not None
+    seconds = (found.end_ns - found.begin_ns) / _NS
+    return f"{clock(found.end_ns)}   last {seconds:.3g} s   {_number(moment.events)} events/s"
+
+
+def _dropped(moment: Moment) -> str:
+    return f"the tracer dropped {f'{moment.dropped:,}' if moment.dropped else 'nothing'}"
+
+
+def _missed(found: LastSeconds) -> list[dict[str, Any]]:
+    rows = [] if found.chains is None else found.chains.to_dicts()
+    return [x for x in rows if x["missed"]]
+
+
+def _wrong(view: str, row: Mapping[str, Any], moment: Moment) -> set[object]:
+    """The columns of a row that are not as they should be."""
+    if view == "chains":
+        return {"missed"} if row["missed"] else set()
+    if view != "topics":
+        return set()
+    own = (row["topic"], row["to"])
+    return {one["column"] for one in moment.exceeded if (one["topic"], one["to"]) == own}
+
+
+def _columns(view: str, frame: pl.DataFrame) -> list[Column]:
+    """Without those that are only known where somebody asked for it."""
+    known = (not x.asked or frame[x.name].null_count() < frame.height for x in VIEWS[view])
+    return [x for x, there in zip(VIEWS[view], known, strict=True) if there]
+
+
+def _shared(wanted: Sequence[int], room: int) -> list[int]:
+    """How many rows each of several tables has: alike, but for those that want less."""
+    given = [0] * len(wanted)
+    while room > 0 and given != list(wanted):
+        for place, most in enumerate(wanted):
+            if given[place] < most and room > 0:
+                given[place] += 1
+                room -= 1
+    return given
 
 
 def clock(time_ns: int) -> str:
@@ -175,3 +217,77 @@ def _time(milliseconds: float | None) -> str:
 
 def _part(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.3g} %"
+
+
+def _bytes(value: float | None) -> str:
+    factor, unit = unit_of_all([value], "byte")
+    return "-" if value is None else f"{significant(value * factor, 3)} {unit}"
+
+
+def _name(value: object) -> str:
+    return str(value or "?")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and how values are told.
+
+    One that is `asked` for is left out where nothing is known.
+    """
+
+    name: str
+    heading: str
+    text: Callable[[Any], str]
+    asked: bool = False
+
+    @property
+    def left(self) -> bool:
+        """Whether it is text."""
+        return self.text is _name
+
+
+_PERCENTILES = (Column("p50_ms", "P50", _time), Column("p99_ms", "P99", _time))
+_WORST = Column("worst_ms", "max", _time)
+_LOST = Column("lost", "lost", _part)
+VIEWS: Mapping[str, Sequence[Column]] = {
+    "chains": (
+        Column("chain", "chain", _name),
+        Column("complete", "n", _number),
+        *_PERCENTILES,
+        _WORST,
+        Column("deadline_ms", "deadline", _time, asked=True),
+        Column("missed", "missed", _number, asked=True),
+    ),
+    "topics": (
+        *(Column(x, x, _name) for x in ("topic", "from", "to")),
+        Column("rate_hz", "Hz", _number),
+        *_PERCENTILES,
+        _WORST,
+        _LOST,
+    ),
+    "nodes": (
+        Column("node", "node", _name),
+        Column("rate_hz", "runs/s", _number),
+        Column("busy", "busy", _part),
+        _PERCENTILES[1],
+        _WORST,
+        _LOST,
+        Column("cpu", "CPU", _part, asked=True),
+        Column("rss_bytes", "memory", _bytes, asked=True),
+    ),
+    "callbacks": (
+        Column("kind", "callback", _name),
+        Column("name", "of", _name),
+        Column("node", "node", _name),
+        Column("count", "runs", _number),
+        *_PERCENTILES,
+        _WORST,
+    ),
+    "threads": (
+        Column("vtid", "thread", str),
+        Column("vpid", "process", str),
+        Column("nodes", "nodes", _name),
+        Column("busy", "busy", _part),
+    ),
+}
+"""The tables of a moment, the most important first."""

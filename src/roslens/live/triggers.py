@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from roslens.analysis.flow.chain import Chain
-from roslens.analysis.flow.chains import chain_instances
+from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.verdicts.budgets import Budget
 from roslens.collectors.schema.tables import TABLES
@@ -136,7 +136,7 @@ def read_triggers(path: Path) -> Settings:
     triggers = []
     for number, text in enumerate(data["triggers"], 1):
         try:
-            triggers.append(_trigger(text))
+            triggers.append(trigger_of(text))
         except UsageError as error:
             raise UsageError(f"{path}: trigger {number}: {error}") from error
     if not triggers:
@@ -144,7 +144,14 @@ def read_triggers(path: Path) -> Settings:
     return Settings(tuple(triggers), **numbers)
 
 
-def _trigger(given: object) -> Trigger:
+def trigger_of(given: object) -> Trigger:
+    """A trigger from its text.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
     text = " ".join(given.split()) if isinstance(given, str) else ""
     match = _TEXT.fullmatch(text)
     if match is None:
@@ -198,6 +205,7 @@ class Tables:
         self.goals = goals
         self.processes = processes
         self._frames: dict[str, pl.DataFrame] = {}
+        self._along: dict[str, ChainInstances] = {}
 
     def frame(self, name: str) -> pl.DataFrame:
         """A table."""
@@ -207,9 +215,27 @@ class Tables:
             self._frames[name] = frame
         return self._frames[name]
 
+    def columns(self, name: str, *columns: str) -> pl.DataFrame:
+        """Some columns of a table that was made."""
+        found: pl.DataFrame = self._made[name].frame(*columns)
+        return found
+
     def table(self, name: str) -> pl.LazyFrame:
         """The same, lazily."""
         return self.frame(name).lazy()
+
+    def along(self, chain: str) -> ChainInstances:
+        """What went along a chain; nothing where no message went along one of its hops yet."""
+        if chain not in self._along:
+            try:
+                found = chain_instances(self, Chain.of(chain))
+            except UsageError:
+                kinds = {"outcome": pl.String, "at_least": pl.Boolean}
+                times = dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)
+                none = pl.DataFrame(schema={**times, **kinds})
+                found = ChainInstances(Chain.of(chain), none, lambda: none, ())
+            self._along[chain] = found
+        return self._along[chain]
 
 
 class Triggers:
@@ -343,20 +369,20 @@ def _ended(one: Trigger, tables: Tables) -> list[int]:
 
 def _latencies(one: Trigger, tables: Tables) -> pl.DataFrame:
     if one.of is not None and "->" in one.of:
-        found = _along(one.of, tables).filter(pl.col("outcome") == "complete")
+        found = tables.along(one.of).complete
         return found.select(since="begin_ns", value="latency_ns", at="end_ns")
     messages = _of_topic(tables.frame("messages"), one.of)
     columns = {"since": "publish_ns", "value": "latency_ns", "at": "callback_start_ns"}
     return messages.select(**columns).drop_nulls()
 
 
-def _deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
-    """What is not at the end of the chain in time.
+def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
+    """How long what went along a chain took, ``value``, from ``since``, and ``at``, its deadline.
 
     Of those that never were there, such as are lost or within a callback count, and what nothing
     overtook: that may still be on its way. What a node made nothing of, or nobody waits for, not.
     """
-    found = _along(str(one.of), tables)
+    found = tables.along(str(one.of)).instances
     done = pl.col("outcome") == "complete"
     last = pl.col("begin_ns").filter(done).max()
     under_way = pl.col("outcome").is_in(("lost", "unfinished")) | (
@@ -366,15 +392,6 @@ def _deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
     found = found.filter((done | under_way) & last.is_not_null())
     since = pl.col("begin_ns")
     return found.select(since=since, value="latency_ns", at=since + math.ceil(one.limit))
-
-
-def _along(chain: str, tables: Tables) -> pl.DataFrame:
-    try:
-        return chain_instances(tables, Chain.of(chain)).instances
-    except UsageError:
-        # No message went along it yet.
-        columns = {**dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)}
-        return pl.DataFrame(schema={**columns, "outcome": pl.String})
 
 
 def _gaps(one: Trigger, tables: Tables) -> pl.DataFrame:
@@ -419,7 +436,7 @@ def _silences(one: Trigger, tables: Tables) -> pl.DataFrame:
 
 _LOOKS = {
     "latency": _latencies,
-    "deadline": _deadlines,
+    "deadline": deadlines,
     "gap": _gaps,
     "callback": _executions,
     "silence": _silences,

@@ -11,19 +11,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from rich.live import Live
 
-from roslens.analysis.overview.live import LastSeconds, last_seconds
+from roslens.analysis.overview.live import LastSeconds, Since, last_seconds
 from roslens.analysis.reports.numbers import seen
 from roslens.analysis.verdicts.budgets import Budget, read_budgets
 from roslens.collectors.ros2.live import Model
-from roslens.collectors.ros2.one_pass import Rows
+from roslens.live.chains import Watched, chain_figures, watched_chains
 from roslens.live.processes import Processes
-from roslens.live.screen import Moment, clock, line, screen
+from roslens.live.screen import Moment, clock, html, line, screen
 from roslens.live.snapshots import Snapshots
 from roslens.live.source import Source, following
 from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
@@ -74,6 +75,8 @@ class Options:
     beside
         The descriptor of who records: when it ends, one look more is the last one, and only what
         triggers do is said. None for nobody.
+    chains
+        Chains to be shown, as of `roslens.live.chains.watched_chains`.
     prometheus, token_file, otlp
         Where moments go, as of `roslens.live.exports.exporting`.
     """
@@ -87,6 +90,7 @@ class Options:
     triggers: Path | None = None
     snapshots: Path | None = None
     beside: int | None = None
+    chains: Sequence[str] = ()
     prometheus: str | None = None
     token_file: Path | None = None
     otlp: str | None = None
@@ -114,6 +118,8 @@ class Watch:
         Made where they hit; None for none.
     shows
         Whether there are figures; without them only triggers hit.
+    chains
+        Those that have figures.
     """
 
     def __init__(
@@ -125,11 +131,13 @@ class Watch:
         snapshots: Snapshots | None = None,
         *,
         shows: bool = True,
+        chains: Sequence[Watched] = (),
     ) -> None:
         self._source = source
         self._window_ns = window_ns
         self._limits = limits
         self._shows = shows
+        self._chains = chains
         self._triggers = Triggers(settings) if settings else None
         self.processes = settings.processes if settings else None
         self._snapshots = snapshots
@@ -139,7 +147,7 @@ class Watch:
         self._back_ns = settings.longest_ns + SPARE_NS if settings else None
         self._dropped = self._events = 0
         self._before: int | None = None
-        self._since: pl.DataFrame | None = None
+        self._since: Since | None = None
 
     def read(self, *, all_of_it: bool = False) -> None:
         """Take in what happened since; `all_of_it` as of `Source.read`."""
@@ -173,13 +181,13 @@ class Watch:
         events, self._events = self._events, 0
         since, self._before = self._before, end
         rate = events / ((end - since) / 1e9) if since is not None and end > since else None
-        tables = self.model.tables()
+        tables = Tables(self.model.tables(), self.model.goal_ends, self.processes)
         if self.processes is not None:
             self.processes.know(self.model.nodes())
         figures = self._figures(tables, end) if self._shows else None
         exceeded = self._limits.exceeded(figures.topics.to_dicts()) if figures else []
         before = list(self._said)
-        hits = self._react(Tables(tables, self.model.goal_ends, self.processes), end)
+        hits = self._react(tables, end)
         if self._back_ns is not None:
             # However late the next look is, triggers are told what happened until then.
             self.model.needed_ns = end - self._back_ns
@@ -209,16 +217,26 @@ class Watch:
         """When, of `time.monotonic`, a snapshot is due; None for none."""
         return None if self._snapshots is None else self._snapshots.due
 
-    def _figures(self, tables: Mapping[str, Rows], end: int) -> LastSeconds:
-        messages = tables["messages"].frame(*MESSAGES)
-        instances = tables["callback_instances"].frame(*INSTANCES)
+    def _figures(self, tables: Tables, end: int) -> LastSeconds:
         first = self.model.first_ns
         begin = first if first is not None else end
+        used = None
         if self._window_ns is not None:
             begin = max(begin, end - self._window_ns)
-        found = last_seconds(messages, instances, begin, end, self._since)
+        if self.processes is not None:
+            used = self.processes.used()
+        found = last_seconds(
+            tables.columns("messages", *MESSAGES),
+            tables.columns("callback_instances", *INSTANCES),
+            begin,
+            end,
+            self._since,
+            used=used,
+        )
         self._since = found.since
-        return found
+        if not self._chains:
+            return found
+        return replace(found, chains=chain_figures(self._chains, tables, begin, end))
 
 
 def keep_of(window_ns: int | None, settings: Settings | None = None) -> int | None:
@@ -234,7 +252,7 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
     Raises
     ------
     UsageError
-        No native tracer writes there, or the budgets cannot be read.
+        No native tracer writes there, or budgets, triggers or a chain cannot be read.
     RunFailedError
         Recordings cannot be made where they should.
     NotEnoughEvidenceError
@@ -242,6 +260,7 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
     """
     limits = Limits(options.budgets)
     settings = read_triggers(options.triggers) if options.triggers else None
+    chains = watched_chains(options.chains, settings)
     moment = None
     with following(path, keep_of(options.window_ns, settings)) as source:
         snapshots = None
@@ -250,7 +269,9 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
             noted = source.run / "native" / TRIGGERED_NAME if source.run else None
             snapshots = Snapshots(source.flight, output, settings or Settings(()), noted)
         shows = options.beside is None
-        watch = Watch(source, options.window_ns, limits, settings, snapshots, shows=shows)
+        watch = Watch(
+            source, options.window_ns, limits, settings, snapshots, shows=shows, chains=chains
+        )
         with (
             _exported(options, path.resolve().name) as export,
             suppress(KeyboardInterrupt),
@@ -344,7 +365,7 @@ def _say_new(moment: Moment) -> None:
 
 @contextmanager
 def _shown(options: Options, console: Console) -> Iterator[Callable[[Moment], object]]:
-    """How a moment is shown: JSON, one screen where there is a terminal, else a line.
+    """How a moment is shown: JSON, a screen or a notebook's output where there is one, else a line.
 
     Beside a recorder only what triggers did.
     """
@@ -354,13 +375,19 @@ def _shown(options: Options, console: Console) -> Iterator[Callable[[Moment], ob
         yield lambda moment: say(json.dumps(moment.to_json()))
     elif options.once:
         yield lambda moment: console.print(screen(moment))
+    elif console.is_jupyter:
+        from IPython import display  # noqa: PLC0415  (an extra)
+
+        shows: Any = display.display
+        handle = shows({"text/html": ""}, raw=True, display_id=True)
+        yield lambda moment: handle.update({"text/html": html(moment)}, raw=True)
     elif not console.is_terminal:
         yield lambda moment: console.print(
             line(moment), soft_wrap=True, markup=False, highlight=False
         )
     else:
         with Live(console=console, auto_refresh=False, screen=True) as live:
-            yield lambda moment: live.update(screen(moment), refresh=True)
+            yield lambda moment: live.update(screen(moment, console.height), refresh=True)
 
 
 _WATCHED: Mapping[str, tuple[str, str, float]] = {
