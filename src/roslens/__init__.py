@@ -1,8 +1,9 @@
 """The workbench over recorded ROS 2 traces, for notebooks: ``import roslens as rl``.
 
-``rl.open(path)`` gives the tables of recordings, ``rl.timeline(recordings)`` shows them, and
-``rl.catalog(folder)`` finds recordings among many, and ``rl.read_result(file)`` reads results of
-other benchmark tools; ``rl.studies`` are studies that can do without recordings.
+``rl.open(path)`` gives the tables of recordings, ``rl.timeline(recordings)`` shows them,
+``rl.watch(path)`` shows one that is being made, ``rl.catalog(folder)`` finds recordings among
+many, and ``rl.read_result(file)`` reads results of other benchmark tools; ``rl.studies`` are
+studies that can do without recordings.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from roslens import studies
     from roslens.explore.timing import read_timing_model
     from roslens.fleet.catalog import Catalog, catalog
+    from roslens.live.watch import watch
     from roslens.recordings import Recordings, open  # noqa: A004  (reads well as rl.open)
     from roslens.studies import read_result
     from roslens.widgets.timeline import timeline
@@ -30,6 +32,7 @@ __all__ = [
     "read_timing_model",
     "studies",
     "timeline",
+    "watch",
 ]
 
 _HOMES = {
@@ -38,6 +41,7 @@ _HOMES = {
     "read_result": "studies",
     "read_timing_model": "explore.timing",
     "timeline": "widgets.timeline",
+    "watch": "live.watch",
 }
 
 

@@ -540,8 +540,6 @@ def watch(
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from roslens.live import watch as live  # noqa: PLC0415
 
-    if window < 0 or every <= 0 or (seconds is not None and seconds < 0):
-        raise UsageError("--window and --seconds are 0 or more, --every is more than 0")
     options = live.Options(
         window, every, once, as_json, seconds, budgets, triggers, output,
         chains=chain, prometheus=prometheus, token_file=token_file, otlp=otlp,

@@ -252,12 +252,15 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
     Raises
     ------
     UsageError
-        No native tracer writes there, or budgets, triggers or a chain cannot be read.
+        No native tracer writes there, budgets, triggers or a chain cannot be read, or times are
+        negative.
     RunFailedError
         Recordings cannot be made where they should.
     NotEnoughEvidenceError
         Asked once, and there is no event.
     """
+    if options.window_s < 0 or options.every_s <= 0 or (options.seconds or 0) < 0:
+        raise UsageError("--window and --seconds are 0 or more, --every is more than 0")
     limits = Limits(options.budgets)
     settings = read_triggers(options.triggers) if options.triggers else None
     chains = watched_chains(options.chains, settings)
@@ -290,6 +293,45 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
             f"{path}: no event of late; of what has ended 'roslens report latency' tells"
         )
     return EXIT_OK
+
+
+def watch(
+    path: str | Path,
+    *,
+    window: float = 10,
+    every: float = 2,
+    chains: Sequence[str] = (),
+    budgets: str | Path | None = None,
+    triggers: str | Path | None = None,
+) -> None:
+    """Show what programs do while they run, below a cell of a notebook, as ``roslens watch`` does.
+
+    Ends with the recording, or when the kernel is interrupted; the last figures stay.
+
+    Parameters
+    ----------
+    path
+        The folder of a recording that the native tracer makes, or of ``roslens env``.
+    window, every
+        Seconds that figures are of (0: all so far), and from one refresh to the next.
+    chains
+        As ``/camera -> /image -> /viewer``, with ``> 100 ms`` as their deadline.
+    budgets, triggers
+        YAML files.
+
+    Raises
+    ------
+    UsageError
+        No native tracer writes there, or what was given cannot be read.
+    """
+    options = Options(
+        window_s=window,
+        every_s=every,
+        chains=chains,
+        budgets=None if budgets is None else Path(budgets),
+        triggers=None if triggers is None else Path(triggers),
+    )
+    run_watch(Path(path), options, Console())
 
 
 def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iterator[Moment]:

@@ -1,0 +1,97 @@
+"""``rl.watch`` in a kernel, of what is being recorded; expected is what the program does."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from tests.native_tracer.test_native_tracer import environment
+from tests.native_tracer.test_watch import is_written, record, wait_for
+
+pytestmark = pytest.mark.live
+CHAIN = "/talker -> /chatter -> /listener"
+
+
+class Client(NotebookClient):
+    """Keeps each refresh."""
+
+    def __init__(self, *cells: str) -> None:
+        self.pages: list[str] = []
+        made = [nbformat.v4.new_code_cell(x) for x in ("import roslens as rl", *cells)]
+        super().__init__(nbformat.v4.new_notebook(cells=made), kernel_name="python3", timeout=120)
+
+    def process_message(self, msg: dict, *where: object) -> object:
+        if msg["msg_type"] == "update_display_data":
+            self.pages.append(msg["content"]["data"]["text/html"])
+        return super().process_message(msg, *where)
+
+
+def rows_of(page: str, caption: str) -> list[list[str]]:
+    """The cells of a table."""
+    (table,) = re.findall(f">{caption}</caption>(.*?)</table>", page, re.DOTALL)
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("<tr")[2:]]
+
+
+def test_a_cell_shows_a_recording_until_it_ends(talking: Path, tmp_path: Path) -> None:
+    """Of 4,000 messages that of 20 takes 60 ms, and that of 40 is lost."""
+    run = tmp_path / "run"
+    recording = record(run, "triggers: [gap of /a > 1 s]", "--", talking, "4000", "500", "20", "40")
+    try:
+        wait_for(lambda: list(run.glob("**/ros2-*/ros2_[0-9]*")))
+        chain = f"['{CHAIN} > 50 ms']"
+        client = Client(f"rl.watch({str(run)!r}, window=0, every=0.3, chains={chain})")
+        client.execute()
+        assert recording.wait(60) == 0
+    finally:
+        recording.kill()
+        recording.communicate()
+    (shown,) = client.nb.cells[1].outputs
+    page = shown["data"]["text/html"]
+    assert page == client.pages[-1]
+    counts = [rows_of(x, "callbacks")[0][3] for x in client.pages if "callbacks" in x]
+    numbers = [int(x.replace(",", "")) for x in counts]
+    assert numbers == sorted(numbers)
+    assert len(set(numbers)) > 2
+    assert numbers[-1] == 3999
+    ((chain, count, *_, deadline, missed),) = rows_of(page, "chains")
+    assert (chain, count, deadline) == (CHAIN.replace(">", "&gt;"), "3,999", "50.0 ms")
+    # The slow one, the lost one, and those that waited behind the slow one.
+    assert int(missed) >= 2
+    assert "roslens-marked" in page
+
+
+def test_an_interrupt_ends_it_and_nothing_else(
+    talking: Path, library: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    program = subprocess.Popen(
+        [str(talking), "1000000", "500", "0", "0"], env=environment(library, folder)
+    )
+    client = Client(f"rl.watch({str(folder)!r}, every=0.2)", "1 + 1")
+
+    def interrupt() -> None:
+        wait_for(lambda: len(client.pages) > 2)
+        os.kill(client.km.provisioner.pid, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    try:
+        wait_for(lambda: is_written(folder))
+        thread.start()
+        client.execute()
+    finally:
+        program.kill()
+        program.wait()
+    thread.join()
+    _, watching, after = client.nb.cells
+    assert [x.output_type for x in watching.outputs] == ["display_data"]
+    assert after.outputs[0]["data"]["text/plain"] == "2"
+    assert list(place.glob("roslens-live-*")) == []
