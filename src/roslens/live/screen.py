@@ -103,8 +103,7 @@ def screen(moment: Moment, height: int | None = None) -> RenderableType:
         return Text("\n".join(["no event yet; waiting", *moment.notes]))
     head = Text(f"{_of_when(moment)}   ")
     head.append(_dropped(moment), "red" if moment.dropped else "green")
-    last = [f"over budget: {one['topic']}: {one['budget']}" for one in moment.exceeded]
-    last += [*moment.notes, *moment.before, *moment.new]
+    last = _said(moment)
     views = [(view, frame) for view, frame in moment.views() if frame is not None]
     room = _ROOM if height is None else height - len(last) - 2
     counts = _shared([frame.height for _, frame in views], room - _OVERHEAD * len(views))
@@ -149,7 +148,7 @@ def html(moment: Moment) -> str:
             [x.heading for x in columns], [[x.text(row[x.name]) for x in columns] for row in rows],
             view, marked=frozenset(marked), left=frozenset(x.heading for x in columns if x.left),
         ))  # fmt: skip
-    parts += [Sentence(x) for x in (*moment.notes, *moment.before, *moment.new)]
+    parts += [Sentence(x) for x in _said(moment)]
     return "\n".join(part._repr_html_() for part in parts)
 
 
@@ -162,6 +161,11 @@ def _of_when(moment: Moment) -> str:
 
 def _dropped(moment: Moment) -> str:
     return f"the tracer dropped {f'{moment.dropped:,}' if moment.dropped else 'nothing'}"
+
+
+def _said(moment: Moment) -> list[str]:
+    over = (f"over budget: {one['topic']}: {one['budget']}" for one in moment.exceeded)
+    return [*over, *moment.notes, *moment.before, *moment.new]
 
 
 def _missed(found: LastSeconds) -> list[dict[str, Any]]:
