@@ -13,6 +13,7 @@ from roslens.analysis.overview.runs_and_topics import slowest_first, topics_over
 from roslens.analysis.statistics.quantiles import quantile_of
 
 PAIR = ("topic", "from", "to")
+_THREAD = ("host", "vpid", "vtid")
 _LEAST_S = 1.0
 """A rate is known after so long, or a window where that is shorter."""
 _MS = pl.col("duration_ns") / 1e6
@@ -199,29 +200,29 @@ def _nodes(
 
 
 def _own_time(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
-    """How long each execution ran within the time, ``own``; the inner ones of several ran not.
+    """How long each node ran on each thread within the time, ``own``; inner executions count once.
 
     One whose end is not known ran up to the next one on its thread.
     """
-    thread = ("host", "vpid", "vtid")
-    end = pl.coalesce("end_ns", pl.col("start_ns").shift(-1).over(thread), pl.lit(end_ns))
+    end = pl.coalesce("end_ns", pl.col("start_ns").shift(-1).over(_THREAD), pl.lit(end_ns))
     recent = pl.col("end_ns").is_null() | (pl.col("end_ns") > begin_ns)
     ran = instances.filter(recent).sort("start_ns").with_columns(end=end.clip(begin_ns, end_ns))
     begin = pl.col("start_ns").clip(begin_ns, end_ns)
-    before = pl.col("end").cum_max().shift(1).over(thread)
+    before = pl.col("end").cum_max().shift(1).over(_THREAD)
     own = (pl.col("end") - pl.max_horizontal(begin, before)).clip(0)
     there = (pl.col("start_ns") <= end_ns) & (pl.col("end") > begin_ns)
-    return ran.with_columns(own=own).filter(there)
+    return (
+        ran.with_columns(own=own).filter(there).group_by(*_THREAD, "node").agg(pl.col("own").sum())
+    )
 
 
 def _threads(own: pl.DataFrame, span_ns: int) -> pl.DataFrame:
     """What part of the time each thread was in callbacks."""
-    thread = ("host", "vpid", "vtid")
     return (
-        own.group_by(thread)
+        own.group_by(_THREAD)
         .agg(
             nodes=pl.col("node").cast(pl.String).drop_nulls().unique().sort().str.join(", "),
             busy=pl.col("own").sum() / span_ns,
         )
-        .sort("busy", *thread, descending=[True, False, False, False])
+        .sort("busy", *_THREAD, descending=[True, False, False, False])
     )

@@ -120,7 +120,8 @@ class Growing:
             if stream.is_broken:
                 self.broken.add(name)
             if new:
-                (into / name).write_bytes(new)
+                with (into / name).open("wb") as file:
+                    file.writelines(new)
             any_new, lost, more = any_new or bool(new), lost or stream.lost, more or stream.more
         return Grown(any_new, lost, more)
 
@@ -161,7 +162,7 @@ class _Stream:
         self._number = number
         self.is_broken = self.lost = self.more = False
 
-    def new(self, files: Iterator[int], since_ns: int | None) -> bytes:
+    def new(self, files: Iterator[int], since_ns: int | None) -> list[bytes]:
         """What is new, as packets of which the first is empty and says what was before."""
         there = {}
         for file in files:
@@ -174,7 +175,7 @@ class _Stream:
         for key in sorted(there):
             if key == self._file or key[0] > self._number:
                 self._read(key, there[key], since_ns, made)
-        return b"".join(made)
+        return made
 
     def _read(
         self, key: tuple[int, ...], file: int, since_ns: int | None, made: list[bytes]
@@ -195,24 +196,25 @@ class _Stream:
             if not old and (packet.content > known or packet.discarded != self._discarded):
                 begin = self._end if same else packet.begin
                 if not made:
-                    made.append(_packet(0, 0 if missing else self._end or begin, self._discarded))
+                    made.append(_head(0, 0 if missing else self._end or begin, self._discarded))
                     self._made = 0
                 self._made += 1 + min(missing, _MOST_MISSING)
                 content = os.pread(file, packet.content - known, packet.offset + known)
                 # The head may be older than its length, which is written last.
                 (end,) = _END.unpack(os.pread(file, _END.size, packet.offset + _END_AT))
-                made.append(_packet(self._made, begin, packet.discarded, end, content))
+                made += [_head(self._made, begin, packet.discarded, end, len(content)), content]
                 self.lost |= missing > 0 or packet.discarded != self._discarded
             self._file, self._offset, self._content = key, packet.offset, packet.content
             self._number, self._end, self._discarded = packet.number, packet.end, packet.discarded
 
 
-def _packet(
-    number: int, begin: int, discarded: int, end: int | None = None, content: bytes = b""
+def _head(
+    number: int, begin: int, discarded: int, end: int | None = None, content: int = 0
 ) -> bytes:
-    bits = 8 * (HEAD.size + len(content))
+    """Of a packet that has so many bytes beside it."""
+    bits = 8 * (HEAD.size + content)
     end = begin if end is None else end
-    return HEAD.pack(MAGIC, 0, begin, end, bits, bits, number, discarded) + content
+    return HEAD.pack(MAGIC, 0, begin, end, bits, bits, number, discarded)
 
 
 def find_growing(path: Path) -> list[Path]:

@@ -182,8 +182,8 @@ class Source:
             ready = frame
             if not frame["time_ns"].is_sorted():
                 ready = frame.sort("time_ns", maintain_order=True)
-            now = ready["time_ns"].search_sorted(until, side="right")
-            ever = ready["time_ns"].search_sorted(wall + _FUTURE_NS, side="right")
+            limits = (until, wall + _FUTURE_NS)
+            now, ever = ready["time_ns"].to_numpy().searchsorted(limits, side="right")
             found[name] = ready.head(now)
             self._pending[name] = ready[now:ever]
         return found
