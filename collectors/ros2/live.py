@@ -132,7 +132,7 @@ class Model:
         for frame in there.values():
             own = frame[[x for x in _PROCESS if x in frame.columns]]
             # Most kinds are of one process; to see that costs a fiftieth.
-            alone = all(x.eq_missing(x[0]).all() for x in own)
+            alone = all(not x.null_count() and (x == x[0]).all() for x in own)
             self._known.update((own.head(1) if alone else own.unique()).rows())
         named = not _INIT.isdisjoint(there)
         late = self.last_ns is not None and any(_time(x, 0) < self.last_ns for x in there.values())
