@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
 from pathlib import Path
 
 import nbformat
+import polars as pl
 import pytest
 from nbclient import NotebookClient
 from tests.native_tracer.test_native_tracer import environment
-from tests.native_tracer.test_watch import is_written, record, wait_for
+from tests.native_tracer.test_watch import is_written, record, running, wait_for
+
+from roslens.collectors.collection import collect
+from roslens.recording import find_recordings
 
 pytestmark = pytest.mark.live
 CHAIN = "/talker -> /chatter -> /listener"
@@ -39,29 +44,47 @@ def rows_of(page: str, caption: str) -> list[list[str]]:
     return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("<tr")[2:]]
 
 
+def counts_of(client: Client) -> list[int]:
+    """The executions of each refresh."""
+    pages = [x for x in client.pages if "callbacks" in x]
+    return [int(rows_of(x, "callbacks")[0][3].replace(",", "")) for x in pages]
+
+
 def test_a_cell_shows_a_recording_until_it_ends(talking: Path, tmp_path: Path) -> None:
-    """Of 4,000 messages that of 20 takes 60 ms, and that of 40 is lost."""
-    run = tmp_path / "run"
-    recording = record(run, "triggers: [gap of /a > 1 s]", "--", talking, "4000", "500", "20", "40")
+    """Message 20 takes 60 ms, 40 is lost; its tables, collected afterwards, tell how many ran."""
+    run, workload = tmp_path / "run", tmp_path / "workload"
+    shutil.copy2(talking, workload)
+    endless = (workload, "1000000", "500", "20", "40")
+    recording = record(run, "triggers: [gap of /a > 1000 s]", "--", *endless)
+    chain = f"['{CHAIN} > 50 ms']"
+    client = Client(f"rl.watch({str(run)!r}, window=0, every=0.3, chains={chain})")
+
+    def end() -> None:
+        wait_for(lambda: len(set(counts_of(client))) > 2)
+        for process in running(workload):
+            os.kill(process, signal.SIGKILL)
+
+    thread = threading.Thread(target=end)
     try:
         wait_for(lambda: list(run.glob("**/ros2-*/ros2_[0-9]*")))
-        chain = f"['{CHAIN} > 50 ms']"
-        client = Client(f"rl.watch({str(run)!r}, window=0, every=0.3, chains={chain})")
+        thread.start()
         client.execute()
-        assert recording.wait(60) == 0
+        thread.join()
+        recording.communicate(timeout=300)
     finally:
         recording.kill()
         recording.communicate()
     (shown,) = client.nb.cells[1].outputs
     page = shown["data"]["text/html"]
     assert page == client.pages[-1]
-    counts = [rows_of(x, "callbacks")[0][3] for x in client.pages if "callbacks" in x]
-    numbers = [int(x.replace(",", "")) for x in counts]
-    assert numbers == sorted(numbers)
-    assert len(set(numbers)) > 2
-    assert numbers[-1] == 3999
+    counts = counts_of(client)
+    assert counts == sorted(counts)
+    collect(find_recordings(run)[0])
+    ran = pl.read_parquet(run / "tables" / "callback_instances.parquet")
+    assert counts[-1] == ran.height > 40
     ((chain, count, *_, deadline, missed),) = rows_of(page, "chains")
-    assert (chain, count, deadline) == (CHAIN.replace(">", "&gt;"), "3,999", "50.0 ms")
+    assert (chain, deadline) == (CHAIN.replace(">", "&gt;"), "50.0 ms")
+    assert count == f"{ran['end_ns'].drop_nulls().len():,}"
     # The slow one, the lost one, and those that waited behind the slow one.
     assert int(missed) >= 2
     assert "roslens-marked" in page
