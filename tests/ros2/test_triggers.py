@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -250,7 +251,7 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     processes = Processes(5, memory=True)
 
     def give(node: str, pid: int, cpu: Callable[[float], float], rss: Callable[[float], float]):
-        processes._pids[node] = pid
+        processes._pids[node] = [pid]
         processes._samples[pid] = deque(
             SimpleNamespace(time_ns=T0 + round(s * 1e9), cpu_time_ns=round(cpu(s) * 1e9),
                             rss_bytes=round(rss(s) * 1e6)) for s in seconds
@@ -274,6 +275,12 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     # In the 5 s before 12.5 a half is the new rate: 0.45; the next sample is beyond.
     assert hits("cpu of /works > 45 %", 30) == [[(13, pytest.approx(0.52))]]
     assert hits("cpu > 45 %", 30) == hits("cpu of /works > 45 %", 30)
+    # What is sampled after the moment until which all is told counts in the next look.
+    assert hits("cpu of /works > 45 %", 12.9, 13, 30) == [
+        [],
+        hits("cpu of /works > 45 %", 30)[0],
+        [],
+    ]
     assert hits("cpu of /grows > 45 %", 30) == [[]]
     # Known after the first 5 s.
     assert hits("cpu of /grows > 5 %", 30) == [[(5, pytest.approx(0.1))]]
@@ -304,6 +311,7 @@ def test_a_process_that_is_gone_died_once() -> None:
         nodes = [("/n", sleeping.pid, 0), ("/beside", sleeping.pid, 0), ("/other", sleeping.pid, 1)]
         processes.know(nodes)
         processes._round()
+        processes._round()
         assert processes.nodes == ["/n", "/beside"]
         assert list(processes.died) == []
         before = time.time_ns()
@@ -314,6 +322,24 @@ def test_a_process_that_is_gone_died_once() -> None:
     processes.know([("/late", sleeping.pid, 0)])
     processes._round()
     assert len(processes.died) == 2
+    # What a node did until then is looked at later, also where it is in another process by now.
+    processes.know([("/n", os.getpid(), 0)])
+    processes._round()
+    processes._round()
+    moments = [at for at, _ in processes.values("cpu", "/n", 1, 0, time.time_ns())]
+    assert [at < before for at in moments] == [True, False]
+
+
+def test_memory_is_read_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds come up to a hundredth of their period early or late."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    processes = Processes(2, memory=True)
+    processes.know([("/n", os.getpid(), 0)])
+    for number, jitter in enumerate((0.001, -0.002, 0.002, -0.001) * 5, 1):
+        now[0] = 0.2 * number + jitter
+        processes._round()
+    assert None not in [sample.rss_bytes for sample in processes._samples[os.getpid()]]
 
 
 ANY = "{triggers: [gap of /a > 1 s], after_s: 2, cooldown_s: 10, most_mb: 1.3}"

@@ -46,17 +46,20 @@ class Processes(Periodic):
     def __init__(self, window_s: float, *, memory: bool) -> None:
         tick_s = min(_TICK_S, window_s / _TICKS)
         super().__init__("processes", 1 / tick_s, gives_way=False)
-        self._memory_seconds = max(tick_s, window_s / _POINTS) if memory else math.inf
+        # Half a tick less: rounds come a little early or late.
+        seconds = max(tick_s, window_s / _POINTS) - tick_s / 2
+        self._memory_seconds = seconds if memory else math.inf
         self._window_ns = round(window_s * 1e9)
-        self._pids: dict[str, int] = {}
+        self._pids: dict[str, list[int]] = {}
         self._readers: dict[int, ProcessReader] = {}
         self._samples: dict[int, deque[Sample]] = {}
         self.died: deque[tuple[str, int]] = deque(maxlen=1000)
 
     @property
     def nodes(self) -> list[str]:
-        """Those whose process is sampled."""
-        return [node for node, pid in list(self._pids.items()) if pid in self._samples]
+        """Those of which there are samples: of a process that is gone, too."""
+        pids = list(self._pids.items())
+        return [node for node, own in pids if any(pid in self._samples for pid in own)]
 
     def used(self) -> pl.DataFrame:
         """Of each node CPU over the window (``cpu``, of CPUs), and ``rss_bytes`` as last read."""
@@ -77,33 +80,34 @@ class Processes(Periodic):
         here = Path("/proc/self/ns/pid").stat().st_ino
         last = {node: pid for node, pid, namespace in found if namespace in (0, here)}
         for node, pid in last.items():
-            if self._pids.get(node) == pid:
+            pids = self._pids.setdefault(node, [])
+            if pid in pids[-1:]:
                 continue
-            self._pids[node] = pid
+            pids.append(pid)
             if pid not in self._readers:
                 with suppress(OSError):
-                    reader = ProcessReader(pid, memory_seconds=self._memory_seconds)
-                    self._samples[pid] = deque()
-                    self._readers[pid] = reader
+                    self._readers[pid] = ProcessReader(pid, memory_seconds=self._memory_seconds)
 
     def _round(self) -> None:
+        now = time.time_ns()
         for pid, reader in list(self._readers.items()):
             try:
-                sample = reader.sample()
+                self._samples.setdefault(pid, deque()).append(reader.sample())
             except OSError:
-                now = time.time_ns()
-                self.died += [(node, now) for node, own in list(self._pids.items()) if own == pid]
-                del self._readers[pid], self._samples[pid]
-                continue
-            samples = self._samples[pid]
-            samples.append(sample)
-            while samples[0].time_ns < sample.time_ns - self._window_ns - _SPARE_NS:
+                pids = list(self._pids.items())
+                self.died += [(node, now) for node, own in pids if own[-1] == pid]
+                del self._readers[pid]
+        # What a process did before it was gone is looked at later.
+        for pid, samples in list(self._samples.items()):
+            while samples and samples[0].time_ns < now - self._window_ns - _SPARE_NS:
                 samples.popleft()
+            if not samples:
+                del self._samples[pid]
 
     def values(
-        self, what: str, node: str, window_ns: int, since_ns: int
+        self, what: str, node: str, window_ns: int, since_ns: int, until_ns: int
     ) -> Iterator[tuple[int, float]]:
-        """What a node's process used over the window before each sample that is later than a time.
+        """What a node's process used over the window before each sample between two times.
 
         Nothing before it was seen for a whole window: nobody could know.
 
@@ -113,23 +117,24 @@ class Processes(Periodic):
             ``cpu``, in CPUs; ``memory``, by how many bytes a second its resident set grew, in that
             half of the window in which it grew less: no single allocation is growth.
         """
-        # At once: it grows meanwhile.
-        samples = list(self._samples.get(self._pids[node], ()))
         key = "cpu_time_ns" if what == "cpu" else "rss_bytes"
-        points = [(x.time_ns, y) for x in samples if (y := getattr(x, key)) is not None]
-        begin = 0
-        for end, (at, value) in enumerate(points):
-            while begin + 1 < end and points[begin + 1][0] <= at - window_ns:
-                begin += 1
-            if at <= since_ns or points[begin][0] > at - window_ns:
-                continue
-            if what == "cpu":
+        for pid in self._pids[node]:
+            # At once: it grows meanwhile.
+            samples = list(self._samples.get(pid, ()))
+            points = [(x.time_ns, y) for x in samples if (y := getattr(x, key)) is not None]
+            begin = 0
+            for end, (at, value) in enumerate(points):
+                while begin + 1 < end and points[begin + 1][0] <= at - window_ns:
+                    begin += 1
                 then, before = points[begin]
-                yield at, (value - before) / (at - then)
-            elif end - begin + 1 >= _LEAST:
-                window = points[begin : end + 1]
-                middle = len(window) // 2
-                yield at, min(_slope(window[: middle + 1]), _slope(window[middle:]))
+                if not since_ns < at <= until_ns or then > at - window_ns:
+                    continue
+                if what == "cpu":
+                    yield at, (value - before) / (at - then)
+                elif end - begin + 1 >= _LEAST:
+                    window = points[begin : end + 1]
+                    middle = len(window) // 2
+                    yield at, min(_slope(window[: middle + 1]), _slope(window[middle:]))
 
 
 def _slope(points: Sequence[tuple[int, int]]) -> float:

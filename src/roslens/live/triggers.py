@@ -320,7 +320,7 @@ class Triggers:
             for node in processes.nodes:
                 if one.of not in (None, node):
                     continue
-                for at, value in processes.values(one.kind, node, self._window_ns, since):
+                for at, value in processes.values(one.kind, node, self._window_ns, since, until_ns):
                     if self._begins((one.text, node), holds=one.is_beyond(value)):
                         found.append(_hit(one, at, value))
         return sorted(found, key=lambda hit: hit.at_ns)[:1]
