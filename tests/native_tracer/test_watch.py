@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -30,6 +31,7 @@ from roslens.collectors.collection import collect
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.live import Model
+from roslens.collectors.schema.tables import LOSSES
 from roslens.live.source import following
 from roslens.live.watch import Limits, Watch
 from roslens.recording import UsageError, find_recordings, read_manifest
@@ -379,6 +381,20 @@ def test_what_is_asked_for_does_not_wait_for_a_refresh(flying):
     line = next(line for line in watched.stdout if "snapshot " in line)
     assert line.strip().endswith(": SIGUSR2")
     assert 1 <= time.monotonic() - asked < 30
+
+
+def test_what_is_due_is_made_before_anything_is_read() -> None:
+    """Reading takes seconds on a busy machine, and flight recorders go on meanwhile."""
+    called: list[str] = []
+
+    def read(**_: object) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+        called.append("read")
+        return {}, LOSSES.empty()
+
+    source = SimpleNamespace(read=read, broken=(), until_ns=None)
+    snapshots = SimpleNamespace(take=lambda **_: called.append("take"))
+    Watch(source, None, Limits(None), snapshots=snapshots).look()
+    assert called == ["take", "read"]
 
 
 @pytest.mark.live

@@ -167,13 +167,15 @@ class Watch:
         to_last
             Figures end with the last event where nothing happened for longer than they reach back.
         """
+        # What is due waits for nothing: what it is of is being overwritten.
+        made = self.make_due()
         self.read(all_of_it=all_of_it)
         notes = [f"{name}: not what a tracer writes, left out" for name in self._source.broken]
         if self._triggers is not None and self._source.flight is None:
             notes.append("no flight recorder writes there: triggers are told, and record nothing")
         last = self.model.last_ns
         if last is None:
-            return Moment(None, None, self._dropped, notes=notes)
+            return Moment(None, None, self._dropped, notes=notes, new=made)
         end = self._source.until_ns or last
         if self._window_ns is not None and end - last > self._window_ns:
             notes.append(f"no event for {(end - last) / 1e9:,.0f} s")
@@ -191,7 +193,7 @@ class Watch:
         if self._back_ns is not None:
             # However late the next look is, triggers are told what happened until then.
             self.model.needed_ns = end - self._back_ns
-        new = [f"{clock(hit.at_ns)} triggered: {hit.trigger}{seen(hit)}" for hit in hits]
+        new = [*made, *(f"{clock(x.at_ns)} triggered: {x.trigger}{seen(x)}" for x in hits)]
         new += self.make_due()
         self._said.extend(new)
         told = [hit.model_dump() for hit in hits]
