@@ -164,6 +164,12 @@ def test_a_wrong_call_points_to_the_help_of_the_verb(
     assert f"(see 'roslens {page} --help')" in run.stderr
 
 
+def test_what_is_too_much_is_named(roslens: Roslens) -> None:
+    run = roslens("info", "a", "b", "c")
+    assert run.returncode == 2
+    assert run.stderr == "roslens: error: too much is given: b c (see 'roslens info --help')\n"
+
+
 def unread(*given: str | Path, cwd: Path) -> tuple[int, bytes]:
     """Exit code and standard error where nobody reads the standard output."""
     reader, writer = os.pipe()

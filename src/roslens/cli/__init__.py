@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import IO, NoReturn
 
 import rich.console
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, UnusedCliTokensError
 
 # Each adds its commands to the application.
 from roslens.cli import dev, judge, look, record, report, share  # noqa: F401
@@ -59,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             sys.stdout.flush()
     except CycloptsError as error:
         command = " ".join(["roslens", *(error.command_chain or ())])
-        _fail(f"{' '.join(str(error).split())} (see '{command} --help')", EXIT_USAGE)
+        text = " ".join(str(error).split())
+        if isinstance(error, UnusedCliTokensError):
+            text = f"too much is given: {' '.join(error.unused_tokens or ())}"
+        _fail(f"{text} (see '{command} --help')", EXIT_USAGE)
     except RoslensError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
