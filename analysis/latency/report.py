@@ -159,11 +159,11 @@ class LatencyReport(Report[LatencyParameters]):
         said = [first] if first and not self.parameters.topics else []
         if said and self._services:
             said.append(f"Calls of {counted(len(self._services), 'service')} are told of below.")
-        if not self._delivered:
-            nothing = "No message with a latency was delivered: nothing can be said of it."
-            return [*(said or [nothing]), *([of_all_topics] if of_all_topics else [])]
         topic = self.groups[0].topic
         on = f" on {topic}" if topic else ""
+        if not self._delivered:
+            nothing = f"No message{on} with a latency was delivered: nothing can be said of it."
+            return [*(said or [nothing]), *([of_all_topics] if of_all_topics else [])]
         effect = effect_sentence(
             self._effects, f"The median latency{on}", self._effects_of(tails(self.samples))
         )

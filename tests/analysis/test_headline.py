@@ -131,9 +131,15 @@ def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path
     assert report.picture() is None
     assert "No delivered message" in repr(report.distributions())
     assert "/parameter_events" in repr(report.further_topics())
-    asked = LatencyParameters.checked(
-        {"recordings": str(tmp_path), "topics": ["/parameter_events"]}
+
+    def of(*topics: str) -> list[str]:
+        asked = LatencyParameters.checked({"recordings": str(tmp_path), "topics": topics})
+        return LatencyReport(rl.open(tmp_path, collect=False), asked).sentences()
+
+    # Rows of the other topic have a latency.
+    assert of("/data", "/parameter_events")[0] == (
+        "No message on /data with a latency was delivered: nothing can be said of it."
     )
-    told = LatencyReport(rl.open(tmp_path, collect=False), asked).sentences()
+    told = of("/parameter_events")
     assert told[0].startswith("Messages on /parameter_events take")
     assert told[1].startswith("/parameter_events is none of the 1 topic of the application")
