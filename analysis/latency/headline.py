@@ -7,7 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from roslens.analysis.measures.services import INFRASTRUCTURE
 from roslens.analysis.reports.numbers import counted, milliseconds
+from roslens.collectors.topics import internal
 
 _NAMED = 3
 
@@ -84,6 +86,30 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
         has = "has" if unheard.height == 1 else "have"
         said.append(f"{_listed(unheard)} {has} no recorded subscription")
     return "; ".join(said) + "."
+
+
+def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
+    """A sentence on services and actions of whose requests there are no events; None: no such.
+
+    Parameters
+    ----------
+    calls, health
+        ``service_calls`` and ``health`` with ``run``.
+    """
+    found = health.collect()
+    blind = found.filter(kind="missing_events", where="service_calls")["run"]
+    service = pl.col("service").cast(pl.String)
+    default = pl.any_horizontal(service.str.ends_with(end) for end in INFRASTRUCTURE)
+    called = calls.filter(pl.col("run").is_in(blind.implode()), ~default & ~internal("service"))
+    names = called.select(service.unique().sort()).collect()["service"].to_list()
+    names += found.filter(kind="goals_not_recorded")["where"].unique().sort().to_list()
+    if not names:
+        return None
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return (
+        f"Calls and goals of {', '.join(names[:_NAMED])}{more} cannot be told: no events of "
+        "requests were recorded, which ROS 2 has from Kilted on."
+    )
 
 
 def _most(topics: pl.DataFrame, column: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.latency.headline import dropped, scope
+from roslens.analysis.latency.headline import dropped, scope, untold
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
     callback_duration_estimates,
@@ -159,11 +159,12 @@ class LatencyReport(Report[LatencyParameters]):
         said = [first] if first and not self.parameters.topics else []
         if said and self._services:
             said.append(f"Calls of {counted(len(self._services), 'service')} are told of below.")
+        calls = untold(self.service_calls, self.tables.table("health"))
         topic = self.groups[0].topic
         on = f" on {topic}" if topic else ""
         if not self._delivered:
             nothing = f"No message{on} with a latency was delivered: nothing can be said of it."
-            return [*(said or [nothing]), *([of_all_topics] if of_all_topics else [])]
+            return [*(said or [nothing]), *filter(None, (of_all_topics, calls))]
         effect = effect_sentence(
             self._effects, f"The median latency{on}", self._effects_of(tails(self.samples))
         )
@@ -197,7 +198,7 @@ class LatencyReport(Report[LatencyParameters]):
             said.append(of_all_topics)
         losses = [e for e in self.main_estimates if e.metric == "loss"]
         said.append(loss_sentence(self.samples, losses))
-        return said
+        return [*said, *filter(None, (calls,))]
 
     def picture(self) -> Plot | None:
         """Every cell's distribution; of more cells than colours tell apart, medians."""

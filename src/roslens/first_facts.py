@@ -81,7 +81,7 @@ class Facts:
             "for the executor cannot be told apart",
             "messages": "some events of messages",
             "executor_intervals": "what executors did between callbacks",
-            "service_calls": "the requests of service clients",
+            "service_calls": "requests of services, without which calls and goals cannot be told",
             "heap": "memory allocations",
         }
         told = [text for table, text in words.items() if table in absent]

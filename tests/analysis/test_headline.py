@@ -10,7 +10,7 @@ import pytest
 from synthetic import write_run
 
 import roslens as rl
-from roslens.analysis.latency.headline import dropped, scope
+from roslens.analysis.latency.headline import dropped, scope, untold
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
 from roslens.analysis.measures.samples import topic_groups, topic_traffic
@@ -104,6 +104,20 @@ def test_a_headline_says_its_share_and_the_worst() -> None:
         "/rosout is none of the 4 topics of the application;"
     )
     assert scope(topic_traffic(messages([DEFAULT, ("/a", "lost", 1, None)]), RUN), {"/a"}) is None
+
+
+def test_calls_and_goals_that_no_event_tells_of_are_named() -> None:
+    """Of three services of the application, and an action, no request is known."""
+    services = ("/add", "/n/get_parameters", "/move/_action/send_goal", "/plan", "/a")
+    rows = [("jazzy", name) for name in services] + [("kilted", "/seen")]
+    calls = pl.LazyFrame(rows, schema=["run", "service"], orient="row")
+    found = [("jazzy", "missing_events", "service_calls"), ("jazzy", "goals_not_recorded", "/move")]
+    health = pl.LazyFrame(found, schema=["run", "kind", "where"], orient="row")
+    assert untold(calls, health) == (
+        "Calls and goals of /a, /add, /plan and 1 more cannot be told: no events of requests were "
+        "recorded, which ROS 2 has from Kilted on."
+    )
+    assert untold(calls, health.head(0)) is None
 
 
 def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path) -> None:
