@@ -191,9 +191,10 @@ def test_rate_and_loss_hit_when_they_begin_to_hold(tmp_path: Path) -> None:
     assert found(tmp_path, "rate of /nothing < 10 Hz", 300) == [[]]
     # The topic begins at 0: before 1,000 there is no whole window, and a rate can only be too high.
     assert found(tmp_path, "rate of /a < 12 Hz", 300, 999, 1000) == [[], [], [(1000, 11)]]
-    early, late = found(tmp_path, "loss of /a > 5 %", 999, 1000)
+    # A loss is of the window that ended a second before.
+    early, late = found(tmp_path, "loss of /a > 5 %", 1999, 2000)
     assert (early, late) == ([], [(1000, pytest.approx(1 / 11))])
-    assert found(tmp_path, "loss of /a > 10 %", 1000) == [[]]
+    assert found(tmp_path, "loss of /a > 10 %", 2000) == [[]]
 
 
 def test_a_deadline_is_missed_as_soon_as_it_passed(tmp_path: Path) -> None:

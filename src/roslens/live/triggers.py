@@ -23,6 +23,8 @@ from roslens.recording.yaml_file import read_yaml_file
 
 _ENDING_NS = 5_000_000_000
 """A process that dies is told of so much later: where all of them end then, that is the end."""
+_UNDER_WAY_NS = 1_000_000_000
+"""What was published less than that ago may be waiting for its receiver: it is not lost."""
 _EXAMPLE = "write it as 'latency of /scan > 50 ms'"
 _KEYS = {"triggers", "after_s", "cooldown_s", "most_mb", "window_s"}
 
@@ -282,6 +284,7 @@ class Triggers:
         self, one: Trigger, tables: Tables, first_ns: int, until_ns: int
     ) -> Sequence[Hit]:
         """Of what is counted over a window: when it begins to hold."""
+        until_ns -= _UNDER_WAY_NS if one.kind == "loss" else 0
         table = tables.frame("publications" if one.kind == "rate" else "messages")
         of_topic = _of_topic(table, one.of)
         first = of_topic["publish_ns"].min()
