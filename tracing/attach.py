@@ -20,6 +20,7 @@ from roslens.tracing.ftrace.ctf import blocks_of
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
 from roslens.tracing.ftrace.limit import FIRST_SECONDS, Limit
 from roslens.tracing.ftrace.names import (
+    NEW_THREAD,
     GraphEndpoint,
     Key,
     is_whole,
@@ -138,6 +139,7 @@ def record_attached(
         def prepare(instance: Instance) -> None:
             call_s = cost_of_call(instance, library)
             notes.extend(place_probes(instance, targets))
+            instance.enable_own(NEW_THREAD)
             limit = Limit(instance, folder / RAW_NAME / PAUSES_NAME, call_s, share)
             followers.append(_Follower(targets, instance, folder / RAW_NAME, limit, on_event))
 

@@ -9,7 +9,13 @@ import pytest
 from tests.kernel.ring_buffer import HEADER_PAGE, event, page
 
 from roslens.tracing.ftrace.formats import Field, Format, parse_header_page
-from roslens.tracing.ftrace.names import FoundHandle, GraphEndpoint, Names, is_whole
+from roslens.tracing.ftrace.names import (
+    FoundHandle,
+    GraphEndpoint,
+    Names,
+    is_whole,
+    with_new_threads,
+)
 from roslens.tracing.ftrace.raw import RawTrace
 
 TALKER, LISTENER = "01" * 16, "02" * 16
@@ -103,3 +109,26 @@ def test_what_a_take_starts_is_known_though_the_page_goes_on_behind_it(
     assert added.name == "ros2:rclcpp_subscription_callback_added"
     (place,) = (x.offset for x in added.fields if x.name == "callback")
     assert struct.unpack_from("<Q", records.data, records.begin[-1] + place) == (77,)
+
+
+def test_threads_that_ended_at_once_are_those_of_the_process_that_began_them() -> None:
+    """41 by 40, 42 by 41, a process by 40, one of a namespace, one of nobody known."""
+    fields = (Field("pid", 8, 4, "int"), Field("comm", 12, 16, "text"))
+    began = Format(7, "task_newtask", (*fields, Field("clone_flags", 32, 8, "int")))
+
+    def of(parent: int, child: int, flags: int) -> bytes:
+        return event(5, struct.pack("<HBBii16sIQ", 7, 1, 0, parent, child, b"node", 0, flags))
+
+    thread, process = 0x3D0F00, 0x1200000
+    rows = (
+        (40, 41, thread),
+        (41, 42, thread),
+        (40, 43, process),
+        (60, 61, thread),
+        (9, 10, thread),
+    )
+    data = page(100, *(of(*row) for row in rows))
+    trace = RawTrace({7: began}, header=parse_header_page(HEADER_PAGE, "header_page"))
+    known = {40: (40, 40, "node"), 60: (1, 1, "boxed")}
+    found = with_new_threads(trace, [np.frombuffer(data, dtype=np.uint8)], known)
+    assert found == known | {41: (40, 41, "node"), 42: (40, 42, "node")}

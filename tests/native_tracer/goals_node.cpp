@@ -73,6 +73,9 @@ int main(int argc, char ** argv)
   executor.add_node(asking);
   std::thread spinning([&] {executor.spin();});
   client->wait_for_action_server();
+  while (argc > 3 && !std::ifstream(argv[3])) {
+    std::this_thread::sleep_for(10ms);
+  }
   auto told = [&](const rclcpp_action::GoalUUID & id, const std::string & outcome) {
       const std::lock_guard<std::mutex> lock(mutex);
       rows.push_back(hexadecimal(id) + "," + outcome);
@@ -108,17 +111,20 @@ int main(int argc, char ** argv)
       break;
     }
   }
-  executor.cancel();
-  spinning.join();
-  for (auto & thread : threads) {
-    thread.join();
-  }
   std::ofstream log(argv[2]);
   log << "goal_id,outcome\n";
   for (const auto & row : rows) {
     log << row << "\n";
   }
   log.close();
+  while (argc > 3 && std::ifstream(argv[3])) {
+    std::this_thread::sleep_for(10ms);
+  }
+  executor.cancel();
+  spinning.join();
+  for (auto & thread : threads) {
+    thread.join();
+  }
   rclcpp::shutdown();
   return 0;
 }

@@ -1,6 +1,8 @@
-"""Goals, several at a time, that end in every way: COUNT LOG; the log has what the client was told.
+"""Goals, several at a time, that end in every way: COUNT LOG [GO].
 
-The order of a goal says how it ends: 0 succeeds, 1 is cancelled, 2 is aborted, 3 is rejected.
+The log has what the client was told. With GO, nothing is sent before there is this file, and the
+program ends when it is gone. The order of a goal says how it ends: 0 succeeds, 1 is cancelled, 2 is
+aborted, 3 is rejected.
 """
 
 import sys
@@ -32,7 +34,7 @@ def answered(goal) -> GoalResponse:
     return GoalResponse.REJECT if goal.order == 3 else GoalResponse.ACCEPT
 
 
-def main(count: int, log: Path) -> None:
+def main(count: int, log: Path, go: Path | None) -> None:
     rclpy.init()
     serving, asking = (rclpy.create_node(x) for x in ("server", "client"))
     ActionServer(
@@ -46,6 +48,8 @@ def main(count: int, log: Path) -> None:
     spinning = threading.Thread(target=executor.spin, daemon=True)
     spinning.start()
     client.wait_for_server()
+    while go and not go.exists():
+        time.sleep(0.01)
     rows = []
 
     def ended(goal_id: str, status: int) -> None:
@@ -70,6 +74,8 @@ def main(count: int, log: Path) -> None:
     while len(rows) < count and time.monotonic() < until:
         time.sleep(0.05)
     log.write_text("\n".join(["goal_id,outcome", *rows]) + "\n")
+    while go and go.exists():
+        time.sleep(0.01)
     executor.shutdown()
     # A thread of rclpy that outlives the interpreter aborts the program.
     spinning.join()
@@ -78,4 +84,4 @@ def main(count: int, log: Path) -> None:
     rclpy.shutdown()
 
 
-main(int(sys.argv[1]), Path(sys.argv[2]))
+main(int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]) if sys.argv[3:] else None)

@@ -1,8 +1,12 @@
-"""How goals ended, recorded by both tracers, against what the client was told of each."""
+"""How goals ended, recorded by both tracers or attached, against what the client was told."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -10,11 +14,19 @@ import polars as pl
 import pytest
 
 import roslens as rl
+from roslens.tracing.attach import record_attached
 from roslens.tracing.command import record_command
+from roslens.tracing.ftrace.recorder import RAW_NAME
+from roslens.tracing.ftrace.tracefs import why_no_ftrace
+from roslens.tracing.ftrace.uprobes import TRANSITIONS
 from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.ros import embedded_ros
 
 NODE = Path(__file__).parent / "goals_node.py"
 COUNT = 60
+RAN_BEFORE_S, ATTACHED_S = 5, 15
+NO_KERNEL = TracingOptions(kernel="off")
+REASON = why_no_ftrace()
 pytestmark = pytest.mark.live
 
 
@@ -30,7 +42,48 @@ def test_every_goal_has_the_end_that_the_client_was_told(
         time_limit=90,
     )
     assert manifest.status == "complete", manifest.failure
-    log = pl.read_csv(tmp_path / "log.csv", schema_overrides={"goal_id": pl.String})
+    agrees(run, tmp_path / "log.csv")
+
+
+@pytest.mark.skipif(REASON is not None, reason=str(REASON))
+def test_attached_to_a_server_that_runs(program: list[str], tmp_path: Path) -> None:
+    log, go, folder = tmp_path / "log.csv", tmp_path / "go", tmp_path / "run"
+    with embedded_ros().isolated(tmp_path / "ros") as ros, ThreadPoolExecutor() as pool:
+        command = [str(ros.python) if x == "python" else x for x in program]
+        command += [str(COUNT), str(log), str(go)]
+        with subprocess.Popen(command, env=ros.process_environment()) as node:
+            time.sleep(RAN_BEFORE_S)
+            attached = pool.submit(
+                record_attached, [str(node.pid)], folder, options=NO_KERNEL, time_limit=ATTACHED_S
+            )
+            while not (folder / RAW_NAME / "cpu0").exists() and not attached.done():
+                time.sleep(0.1)
+            time.sleep(1)
+            go.touch()
+            manifest = attached.result()[1]
+            go.unlink()
+    assert manifest.status == "complete", manifest.failure
+    agrees(folder, log)
+
+
+def test_a_goal_changes_its_state_where_rcl_action_lets_it() -> None:
+    """Against ``rcl_action_transition_goal_state`` itself, which gives 0 where it does not."""
+    call = "ctypes.CDLL('librcl_action.so').rcl_action_transition_goal_state"
+    code = f"import ctypes; print([{call}(s, e) for s in range(1, 7) for e in range(5)])"
+    ros = embedded_ros()
+    command = [str(ros.python), "-c", code]
+    said = subprocess.check_output(command, env=ros.process_environment(), text=True)
+    made = {
+        (state, event): status
+        for status, (event, least, greatest) in TRANSITIONS.items()
+        for state in range(least, greatest + 1)
+    }
+    ours = [made.get((state, event), 0) for state in range(1, 7) for event in range(5)]
+    assert ours == json.loads(said)
+
+
+def agrees(run: Path, log_file: Path) -> None:
+    log = pl.read_csv(log_file, schema_overrides={"goal_id": pl.String})
     goals = rl.open(run).action_goals.collect()
     assert log.height == goals.height == COUNT
     assert goals["goal_id"].n_unique() == COUNT

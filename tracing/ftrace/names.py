@@ -22,7 +22,7 @@ from roslens.recording.manifest import Endpoint
 from roslens.tracing.ftrace.formats import HEAD_BYTES, Field, Format
 from roslens.tracing.ftrace.pages import Ints, find_events
 from roslens.tracing.ftrace.raw import Bytes, RawTrace, Records, Thread
-from roslens.tracing.ftrace.rows import numbers_at
+from roslens.tracing.ftrace.rows import numbers_at, windows
 
 NAME_FIELD = "roslens_name"
 """What a probe adds to an event: the name of the topic or service."""
@@ -39,10 +39,16 @@ NAMED = {
 _TOLD = {f"rmw_{x}_init": x for x in ("publisher", "subscription", "client")} | {
     f"rcl_{x}_init": x for x in ("publisher", "subscription", "service", "client")
 }
+NEW_THREAD = "task_newtask"
+"""The kernel's event of a thread that begins."""
+_OF_SAME_PROCESS = 0x10000
+"""CLONE_THREAD (linux/sched.h)."""
 _DATA_BYTES = 256
 _GID_BYTES = 16
 _PREFIX_BYTES = 12
 """Of an id: what all endpoints of one participant have in common (RTPS 2.3, 9.3.1)."""
+_ASKING = "client_gid"
+"""A field of the events of a service: the middleware's id for the client."""
 _FAULT = "(fault)"
 _LAST_NUMBER = (1 << 16) - 1
 
@@ -139,6 +145,29 @@ def sightings(
     return seen
 
 
+def with_new_threads(
+    trace: RawTrace, blocks: Iterable[Bytes], threads: Mapping[int, Thread]
+) -> dict[int, Thread]:
+    """Some threads and those that they began, of which some ended before anyone looked.
+
+    `trace` has the format of `NEW_THREAD`.
+    """
+    began: list[tuple[int, ...]] = []
+    for data in blocks:
+        for _, number, begin, time in _events(trace, data):
+            where = {x.name: x.offset for x in trace.formats[number].fields}
+            places = ((4, "<i4"), (where["pid"], "<i4"), (where["clone_flags"], "<i8"))
+            columns = [time, *(numbers_at(data, begin + at, kind) for at, kind in places)]
+            began += zip(*(x.tolist() for x in columns), strict=True)
+    found = dict(threads)
+    for _, parent, child, flags in sorted(began):
+        vpid, vtid, name = found.get(parent, (0, 0, ""))
+        # In a namespace of its own, a thread has another number there.
+        if vtid == parent and flags & _OF_SAME_PROCESS:
+            found.setdefault(child, (vpid, child, name))
+    return found
+
+
 def _events(trace: RawTrace, data: Bytes) -> Iterator[tuple[str, int, Ints, Ints]]:
     """Of each probe that has events in some pages: name, number, where they begin, their times."""
     if trace.header is None:
@@ -205,6 +234,7 @@ class _Object:
     handle: int
     name: str
     graph: GraphEndpoint | None = None
+    gid: bytes = b""
 
 
 class _Graph:
@@ -214,12 +244,12 @@ class _Graph:
         self._named: dict[tuple[str, str], list[GraphEndpoint]] = defaultdict(list)
         for one in endpoints:
             self._named[one.kind, one.ros_name].append(one)
-        self._data = {(x.vpid, x.kind, x.handle): bytes.fromhex(x.data) for x in found}
+        self.data = {(x.vpid, x.kind, x.handle): bytes.fromhex(x.data) for x in found}
         self.participants: dict[int, set[str]] = defaultdict(set)
 
     def of(self, key: Key, name: str) -> GraphEndpoint | None:
         """The endpoint of the graph whose id lies in the data of an endpoint of a program."""
-        data = self._data.get(key, b"")
+        data = self.data.get(key, b"")
         there = [x for x in self._named[key[1], name] if bytes.fromhex(x.gid)[:_GID_BYTES] in data]
         if len(there) != 1:
             return None
@@ -267,6 +297,7 @@ class Names:
         self._told: dict[Key, int] = {}
         self._seen: dict[Key, Sighting] = {}
         self._steps: list[Ints] = []
+        self._asking: set[bytes] = set()
 
     def read(self, data: Bytes) -> None:
         """Look at some pages."""
@@ -274,6 +305,9 @@ class Names:
             first = int(time.min())
             self._begin = first if self._begin is None else min(self._begin, first)
             where = {x.name: x for x in self._trace.formats[number].fields}
+            if _ASKING in where:
+                ids = windows(data, _GID_BYTES)[begin + where[_ASKING].offset]
+                self._asking.update(map(bytes, np.unique(ids)))
             if name in _TOLD:
                 tid = numbers_at(data, begin + 4, "<i4").tolist()
                 handle = numbers_at(data, begin + where[f"rmw_{_TOLD[name]}_handle"].offset, "<i8")
@@ -325,6 +359,7 @@ class Names:
                 node = nodes[key]
             own = (one.vpid, one.kind, one.handle)
             upper = uppers.get(own, one.handle + 1)
+            one.gid = self._id_of(one)
             _write_object(written, one, node, upper, callbacks.get(own))
         return written.formats, [written.records(self._begin)]
 
@@ -357,6 +392,16 @@ class Names:
                 if (vpid, of.ros_name) not in unclear:
                     made.append(_Object(vpid, "subscription", 16 + 8 * number, of.ros_name, of))
         return made
+
+    def _id_of(self, one: _Object) -> bytes:
+        """The middleware's id for an endpoint, of a client as services know it; else nothing."""
+        if one.kind == "client":
+            data = self._graph.data.get((one.vpid, one.kind, one.handle), b"")
+            found = [x for x in self._asking if x in data]
+            return found[0] if len(found) == 1 else b""
+        if one.graph is None or one.kind == "service":
+            return b""
+        return bytes.fromhex(one.graph.gid)[:_GID_BYTES].ljust(_GID_BYTES, b"\0")
 
     def _thread_of(self, vpid: int) -> int:
         mine = {tid: x for tid, x in self._threads.items() if x[0] == vpid}
@@ -430,11 +475,10 @@ def _write_object(
 ) -> None:
     kind, rmw = one.kind, f"rmw_{one.kind}_handle"
     own: dict[str, int] = {f"{kind}_handle": upper, "node_handle": node, rmw: one.handle}
+    if one.gid:
+        both: dict[str, int | str | bytes] = {rmw: one.handle, "gid": one.gid}
+        written.add(f"rmw_{kind}_init", **both)
     if kind in {"publisher", "subscription"}:
-        if one.graph is not None:
-            gid = bytes.fromhex(one.graph.gid)[:_GID_BYTES].ljust(_GID_BYTES, b"\0")
-            both: dict[str, int | str | bytes] = {rmw: one.handle, "gid": gid}
-            written.add(f"rmw_{kind}_init", **both)
         depth = (one.graph and one.graph.depth) or 0
         written.add(f"rcl_{kind}_init", **own, topic_name=one.name, queue_depth=depth)
     else:

@@ -29,9 +29,15 @@ from roslens.tracing.ftrace.formats import (
     parse_formats,
     parse_header_page,
 )
-from roslens.tracing.ftrace.names import FoundHandle, GraphEndpoint, Names
+from roslens.tracing.ftrace.names import (
+    NEW_THREAD,
+    FoundHandle,
+    GraphEndpoint,
+    Names,
+    with_new_threads,
+)
 from roslens.tracing.ftrace.pages import LATEST, Ints
-from roslens.tracing.ftrace.raw import Clock, RawTrace, Thread, pages_of
+from roslens.tracing.ftrace.raw import Bytes, Clock, RawTrace, Thread, pages_of
 from roslens.tracing.ftrace.switches import RUNTIME
 from roslens.tracing.ftrace.tracefs import PROBES, new_name, remove, tracefs, write
 from roslens.tracing.ftrace.tsdl import clock_beside
@@ -143,11 +149,11 @@ class Instance:
             return True
         return False
 
-    def enable_for_switches(self) -> None:
-        """Record what puts back switches that are missing, if that is not recorded anyway."""
+    def enable_own(self, event: str) -> None:
+        """Record an event for what is made of the others, if it is not recorded anyway."""
         before = set(self.formats)
-        self.enable(RUNTIME)
-        self.own = set(self.formats) - before
+        self.enable(event)
+        self.own |= set(self.formats) - before
 
     def only_descendants(self) -> None:
         """Record only this thread and the processes and threads that come of it from now on."""
@@ -309,7 +315,8 @@ def ftrace_recording(
             if missing:
                 recording.notes.append(f"this kernel has no event {', '.join(missing)}")
             if instance.whole and not descendants_only and "sched_switch" in events:
-                instance.enable_for_switches()
+                # It puts back switches that are missing.
+                instance.enable_own(RUNTIME)
             prepare(instance)
             recording.events = sorted(
                 x.name
@@ -439,11 +446,12 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         if path.name.removeprefix("cpu").isdecimal() and path.is_file():
             cpus[int(path.name.removeprefix("cpu"))] = partial(pages_of, path)
     described: dict[bool, dict[int, Format]] = {True: {}, False: {}}
-    runtime = None
+    runtime = new_thread = None
     own_events: set[int] = set()
     for name, text in about.formats.items():
         found = parse_formats([(f"{raw}: {name}", text)])
         runtime = next((x for x in found.values() if x.name == RUNTIME), runtime)
+        new_thread = next((x for x in found.values() if x.name == NEW_THREAD), new_thread)
         if name in about.own:
             own_events.update(found)
         else:
@@ -465,11 +473,16 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
     others = missing = 0
     if about.threads is not None:
         pauses = _pauses_of(raw)
+
+        def blocks() -> Iterator[Bytes]:
+            return (x for pages in cpus.values() for x in blocks_of(pages(), header))
+
+        began = replace(trace, formats={new_thread.number: new_thread} if new_thread else {})
+        threads = with_new_threads(began, blocks(), about.threads)
         seen = replace(trace, formats=described[True], pauses=pauses)
-        names = Names(seen, about.threads, about.graph, about.handles)
-        for pages in cpus.values():
-            for block in blocks_of(pages(), header):
-                names.read(block)
+        names = Names(seen, threads, about.graph, about.handles)
+        for block in blocks():
+            names.read(block)
         made, records = names.records()
         programs = replace(
             trace,
@@ -479,7 +492,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
             pauses=pauses,
             overruns={},
             domain="ust",
-            threads=about.threads,
+            threads=threads,
             whole=False,
         )
         attached = write_ctf(programs, folder.with_name(ATTACHED_NAME), clock)

@@ -2,12 +2,13 @@
 
 ROS 2 calls ``ros_trace_<event>`` for each event, also where it was built without LTTng; a probe at
 the first instruction of the function finds the arguments in the registers of the calling
-convention.
+convention. Of goals, functions of librcl_action tell.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import platform
 import re
@@ -35,23 +36,31 @@ from roslens.tracing.ros.header import Instrumentation, Tracepoint
 
 _LIBRARY = re.compile(r"libtracetools\.so[.\d]*$")
 _PREFIX = "ros_trace_"
+_ACTION_LIBRARY = re.compile(r"librcl_action\.so[.\d]*$")
+_ACTION_PREFIX = "rcl_action_"
 _REGISTERS = {
     # System V ABI, AMD64 supplement, 3.2.3; AAPCS64, 6.8.
     "x86_64": ("%di", "%si", "%dx", "%cx", "%r8", "%r9"),
     "aarch64": tuple(f"%x{number}" for number in range(8)),
 }
 _LISTED = 40
+_ID_FETCH = "goal_id=+0({}):x8[16]"
+"""It comes first in a request to any service of an action, in a goal, and in a goal's handle."""
+TRANSITIONS = {2: (0, 1, 1), 3: (1, 1, 2), 4: (2, 2, 3), 6: (3, 2, 3), 5: (4, 3, 3)}
+"""By a goal's new state (``action_msgs/msg/GoalStatus``): rcl_action's event, and the least and the
+greatest state before it."""
 _CALLS = 200
 _USUAL_COST_S = 10e-6
 
 
 @dataclass(frozen=True)
 class Target:
-    """A running process: its number, its name, and the libtracetools that it has mapped."""
+    """A running process: its number, its name, and the libraries that it has mapped."""
 
     pid: int
     name: str
     library: Path
+    actions: Path | None = None
 
 
 def find_targets(wanted: list[str]) -> list[Target]:
@@ -105,12 +114,16 @@ def _named(name: str) -> Iterator[int]:
 
 def _target(pid: int) -> Target | None:
     with suppress(OSError):
-        for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
-            path = line.split(maxsplit=5)[5:]
-            if path and _LIBRARY.search(path[0]):
-                name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-                # As the process sees it, which may be in a container.
-                return Target(pid, name, Path(f"/proc/{pid}/root{path[0]}"))
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+        # As the process sees them, which may be in a container.
+        paths = [Path(f"/proc/{pid}/root{x}") for line in lines for x in line.split(maxsplit=5)[5:]]
+        library, actions = (
+            next((x for x in paths if known.search(x.name)), None)
+            for known in (_LIBRARY, _ACTION_LIBRARY)
+        )
+        if library is not None:
+            name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+            return Target(pid, name, library, actions)
     return None
 
 
@@ -126,7 +139,7 @@ def cost_of_call(instance: Instance, library: Path | None) -> float:
     if library is None:
         return _USUAL_COST_S
     call = getattr(ctypes.CDLL(str(library)), _PREFIX + function)
-    place = f"{library}:{_offsets(library)[function]:#x}"
+    place = f"{library}:{_offsets(library, _PREFIX)[function]:#x}"
     probe = f"{group_of(instance.name)}/{function}"
     plain = _time_of(call)
     write(instance.root / "uprobe_events", f"p:{probe} {place} a=%di:x64\n")
@@ -176,30 +189,66 @@ def place_probes(instance: Instance, targets: list[Target]) -> list[str]:
     if registers is None:
         raise UsageError(f"--attach: not on {platform.machine()}, only {', '.join(_REGISTERS)}")
     notes: list[str] = []
-    placed: set[tuple[int, int]] = set()
-    group = group_of(instance.name)
+    probes: dict[tuple[int, int], list[_Probe]] = {}
     for target in targets:
-        about = target.library.stat()
-        if (about.st_dev, about.st_ino) in placed:
-            continue
-        number = len(placed)
-        placed.add((about.st_dev, about.st_ino))
-        offsets = _offsets(target.library)
-        if not offsets:
-            raise UsageError(f"{target.library}: exports no {_PREFIX}* function to attach to")
-        known = _instrumentation(target, set(offsets))
-        points = {point.name: point for point in known.tracepoints}
-        left_out = sorted(set(points) & set(offsets) - set(_probed(points)))
-        if left_out:
-            notes.append(f"events that cannot be attached to: {', '.join(left_out)}")
-        for name in sorted(set(_probed(points)) & set(offsets)):
-            arguments = _arguments(points[name], known, registers)
-            write(
-                instance.root / "uprobe_events",
-                f"p:{group}/{name}__{number} {target.library}:{offsets[name]:#x} {arguments}\n",
-            )
-            instance.enable(f"{group}:{name}__{number}")
+        for library, found in ((target.library, _of_events), (target.actions, _of_goals)):
+            about = library and library.stat()
+            if about and (about.st_dev, about.st_ino) not in probes:
+                probes[about.st_dev, about.st_ino] = list(found(target, registers, notes))
+    group = group_of(instance.name)
+    for number, probe in enumerate(itertools.chain.from_iterable(probes.values())):
+        name = f"{probe.event}__{number}"
+        write(instance.root / "uprobe_events", f"p:{group}/{name} {probe.place} {probe.fetched}\n")
+        if probe.condition:
+            write(instance.path / "events" / group / name / "filter", probe.condition)
+        instance.enable(f"{group}:{name}")
     return notes
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """The event that it stands for, where it is set, what it fetches, and when it counts."""
+
+    event: str
+    place: str
+    fetched: str
+    condition: str = ""
+
+
+def _of_events(target: Target, registers: tuple[str, ...], notes: list[str]) -> Iterator[_Probe]:
+    offsets = _offsets(target.library, _PREFIX)
+    if not offsets:
+        raise UsageError(f"{target.library}: exports no {_PREFIX}* function to attach to")
+    known = _instrumentation(target, set(offsets))
+    points = {point.name: point for point in known.tracepoints}
+    left_out = sorted(set(points) & set(offsets) - set(_probed(points)))
+    if left_out:
+        notes.append(f"events that cannot be attached to: {', '.join(left_out)}")
+    for name in sorted(set(_probed(points)) & set(offsets)):
+        place = f"{target.library}:{offsets[name]:#x}"
+        if name == "rmw_take_request":
+            # Of two probes of a function, the kernel calls the one first that was set last.
+            asked = f"{_ID_FETCH.format(registers[1])} {_name_fetch(registers[0])}"
+            yield _Probe("action_request", place, asked, f'{NAME_FIELD} ~ "*/_action/*"')
+        yield _Probe(name, place, _arguments(points[name], known, registers))
+
+
+def _of_goals(target: Target, registers: tuple[str, ...], _: list[str]) -> Iterator[_Probe]:
+    first, second = registers[:2]
+    # The content of a handle (``rcl_action/goal_handle.c``): id, time of 8 bytes, state.
+    handle = f"+0({first})"
+    now = f"roslens_state=+24({handle}):s8 roslens_event={second}:s32"
+    offsets = _offsets(target.actions, _ACTION_PREFIX) if target.actions else {}
+    for name, offset in offsets.items():
+        place = f"{target.actions}:{offset:#x}"
+        if name == "accept_new_goal":
+            yield _Probe("goal_status", place, f"{_ID_FETCH.format(second)} status=\\1:s64")
+        elif name == "update_goal_state":
+            for status, (event, least, greatest) in TRANSITIONS.items():
+                fetched = f"{_ID_FETCH.format(handle)} status=\\{status}:s64 {now}"
+                counts = f"roslens_event == {event} && roslens_state >= {least}"
+                counts += f" && roslens_state <= {greatest}"
+                yield _Probe("goal_status", place, fetched, counts)
 
 
 def _probed(points: Mapping[str, Tracepoint]) -> list[str]:
@@ -229,12 +278,16 @@ def _arguments(point: Tracepoint, known: Instrumentation, registers: tuple[str, 
         found.append(f"{parameter.name}={fetch}")
     first = known.functions[point.name][:1]
     if point.name in NAMED and first and first[0].name == f"rmw_{NAMED[point.name]}_handle":
-        found.append(f"{NAME_FIELD}={NAME_FETCH.format(register=registers[0])}")
+        found.append(_name_fetch(registers[0]))
     return " ".join(found)
 
 
-def _offsets(library: Path) -> dict[str, int]:
-    """By event: where in the file its function begins."""
+def _name_fetch(register: str) -> str:
+    return f"{NAME_FIELD}={NAME_FETCH.format(register=register)}"
+
+
+def _offsets(library: Path, prefix: str) -> dict[str, int]:
+    """By name without the prefix: where in the file a function begins."""
     try:
         with library.open("rb") as stream:
             elf = ELFFile(stream)
@@ -245,12 +298,12 @@ def _offsets(library: Path) -> dict[str, int]:
             found = {}
             for symbol in symbols.iter_symbols():
                 value = symbol["st_value"]
-                if not symbol.name.startswith(_PREFIX) or symbol["st_shndx"] == "SHN_UNDEF":
+                if not symbol.name.startswith(prefix) or symbol["st_shndx"] == "SHN_UNDEF":
                     continue
                 for segment in segments:
                     if 0 <= value - segment["p_vaddr"] < segment["p_filesz"]:
                         place = value - segment["p_vaddr"] + segment["p_offset"]
-                        found[symbol.name.removeprefix(_PREFIX)] = place
+                        found[symbol.name.removeprefix(prefix)] = place
             return found
     except (OSError, ELFError) as error:
         raise UsageError(f"{library}: cannot be read as a library: {error}") from error
