@@ -84,6 +84,7 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "client_callback_start": {"rmw_client_handle": U64, "sequence_number": I64},
     "action_request": {"goal_id": BYTES},
     "goal_status": {"goal_id": BYTES, "status": I64},
+    "message_type_init": {"handle": U64, "type": TEXT},
     "rmw_take_response": {
         "rmw_client_handle": U64,
         "response": U64,

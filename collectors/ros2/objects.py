@@ -150,6 +150,14 @@ def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataF
         "queue_depth",
     )
     above = _with_node(above, nodes)
+    types = events["message_type_init"].select(
+        "proc", "time_ns", "type", pl.col("handle").alias(handle)
+    )
+    of = ["proc", handle, "created_ns"]
+    types = as_of(types, above, [(x, x) for x in of[:2]], ["created_ns"]).select(*of, "type")
+    # Those after the first are of what had the address next, and was of the other kind.
+    types = types.unique(of, keep="first", maintain_order=True)
+    above = above.join(types, on=of, how="left", maintain_order="left")
     key = [("proc", "proc"), (rmw, rmw)]
     above = as_of(above, below, key, ["gid", "rmw_ns", "_rmw"], time="created_ns", since="rmw_ns")
     # Where rcl inits were recorded, an rmw endpoint without one is the middleware's own.

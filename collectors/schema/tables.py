@@ -96,6 +96,9 @@ _ENDED = _time(
 )
 _OF_NODE = (_ref("node"), _NODE)
 _TOPIC = Column("topic", "string", "topic name")
+_TYPE = Column(
+    "type", "string", "of its messages, by message_type_init: not where only LTTng's own library is"
+)
 _SERVICE = Column("service", "string", "service name")
 _QUEUE_DEPTH = Column("queue_depth", "uint64", "history depth of its QoS")
 _GID = Column("gid", "list<uint8>", "DDS gid as traced: 24 bytes up to Jazzy, 16 from Kilted")
@@ -182,6 +185,7 @@ PUBLISHERS = _objects(
     "a publisher, from rcl_publisher_init (or rmw_publisher_init alone)",
     *_OF_NODE,
     _TOPIC,
+    _TYPE,
     _QUEUE_DEPTH,
     _pointer("publisher_handle", "rcl_publisher_t"),
     _pointer("rmw_publisher_handle", "rmw_publisher_t"),
@@ -194,6 +198,7 @@ SUBSCRIPTIONS = _objects(
     "a subscription, from rcl_subscription_init",
     *_OF_NODE,
     _TOPIC,
+    _TYPE,
     _QUEUE_DEPTH,
     _pointer("subscription_handle", "rcl_subscription_t"),
     _pointer("rmw_subscription_handle", "rmw_subscription_t"),

@@ -43,6 +43,7 @@ class Pair:
     log: Callable[[], pl.DataFrame]
     nodes: tuple[str, str]
     topic: str
+    type: str
 
 
 def rclpy_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen[bytes]]) -> Pair:
@@ -60,7 +61,7 @@ def rclpy_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen
             publish_ns="begin_ns", callback_ns="begin_ns_right"
         )
 
-    return Pair([x.pid for x in started], log, ("/talker", "/listener"), "/pair")
+    return Pair([x.pid for x in started], log, ("/talker", "/listener"), "/pair", "std_msgs/msg/String")
 
 
 def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen[bytes]]) -> Pair:
@@ -82,7 +83,8 @@ def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Pope
             publish_ns="publish_realtime_ns", callback_ns="callback_realtime_ns"
         )
 
-    return Pair([x.pid for x in started], log, ("/publisher", "/subscriber"), "/data")
+    nodes, kind = ("/publisher", "/subscriber"), "std_msgs/msg/UInt8MultiArray"
+    return Pair([x.pid for x in started], log, nodes, "/data", kind)
 
 
 @pytest.fixture(params=["rmw_fastrtps_cpp", "rmw_cyclonedds_cpp"])
@@ -176,6 +178,8 @@ def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> i
         (pl.col("publisher_node") == pair.nodes[0]) & (pl.col("subscription_node") == pair.nodes[1])
     )
     assert nodes.height >= 0.95 * joined.height
+    for ends in ("publishers", "subscriptions"):
+        assert made[ends].filter(topic=pair.topic)["type"].to_list() == [pair.type]
     callback, take = pl.col("callback_start_ns"), pl.col("take_ns")
     assert joined.filter(take < pl.col("traced_ns")).is_empty()
     assert joined.filter(take > pl.col("callback_ns")).is_empty()

@@ -42,6 +42,7 @@ INIT = (
     "rclcpp_timer_link_node",
     "rclcpp_callback_register",
     "rcl_lifecycle_state_machine_init",
+    "message_type_init",
     "message_link_periodic_async",
     "message_link_partial_sync",
 )
@@ -61,6 +62,7 @@ ORDER = (
     "rclcpp_publish",
     "rcl_publish",
     "rmw_publish",
+    "message_content",
 )
 _RANK = {name: rank for rank, name in enumerate(ORDER)}
 _ABOUT = frozenset({"time_ns", "trace", "cpu_id", "procname", "event"})

@@ -42,6 +42,8 @@ class Objects:
         self._inits: dict[tuple[Proc, int], list[Event]] = defaultdict(list)
         self._registered: dict[tuple[Proc, int], list[Event]] = defaultdict(list)
         self._last_publisher: dict[Any, Row] = {}
+        self._typed: dict[tuple[str, Proc, int], Row] = {}
+        """By kind and handle, what told no type yet."""
 
     # ------------------------------------------------------------ addresses
 
@@ -126,7 +128,7 @@ class Objects:
     def _rmw_endpoint(self, kind: str, e: Event) -> None:
         rmw = f"rmw_{kind}_handle"
         own = DISCOVERY if f"rcl_{kind}_init" in self.declared else None
-        columns = {rmw: e[rmw], f"{kind}_handle": None, "gid": e["gid"], "topic": own}
+        columns = {rmw: e[rmw], f"{kind}_handle": None, "gid": e["gid"], "topic": own, "type": None}
         self._new(f"{kind}s", e, (rmw,), **columns, queue_depth=None, _node=None, _rcl=False)
 
     on_rmw_publisher_init = partialmethod(_rmw_endpoint, "publisher")
@@ -136,7 +138,7 @@ class Objects:
         handle, rmw = f"{kind}_handle", f"rmw_{kind}_handle"
         begun = self.now(rmw, e["proc"], e[rmw])
         if begun is None or begun["_rcl"]:
-            begun = self._new(f"{kind}s", e, (), **{rmw: e[rmw]}, gid=None)
+            begun = self._new(f"{kind}s", e, (), **{rmw: e[rmw]}, gid=None, type=None)
             self._name(begun, rmw)
         begun.update(
             place(e),
@@ -147,6 +149,7 @@ class Objects:
             _rcl=True,
         )
         begun[handle] = e[handle]
+        self._typed[kind, e["proc"], e[handle]] = begun
         if not (kind == "publisher" and e["topic_name"] == ROSOUT):
             self._name(begun, handle)
         if kind == "publisher":
@@ -154,6 +157,12 @@ class Objects:
 
     on_rcl_publisher_init = partialmethod(_rcl_endpoint, "publisher")
     on_rcl_subscription_init = partialmethod(_rcl_endpoint, "subscription")
+
+    def on_message_type_init(self, e: Event) -> None:
+        for kind in ("publisher", "subscription"):
+            row = self._typed.pop((kind, e["proc"], e["handle"]), None)
+            if row is not None:
+                row["type"] = e["type"]
 
     # ------------------------------------------------------------ services, clients, timers
 

@@ -130,7 +130,7 @@ def test_the_trace_says_what_the_nodes_say(
 def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
     """Each event in the trace's own metadata has the fields that the wheel's header names.
 
-    Five are of our own.
+    Six are of our own.
     """
     assert ros.include is not None
     expected = {
@@ -142,6 +142,7 @@ def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
         "ros2:client_callback_start": ["rmw_client_handle", "sequence_number"],
         "ros2:action_request": ["goal_id"],
         "ros2:goal_status": ["goal_id", "status"],
+        "ros2:message_type_init": ["handle", "type"],
     }
     text = subprocess.run(
         ["babeltrace2", "-o", "ctf-metadata", str(next(trace.rglob("metadata")).parent)],

@@ -78,6 +78,11 @@ class GraphEndpoint(BaseModel):
         return self.name.removeprefix("rt") if self.name.startswith("rt/") else self.name
 
     @property
+    def ros_type(self) -> str:
+        """The type of its messages as ROS writes it."""
+        return self.type.replace("dds_::", "").replace("::", "/").rstrip("_")
+
+    @property
     def full_node(self) -> str:
         """The node with its namespace."""
         return f"{self.namespace.rstrip('/')}/{self.node}"
@@ -481,6 +486,8 @@ def _write_object(
     if kind in {"publisher", "subscription"}:
         depth = (one.graph and one.graph.depth) or 0
         written.add(f"rcl_{kind}_init", **own, topic_name=one.name, queue_depth=depth)
+        if one.graph is not None:
+            written.add("message_type_init", handle=upper, type=one.graph.ros_type)
     else:
         written.add(f"rcl_{kind}_init", **own, service_name=one.name)
     if callback is not None and kind == "subscription":
@@ -547,7 +554,7 @@ def manifest_graph(endpoints: Iterable[GraphEndpoint]) -> list[Endpoint]:
             topic=x.ros_name,
             node=x.full_node,
             kind="publisher" if x.kind == "publisher" else "subscription",
-            type=x.type.replace("dds_::", "").replace("::", "/").rstrip("_"),
+            type=x.ros_type,
             reliability=x.reliability,
             durability=x.durability,
             history=x.history,

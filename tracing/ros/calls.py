@@ -1,9 +1,9 @@
 """Calls into rcl and rcl_action that no tracepoint of ROS shows, as events of ours.
 
 ``rmw_send_request`` and ``rmw_send_response`` come after the write: by then the other side may
-have taken what was written. What becomes of an action's goal no event tells. The libraries that
-roslens preloads stand before the functions of rcl and rcl_action, and say when these are called
-and what they did.
+have taken what was written. What becomes of an action's goal no event tells, nor of which type
+messages are. The libraries that roslens preloads stand before the functions of rcl and rcl_action,
+and say when these are called and what they did.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ _NUMBER = Parameter("int64_t", "sequence_number")
 _GOAL = Parameter("const uint8_t *", "goal_id")
 _GOAL_BYTES = 16
 _STATUS = Parameter("int64_t", "status")
+_ENDPOINT = Parameter("const void *", "handle")
+_TYPE = Parameter("const char *", "type")
 _EVENTS = {
     "rcl_send_request": (_CLIENT,),
     "rcl_send_response": (_SERVICE,),
@@ -27,6 +29,8 @@ _EVENTS = {
     "action_request": (_GOAL,),
     # A goal has it from now on: numbers of action_msgs/msg/GoalStatus.
     "goal_status": (_GOAL, _STATUS),
+    # Of a publisher or subscription, behind its own event; not before Iron.
+    "message_type_init": (_ENDPOINT, _TYPE),
 }
 
 FUNCTIONS = """
@@ -179,6 +183,44 @@ int rcl_action_update_goal_state(void * handle, int event)
 TAKES_REQUEST(rcl_action_take_goal_request)
 TAKES_REQUEST(rcl_action_take_result_request)
 TAKES_REQUEST(rcl_action_take_cancel_request)
+
+/* rosidl_message_type_support_t; of a description, the type's name comes first. */
+struct roslens_support {
+  const void * identifier, * data, * of_middleware, * hash;
+  const char * const * (* description)(const struct roslens_support *);
+};
+
+static void tell_type(const void * endpoint, const struct roslens_support * of, void * caller)
+{
+  static const void * described; /* Up to Humble type supports end before that. */
+  if (!described) {
+    described = next_function("rosidl_runtime_c__type_description__TypeDescription__init", caller);
+  }
+  if (described && of && of->description) {
+    ros_trace_message_type_init(endpoint, *of->description(of));
+  }
+}
+
+#define HAS_TYPE(function) \\
+  __attribute__((visibility("default"))) \\
+  int function( \\
+    void * endpoint, const void * node, const struct roslens_support * support, \\
+    const char * topic, const void * options) \\
+  { \\
+    static int (* next)(void *, const void *, const void *, const char *, const void *); \\
+    void * caller = __builtin_return_address(0); \\
+    if (!next) { \\
+      next = (int (*)(void *, const void *, const void *, const char *, const void *)) \\
+        next_function(#function, caller); \\
+    } \\
+    int failed = next ? next(endpoint, node, support, topic, options) : 1; \\
+    if (!failed) { \\
+      tell_type(endpoint, support, caller); \\
+    } \\
+    return failed; \\
+  }
+HAS_TYPE(rcl_publisher_init)
+HAS_TYPE(rcl_subscription_init)
 """
 """C source of them; needs ``<dlfcn.h>`` with ``_GNU_SOURCE``."""
 
@@ -200,5 +242,7 @@ def _field(parameter: Parameter) -> Field:
     name = parameter.name
     if parameter is _GOAL:
         return Field("ctf_array", name, ("uint8_t", name, name, str(_GOAL_BYTES)))
+    if parameter is _TYPE:
+        return Field("ctf_string", name, (name, name))
     kind = "ctf_integer" if parameter in (_NUMBER, _STATUS) else "ctf_integer_hex"
     return Field(kind, name, (parameter.type, name, name))
