@@ -85,6 +85,7 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "action_request": {"goal_id": BYTES},
     "goal_status": {"goal_id": BYTES, "status": I64},
     "message_type_init": {"handle": U64, "type": TEXT},
+    "message_content": {"message": U64, "size": U64, "header_stamp": I64},
     "rmw_take_response": {
         "rmw_client_handle": U64,
         "response": U64,

@@ -40,6 +40,7 @@ _OPERATIONS = {
     "rcl_publish_ns": _SENDS,
     "rmw_publish_ns": "after: the middleware writes next",
     "source_timestamp_ns": "after: the middleware writes next; up to Iron at, as it writes",
+    "header_stamp_ns": "at: what its publisher says, such as that a sensor measured",
     "take_ns": f"{_TAKEN}; from a ring buffer at, as it leaves that",
     "rcl_take_ns": _TAKEN,
     "rclcpp_take_ns": _TAKEN,
@@ -352,6 +353,14 @@ PUBLICATIONS = Table(
         _time("rcl_publish_ns", "rcl_publish"),
         _time("rmw_publish_ns", "rmw_publish"),
         _time("source_timestamp_ns", "timestamp that the middleware gave it (system clock)"),
+        _time(
+            "header_stamp_ns",
+            "stamp that its publisher gave it, where header or stamp is its first member, by "
+            "message_content; null: none, or 0",
+        ),
+        Column(
+            "size", "int64", "serialized, by message_content: with Fast DDS from Jazzy on", unit="B"
+        ),
         _ref("callback_instance"),
     ),
     needs=("ros2:rcl_publish",),
@@ -429,6 +438,7 @@ MESSAGES = Table(
             "wrong, by the messages that went both ways; null within a host, and where these do "
             "not tell",
         ),
+        _time("data_age_ns", "take - header_stamp: wrong where stamps are not of the system clock"),
         Column(
             "outcome",
             "string",

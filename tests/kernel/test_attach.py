@@ -61,7 +61,9 @@ def rclpy_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen
             publish_ns="begin_ns", callback_ns="begin_ns_right"
         )
 
-    return Pair([x.pid for x in started], log, ("/talker", "/listener"), "/pair", "std_msgs/msg/String")
+    return Pair(
+        [x.pid for x in started], log, ("/talker", "/listener"), "/pair", "std_msgs/msg/String"
+    )
 
 
 def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen[bytes]]) -> Pair:

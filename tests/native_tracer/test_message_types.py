@@ -1,4 +1,4 @@
-"""The type of each publisher and subscription, against what the program itself writes down."""
+"""Types of messages, their sizes and stamps, against what the program itself writes down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 
 
 @pytest.mark.parametrize("tracer", ["native", "lttng"])
-def test_types_are_those_of_the_program(
+def test_types_sizes_and_stamps_are_those_of_the_program(
     program: list[str], tracer: Literal["native", "lttng"], tmp_path: Path
 ) -> None:
     folder, manifest = record_command(
@@ -35,3 +35,13 @@ def test_types_are_those_of_the_program(
         named = ends.filter(pl.col("topic").cast(str).str.starts_with("/typed_"))
         found = named.select(pl.col("topic", "type").cast(str)).sort("topic").collect()
         assert found.equals(types)
+    own = pl.col("topic").cast(str).str.starts_with("/typed_")
+    sent = run.publications.filter(own).sort("publish_ns").collect()
+    assert sent["topic"].to_list() == log["topic"].to_list()
+    assert sent["size"].to_list() == log["size"].to_list()
+    assert sent["header_stamp_ns"].to_list() == log["stamp"].to_list()
+    ages = run.messages.filter(own).join(run.publications, on="message_id").collect()
+    assert ages.height == log.height
+    assert ages["data_age_ns"].null_count() == log["stamp"].null_count()
+    stamped = ages.drop_nulls("data_age_ns")
+    assert (stamped["take_ns"] - stamped["data_age_ns"] == stamped["header_stamp_ns"]).all()

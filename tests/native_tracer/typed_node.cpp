@@ -4,10 +4,11 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rclcpp/rclcpp.hpp"
-#include "rclcpp/serialization.hpp"
+#include "rclcpp/serialized_message.hpp"
 #include "std_msgs/msg/empty.hpp"
 #include "std_msgs/msg/header.hpp"
 #include "std_msgs/msg/string.hpp"
@@ -19,18 +20,40 @@ static std::vector<rclcpp::PublisherBase::SharedPtr> publishers;
 static std::vector<rclcpp::SubscriptionBase::SharedPtr> subscriptions;
 
 template<typename MessageT>
-static void publish(rclcpp::Node & node, std::ostream & log, const std::vector<MessageT> & some)
+static std::string stamp(MessageT &)
+{
+  return "";
+}
+
+static std::string stamp(std_msgs::msg::Header & message)
+{
+  message.stamp = rclcpp::Clock(RCL_SYSTEM_TIME).now();
+  return std::to_string(rclcpp::Time(message.stamp).nanoseconds());
+}
+
+template<typename MessageT>
+static void publish(rclcpp::Node & node, std::ostream & log, std::vector<MessageT> some)
 {
   const std::string topic = "/typed_" + std::to_string(publishers.size());
+  std::size_t heard = 0;
+  subscriptions.push_back(
+    node.create_subscription<MessageT>(
+      topic, 100, [&heard](std::shared_ptr<const rclcpp::SerializedMessage> message) {
+        heard = message->size();
+      }));
   auto publisher = node.create_publisher<MessageT>(topic, 100);
   publishers.push_back(publisher);
-  subscriptions.push_back(
-    node.create_subscription<MessageT>(topic, 100, [](std::shared_ptr<const MessageT>) {}));
-  for (const auto & message : some) {
+  while (!publisher->get_subscription_count()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (auto & message : some) {
+    const auto stamped = stamp(message);
     publisher->publish(message);
-    rclcpp::SerializedMessage bytes;
-    rclcpp::Serialization<MessageT>().serialize_message(&message, &bytes);
-    log << topic << "," << rosidl_generator_traits::name<MessageT>() << "," << bytes.size() << "\n";
+    for (heard = 0; !heard;) {
+      rclcpp::spin_some(node.get_node_base_interface());
+    }
+    log << topic << "," << rosidl_generator_traits::name<MessageT>() << "," << heard << "," <<
+      stamped << "\n";
   }
 }
 
@@ -39,7 +62,7 @@ int main(int argc, char ** argv)
   rclcpp::init(argc, argv);
   rclcpp::Node node("typed");
   std::ofstream log(argv[1]);
-  log << "topic,type,size\n";
+  log << "topic,type,size,stamp\n";
   publish<std_msgs::msg::Empty>(node, log, {{}});
   std::vector<std_msgs::msg::String> strings(20);
   std::vector<std_msgs::msg::Header> headers(9);
@@ -60,10 +83,6 @@ int main(int argc, char ** argv)
     arrays.emplace_back().data.resize(size);
   }
   publish(node, log, arrays);
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (std::chrono::steady_clock::now() < until) {
-    rclcpp::spin_some(node.get_node_base_interface());
-  }
   log.close();
   subscriptions.clear();
   publishers.clear();

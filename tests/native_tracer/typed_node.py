@@ -1,6 +1,7 @@
 """Messages of many types and sizes: LOG; the log has what was published.
 
-Its rows: topic, type, and the length that the middleware's own serialization gives.
+Its rows: topic, type, the length that a subscription of serialized messages was given, and the
+stamp [ns].
 """
 
 import sys
@@ -8,7 +9,8 @@ import time
 from pathlib import Path
 
 import rclpy
-from rclpy.serialization import serialize_message
+from builtin_interfaces.msg import Time
+from rcl_interfaces.msg import ParameterEvent
 from std_msgs.msg import Bool, Empty, Header, String, UInt8MultiArray
 from test_msgs.msg import Arrays, Nested, Strings, UnboundedSequences, WStrings
 
@@ -17,27 +19,33 @@ def main(log: Path) -> None:
     rclpy.init()
     node = rclpy.create_node("typed")
     texts = [Strings(string_value="x" * number) for number in range(20)]
+    stamped = [ParameterEvent(node="n" * number) for number in range(5)]
     messages = [
         *([Empty()], [Bool(data=True)], [String(data="é" * 2**number) for number in range(20)]),
         *([Header(frame_id="f" * number) for number in range(9)], texts, [Arrays()], [Nested()]),
+        *(stamped, [Time(sec=7)]),
         [WStrings(wstring_value="ab" * number) for number in range(5)],
         [UnboundedSequences(string_values=["y" * n for n in range(number)]) for number in range(9)],
         [UInt8MultiArray(data=bytes(number)) for number in (0, 1, 1000, 65_535, 1_000_000)],
     ]
-    rows = ["topic,type,size"]
-    heard = []
+    rows, heard = [], []
     for number, some in enumerate(messages):
         topic, kind = f"/typed_{number}", type(some[0])
+        node.create_subscription(kind, topic, heard.append, 100, raw=True)
         publisher = node.create_publisher(kind, topic, 100)
-        node.create_subscription(kind, topic, heard.append, 100)
+        while not publisher.get_subscription_count():
+            time.sleep(0.01)
         name = f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
         for message in some:
+            stamp = getattr(message, "stamp", None)
+            if stamp and number % 5:
+                stamp.sec, stamp.nanosec = divmod(time.time_ns(), 10**9)
             publisher.publish(message)
-            rows.append(f"{topic},{name},{len(serialize_message(message))}")
-    until = time.monotonic() + 2
-    while time.monotonic() < until:
-        rclpy.spin_once(node, timeout_sec=0.1)
-    log.write_text("\n".join(rows) + "\n")
+            told = stamp.sec * 10**9 + stamp.nanosec if stamp else 0
+            while len(heard) == len(rows):
+                rclpy.spin_once(node, timeout_sec=0.1)
+            rows.append(f"{topic},{name},{len(heard[-1])},{told or ''}")
+    log.write_text("\n".join(["topic,type,size,stamp", *rows]) + "\n")
     node.destroy_node()
     rclpy.shutdown()
 

@@ -153,7 +153,7 @@ def test_every_instant_says_whether_its_operation_was_at_before_or_after_it() ->
     lengths = re.compile(
         r"(duration|latency|period|interval|jitter|lateness|drift|timeout|callback|cpu(_\w+)?|"
         r"preempted|blocked|scheduling_delay|run_delay|accept|execute|result|total|clock_bound|"
-        r"clock_offset)_ns"
+        r"clock_offset|data_age)_ns"
     )
     edges = {"hosts", "processes", "losses"}
     for table in (*TABLES.values(), *SAMPLED):

@@ -355,6 +355,8 @@ class Messages:
         else:
             row.setdefault("intra_process", None)
         start = row["callback_start_ns"]
+        take, stamp = row["take_ns"], call.get("header_stamp_ns")
+        row["data_age_ns"] = None if None in {take, stamp} else take - stamp
         row["latency_ns"] = None if None in {start, publish} else start - publish
 
 

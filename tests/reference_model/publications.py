@@ -96,6 +96,15 @@ class Publications:
         goes_on = before and before["event"] == "rcl_publish" and _same_message(before, e)
         self._event(e, call if goes_on else None)
 
+    def on_message_content(self, e: Event) -> None:
+        before, call = self.last.get(e["thread"], (None, None))
+        if (
+            before
+            and before["event"] in {"rcl_publish", "rmw_publish"}
+            and _same_message(before, e)
+        ):
+            call["size"], call["header_stamp_ns"] = e["size"] or None, e["header_stamp"] or None
+
     def on_gap(self, e: Event) -> None:
         self._decide({"thread": e["thread"]})
         self.last.pop(e["thread"], None)
@@ -127,7 +136,7 @@ class Publications:
                 **place(e),
                 "publish_ns": e["time_ns"],
                 **dict.fromkeys(KINDS.values()),
-                "source_timestamp_ns": None,
+                **dict.fromkeys(("source_timestamp_ns", "size", "header_stamp_ns")),
                 "_handles": {},
                 "_publishers": {},
                 "_rmw_handle": None,

@@ -130,7 +130,7 @@ def test_the_trace_says_what_the_nodes_say(
 def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
     """Each event in the trace's own metadata has the fields that the wheel's header names.
 
-    Six are of our own.
+    Seven are of our own.
     """
     assert ros.include is not None
     expected = {
@@ -143,6 +143,7 @@ def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
         "ros2:action_request": ["goal_id"],
         "ros2:goal_status": ["goal_id", "status"],
         "ros2:message_type_init": ["handle", "type"],
+        "ros2:message_content": ["message", "size", "header_stamp"],
     }
     text = subprocess.run(
         ["babeltrace2", "-o", "ctf-metadata", str(next(trace.rglob("metadata")).parent)],

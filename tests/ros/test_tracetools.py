@@ -36,8 +36,9 @@ def test_exports_what_the_wheels_library_exports(ros: RosEnvironment) -> None:
     added = {name.removeprefix("ros_trace_").removeprefix("do_") for name in own - wheel}
     assert {name.removeprefix("enabled_") for name in added} == {
         *("rcl_send_request", "rcl_send_response", "client_callback_start"),
-        *("action_request", "goal_status", "message_type_init"),
-        *("rcl_publisher_init", "rcl_subscription_init"),
+        *("action_request", "goal_status", "message_type_init", "message_content"),
+        *("rcl_publisher_init", "rcl_subscription_init", "rcl_publish"),
+        "_ZNK8eprosima7fastcdr3Cdr26get_serialized_data_lengthEv",
         *("rcl_action_accept_new_goal", "rcl_action_update_goal_state"),
         *(f"rcl_action_take_{x}_request" for x in ("goal", "result", "cancel")),
         *("roslens_client_call", "roslens_client_callback_start"),

@@ -234,6 +234,7 @@ class System:
         self.stamp = max(self.stamp + 1, at(self.now) + 200)
         self.emit("rmw_publish", thread, rmw_publisher_handle=handle + 1, message=message,
                   timestamp=self.stamp)  # fmt: skip
+        self.emit("message_content", thread, message=message, size=8, header_stamp=at(self.now))
         for s in far:
             self.truth[first, _who(s)] = None
             if rng.random() < 0.9:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ros2_trace import Trace
+from ros2_trace import Trace, at
 from test_messages import BUFFER, CALLBACK, NODE, PUB, SUB
 
 EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "intra": ("rclcpp_intra_publish", {"publisher_handle": PUB, "message": None}),
     "rcl": ("rcl_publish", {"publisher_handle": PUB, "message": None}),
     "rmw": ("rmw_publish", {"rmw_publisher_handle": PUB + 1, "message": None, "timestamp": None}),
+    "content": ("message_content", {"message": None, "size": None, "header_stamp": None}),
     "take": (
         "rmw_take",
         {
@@ -91,6 +92,7 @@ def objects() -> Trace:
         trace.node(1, NODE, f"n{pid}", pid=pid)
         trace.publisher(3, PUB, "/data", node=NODE, pid=pid)
         trace.subscription(5, SUB, "/data", node=NODE, callback=CALLBACK, pid=pid)
+        trace.emit(6, "message_type_init", handle=PUB, type="std_msgs/msg/String", pid=pid)
         trace.ring_buffer(10, BUFFER, subscription=SUB, callback=CALLBACK + 1, pid=pid)
         trace.emit(12, "rcl_timer_init", timer_handle=0x70, period=7_000, pid=pid)
         trace.emit(13, "rclcpp_timer_callback_added", timer_handle=0x70, callback=0x71, pid=pid)
@@ -113,6 +115,8 @@ def emit(trace: Trace, us: float, step: str, number: int, where: dict[str, Any])
     drawn = {
         "message": 0x9000 + number % 2,
         "timestamp": 1_000 + number,
+        "size": number % 3,
+        "header_stamp": number % 2 * at(number),
         "source_timestamp": 1_000 + number,
         "callback": callback,
         "index": number % 2,

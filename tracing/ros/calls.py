@@ -20,6 +20,9 @@ _GOAL_BYTES = 16
 _STATUS = Parameter("int64_t", "status")
 _ENDPOINT = Parameter("const void *", "handle")
 _TYPE = Parameter("const char *", "type")
+_MESSAGE = Parameter("const void *", "message")
+_SIZE = Parameter("uint64_t", "size")
+_STAMP = Parameter("int64_t", "header_stamp")
 _EVENTS = {
     "rcl_send_request": (_CLIENT,),
     "rcl_send_response": (_SERVICE,),
@@ -31,6 +34,8 @@ _EVENTS = {
     "goal_status": (_GOAL, _STATUS),
     # Of a publisher or subscription, behind its own event; not before Iron.
     "message_type_init": (_ENDPOINT, _TYPE),
+    # Of what rcl_publish has just written: its serialized length and stamp, each 0 if not known.
+    "message_content": (_MESSAGE, _SIZE, _STAMP),
 }
 
 FUNCTIONS = """
@@ -184,11 +189,74 @@ TAKES_REQUEST(rcl_action_take_goal_request)
 TAKES_REQUEST(rcl_action_take_result_request)
 TAKES_REQUEST(rcl_action_take_cancel_request)
 
-/* rosidl_message_type_support_t; of a description, the type's name comes first. */
+/* rosidl_message_type_support_t, and rosidl_runtime_c/type_description. */
+struct roslens_text {
+  const char * data;
+  size_t size, capacity;
+};
+struct roslens_member {
+  struct roslens_text name;
+  uint8_t kind;
+  uint64_t capacity, text_capacity;
+  struct roslens_text type, value;
+};
+struct roslens_described {
+  struct roslens_text type;
+  const struct roslens_member * members;
+  size_t count;
+};
 struct roslens_support {
   const void * identifier, * data, * of_middleware, * hash;
-  const char * const * (* description)(const struct roslens_support *);
+  const struct roslens_described * (* description)(const struct roslens_support *);
 };
+
+/* Publishers by their addresses, and whether their messages begin with a stamp: in C and C++ alike
+   the member that a type has first comes first. */
+#define PUBLISHERS 4096
+static struct {
+  const void * publisher;
+  bool stamped;
+} publishers[PUBLISHERS];
+
+/* Its place, where it is, else a free one; PUBLISHERS where there is none. */
+static unsigned place_of(const void * publisher)
+{
+  unsigned first = (unsigned) ((uintptr_t) publisher >> 4);
+  for (unsigned tried = 0; tried < PUBLISHERS; tried++) {
+    unsigned at = (first + tried) % PUBLISHERS;
+    const void * known = __atomic_load_n(&publishers[at].publisher, __ATOMIC_ACQUIRE);
+    if (!known || known == publisher) {
+      return at;
+    }
+  }
+  return PUBLISHERS;
+}
+
+static bool begins_with_stamp(const struct roslens_described * of)
+{
+  const char * type = of->count ? of->members->type.data : NULL;
+  return type && of->members->kind == 1 && /* FIELD_TYPE_NESTED_TYPE */
+         (!strcmp(type, "std_msgs/msg/Header") ||
+         (!strcmp(type, "builtin_interfaces/msg/Time") &&
+         !strcmp(of->members->name.data, "stamp")));
+}
+
+static void keep_stamped(const void * publisher, bool stamped)
+{
+  const void * there = NULL;
+  unsigned at = place_of(publisher);
+  if (at == PUBLISHERS || (!stamped && !publishers[at].publisher)) {
+    return;
+  }
+  if (__atomic_compare_exchange_n(
+      &publishers[at].publisher, &there, publisher, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
+    there == publisher)
+  {
+    publishers[at].stamped = stamped;
+  } else {
+    keep_stamped(publisher, stamped);
+  }
+}
 
 static void tell_type(const void * endpoint, const struct roslens_support * of, void * caller)
 {
@@ -197,7 +265,9 @@ static void tell_type(const void * endpoint, const struct roslens_support * of, 
     described = next_function("rosidl_runtime_c__type_description__TypeDescription__init", caller);
   }
   if (described && of && of->description) {
-    ros_trace_message_type_init(endpoint, *of->description(of));
+    const struct roslens_described * found = of->description(of);
+    keep_stamped(endpoint, begins_with_stamp(found));
+    ros_trace_message_type_init(endpoint, found->type.data);
   }
 }
 
@@ -221,6 +291,43 @@ static void tell_type(const void * endpoint, const struct roslens_support * of, 
   }
 HAS_TYPE(rcl_publisher_init)
 HAS_TYPE(rcl_subscription_init)
+
+/* How many bytes Fast DDS last serialized on this thread. */
+static __thread size_t serialized;
+
+/* eprosima::fastcdr::Cdr::get_serialized_data_length, of Fast CDR 2. */
+__attribute__((visibility("default")))
+size_t _ZNK8eprosima7fastcdr3Cdr26get_serialized_data_lengthEv(const void * cdr)
+{
+  static size_t (* next)(const void *);
+  if (!next) {
+    next = (size_t (*)(const void *)) next_function(__func__, __builtin_return_address(0));
+  }
+  serialized = next(cdr);
+  return serialized;
+}
+
+__attribute__((visibility("default")))
+int rcl_publish(const void * publisher, const int32_t * message, void * allocation)
+{
+  static int (* next)(const void *, const void *, void *);
+  if (!next) {
+    next = (int (*)(const void *, const void *, void *)) next_function(
+      "rcl_publish", __builtin_return_address(0));
+  }
+  if (!next || !message || !ros_trace_enabled_message_content()) {
+    return next ? next(publisher, message, allocation) : 1;
+  }
+  unsigned at = place_of(publisher);
+  bool stamped = at < PUBLISHERS && publishers[at].stamped;
+  int64_t stamp = stamped ? message[0] * 1000000000ll + (uint32_t) message[1] : 0;
+  serialized = 0;
+  int failed = next(publisher, message, allocation);
+  if (!failed && (serialized || stamp)) {
+    ros_trace_do_message_content(message, serialized, stamp);
+  }
+  return failed;
+}
 """
 """C source of them; needs ``<dlfcn.h>`` with ``_GNU_SOURCE``."""
 
@@ -244,5 +351,5 @@ def _field(parameter: Parameter) -> Field:
         return Field("ctf_array", name, ("uint8_t", name, name, str(_GOAL_BYTES)))
     if parameter is _TYPE:
         return Field("ctf_string", name, (name, name))
-    kind = "ctf_integer" if parameter in (_NUMBER, _STATUS) else "ctf_integer_hex"
+    kind = "ctf_integer" if parameter in (_NUMBER, _STATUS, _SIZE, _STAMP) else "ctf_integer_hex"
     return Field(kind, name, (parameter.type, name, name))

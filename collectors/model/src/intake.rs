@@ -47,6 +47,7 @@ kinds! {
     RclcppPublish "rclcpp_publish" ["publisher_handle", "message"];
     RclPublish "rcl_publish" ["publisher_handle", "message"];
     RmwPublish "rmw_publish" ["rmw_publisher_handle", "message", "timestamp"];
+    Content "message_content" ["message", "size", "header_stamp"];
     CallRequest "rcl_send_request" ["rmw_client_handle"];
     SendRequest "rmw_send_request" ["rmw_client_handle", "sequence_number"];
     CallResponse "rcl_send_response" ["rmw_service_handle"];

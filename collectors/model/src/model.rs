@@ -198,6 +198,7 @@ impl Model {
                     }
                 }
             }
+            Kind::Content => self.publications.on_content(event),
             Kind::RmwTake => self.on_rmw_take(event, process),
             Kind::RclTake | Kind::RclcppTake => {
                 self.takes.on_taken_above(event, kind == Kind::RclcppTake);

@@ -32,6 +32,10 @@ plain! {
         pub rmw: i64,
         /// What the middleware stamped it with.
         pub stamp: i64,
+        /// Its serialized length, or `NEVER`.
+        pub size: i64,
+        /// What who published stamped it with, or `NEVER`.
+        pub header: i64,
         pub thread: Id<Thread>,
         /// By its address in rcl or, before that, in the middleware.
         pub publisher: Maybe<Publisher>,
@@ -118,6 +122,8 @@ fn begun(event: &Event, within: Maybe<Execution>, cut: bool) -> Publication {
         rcl: NEVER,
         rmw: NEVER,
         stamp: NEVER,
+        size: NEVER,
+        header: NEVER,
         thread: event.thread,
         publisher: None,
         by_rmw: false,
@@ -226,6 +232,22 @@ impl Publications {
             within,
         });
         row
+    }
+
+    /// What the message that a thread published last holds.
+    pub fn on_content(&mut self, event: &Event) {
+        let last = entry(&mut self.last, event.thread);
+        let last = last.filter(|last| matches!(last.kind, Kind::RclPublish | Kind::RmwPublish));
+        let last = last.filter(|last| last.message.is_some() && last.message == event.get(0));
+        if let Some(of) = last.and_then(|last| self.rows.edit(last.row)) {
+            let told = |field| {
+                event
+                    .signed(field)
+                    .filter(|value| *value != 0)
+                    .unwrap_or(NEVER)
+            };
+            (of.size, of.header) = (told(1), told(2));
+        }
     }
 
     /// The publication that an `rcl_publish` right after an `rclcpp_publish` continues.

@@ -198,6 +198,8 @@ impl Tables {
             int64 "rcl_publish_ns" row.rcl;
             int64 "rmw_publish_ns" row.rmw;
             int64 "source_timestamp_ns" if row.estimated { NEVER } else { row.stamp };
+            int64 "header_stamp_ns" row.header;
+            int64 "size" row.size;
             id "callback_instance_id" within(row);
         );
     }

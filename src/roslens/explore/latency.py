@@ -109,8 +109,8 @@ class Latency(OfMessages):
         -------
         One row per message and subscription: ``run``, the factors, all columns of ``messages``
         (``publish_ns``, ``take_ns``, ``callback_start_ns``: ns since the epoch; ``latency_ns``: ns,
-        null where it was not delivered; ``outcome``) and ``since_ns`` (ns after the first
-        publication of its run).
+        null where it was not delivered; ``data_age_ns``: ns from the message's own stamp until it
+        was taken; ``outcome``) and ``since_ns`` (ns after the first publication of its run).
 
         Raises
         ------

@@ -90,6 +90,10 @@ impl Tables {
             (measured, bound) if bound != NEVER && measured > bound => measured,
             _ => NEVER,
         };
+        let age = |of: &MessageView| match (&of.take, &of.sent) {
+            (Some(take), Some(sent)) if sent.header != NEVER => take.time.wrapping_sub(sent.header),
+            _ => NEVER,
+        };
         columns!(columns, rows, |of|
             id "message_id" of.row.message;
             name "topic" topic(of);
@@ -113,6 +117,7 @@ impl Tables {
             int64 "callback_end_ns" ran(of, |row| row.end);
             int64 "latency_ns" latency(of);
             int64 "clock_bound_ns" bound(of);
+            int64 "data_age_ns" age(of);
             id "callback_instance_id" of.row.execution;
         );
         let decided = || rows.iter().map(|of| of.decision);
