@@ -65,9 +65,10 @@ class Processes(Periodic):
         """Of each node CPU over the window (``cpu``, of CPUs), and ``rss_bytes`` as last read."""
         found: list[tuple[str, float | None, int | None]] = []
         for node in self.nodes:
-            cpu = [value for _, value in self.values("cpu", node, self._window_ns, 0)]
-            sizes = [x.rss_bytes for x in list(self._samples.get(self._pids[node], ()))]
-            known = [x for x in sizes if x is not None]
+            now = time.time_ns()
+            cpu = [value for _, value in self.values("cpu", node, self._window_ns, 0, now)]
+            samples = [x for pid in self._pids[node] for x in list(self._samples.get(pid, ()))]
+            known = [x.rss_bytes for x in samples if x.rss_bytes is not None]
             found.append((node, cpu[-1] if cpu else None, known[-1] if known else None))
         return pl.DataFrame(found, schema=USED, orient="row")
 
