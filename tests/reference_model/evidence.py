@@ -79,7 +79,9 @@ def _rules(row: Row, way: Sequence[Row], known: Known) -> tuple[tuple[Any, str, 
     before, after = _times(way[:place]), _times(way[place + 1 :])
     then, longest = [*after, FOREVER][0], known.longest.get(of, USUAL_WAIT_NS)
     strayed = any(published <= time <= then for time in known.strays.get(of, ()))
-    unseen = published + longest > known.ends.get(proc, FOREVER)
+    gone = row["_subscription"]["ended_ns"]
+    end = min(known.ends.get(proc, FOREVER), FOREVER if gone is None else gone)
+    unseen = published + longest > end
     sent = row["rmw_publish_ns"] is not None
     depth = row["_subscription"]["queue_depth"]
     here = depth and row["publisher_host"] == proc[0]

@@ -90,6 +90,12 @@ def until(trace: Trace, us: float) -> Trace:
     return trace
 
 
+def remade(trace: Trace, us: float) -> Trace:
+    """The listener's subscription is gone: another has its address."""
+    trace.subscription(us, SUB, "/other", node=NODE + 8, callback=0x1300, pid=2)
+    return until(trace, SECOND)
+
+
 # Joined
 
 
@@ -353,6 +359,8 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: until(spoken(2000, 1000), 2049), 2000, {("unknown", "recording_ended", None)}),
     (lambda: until(spoken(2000, 1000), 2050), 2000, {("lost", "receiver_seen", None)}),
     (lambda: until(spoken(1000), SECOND), 1000, {("unknown", "recording_ended", None)}),
+    (lambda: remade(spoken(2000, 1000), 2049), 2000, {("unknown", "recording_ended", None)}),
+    (lambda: remade(spoken(2000, 1000), 2050), 2000, {("lost", "receiver_seen", None)}),
     # 5
     (lambda: spoken(2000, 2000), 1000, {("not_matched", "before_first_take", None)}),
     (lambda: until(spoken(1000), 2 * SECOND), 1000, {("not_matched", "never_taken", None)}),

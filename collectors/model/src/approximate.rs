@@ -157,6 +157,7 @@ pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
     let mut starts: HashMap<_, Vec<(i64, Id<Execution>)>> = HashMap::new();
     for of in untaken {
         sent.insert(*of, Vec::new());
+        starts.insert(*of, Vec::new());
     }
     let mut existing = Existing::new(model, |of| untaken.contains(&of));
     let mut pairs = Vec::new();
@@ -169,8 +170,8 @@ pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
         }
     }
     for (of, start, number) in ran(model) {
-        if sent.contains_key(&of) {
-            starts.entry(of).or_default().push((start, number));
+        if let Some(list) = starts.get_mut(&of) {
+            list.push((start, number));
         }
     }
     for of in untaken {

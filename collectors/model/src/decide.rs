@@ -82,7 +82,7 @@ words! {
         PublisherUnknown "publisher_unknown" "The publisher's init event is missing: what it sent before and after is not known.",
         NoTimestamp "no_timestamp" "It has no source timestamp, and its order among others does not tell.",
         Gap "gap" "The tracer may have dropped its take.",
-        RecordingEnded "recording_ended" "The receiver's recording ended before it had to be taken.",
+        RecordingEnded "recording_ended" "The receiver's recording, or its subscription, ended before it had to be taken.",
         BeforeFirstTake "before_first_take" "The connection's first take came later: it may not have been matched yet.",
         NeverTaken "never_taken" "Nothing of this connection was ever taken: it may never have been matched.",
         PushedOut "pushed_out" "As many later messages as the history holds came before the next take.",
@@ -221,7 +221,8 @@ const RULES: &[Rule] = &[
     // 4.
     (Reason::RecordingEnded, Outcome::Unknown, |judge, flight| {
         let longest = judge.longest(flight).unwrap_or(USUAL_WAIT);
-        let end = judge.model.identity.end(flight.row.process);
+        let process = judge.model.identity.end(flight.row.process);
+        let end = process.min(judge.model.registry.ended(flight.row.subscription));
         flight.next == NEVER && flight.row.publish.saturating_add(longest) > end
     }),
     // 5.

@@ -369,6 +369,11 @@ impl Registry {
         usize::try_from(depth).unwrap_or(0)
     }
 
+    /// When the address of a subscription was given to the next one: by then it was gone.
+    pub(crate) fn ended(&self, subscription: Maybe<Subscription>) -> i64 {
+        of(&self.subscriptions, subscription).map_or(i64::MAX, |of| of.ended)
+    }
+
     /// The topic of a publisher, if its messages count.
     pub(crate) fn topic(&self, publisher: Maybe<Publisher>) -> Maybe<Name> {
         self.counting(of(&self.publishers, publisher))
