@@ -51,7 +51,7 @@ _order = itertools.count()
 
 dev = App(
     name="dev",
-    help="Define tables, compile ROS 2, make up recordings: tools for developers of roslens.",
+    help="Define tables, compile ROS 2, generate recordings: tools for developers of roslens.",
     group=Group("Develop", sort_key=6),
     group_commands=Group("Commands"),
     usage="Usage: roslens dev COMMAND [ARGUMENTS] [OPTIONS]",

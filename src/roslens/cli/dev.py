@@ -43,7 +43,7 @@ def ros(
     sources: Path | None = None,
     output: OutputOption = None,
 ) -> None:
-    """Compile one's own nodes for the embedded ROS 2, or the parts that it lacks.
+    """Compile your own nodes for the embedded ROS 2, or the parts that it lacks.
 
     These parts are rclcpp, a second middleware and rosbag2's plugins. Suites compile them by
     themselves when they are needed and no ROS 2 is sourced.
@@ -52,7 +52,7 @@ def ros(
     ----------
     action
         What to do. build: compile what is not there yet. status: show what is there. clean:
-        remove it. compile: make programs of one's own nodes.
+        remove it. compile: build programs from your own nodes.
     path
         What to compile: a C++ file with a main function, or the folder of a package, of which each
         add_executable becomes a program.
@@ -115,7 +115,7 @@ def schema(
     example="dev generate made layers=3 fan_out=2 loss=0.01 processes=4",
 )
 def generate(folder: Path, /, *shape: str, events: int = 100_000) -> None:
-    """Make up a recording of any shape, with what is true of its messages beside.
+    """Generate a recording of any shape, and a file with the truth about its messages.
 
     A trace of messages that pass layers of nodes; DIR/truth.parquet has a row for each message and
     subscription, with the columns of the table messages that say from where, to where and when.
@@ -125,11 +125,11 @@ def generate(folder: Path, /, *shape: str, events: int = 100_000) -> None:
     folder
         Where trace and truth are written.
     shape
-        What differs from 4 topics of 4 nodes in one process to one of 4 threads: layers, fan_out,
-        topics, nodes, processes, threads, period_ns, lag, loss, taken, stamp_rate,
-        stamp_offset_ns, seed.
+        Settings that differ from the default, 4 topics from 4 nodes in one process to a process
+        with 4 threads: layers, fan_out, topics, nodes, processes, threads, period_ns, lag, loss,
+        taken, stamp_rate, stamp_offset_ns, seed.
     events
-        About how many events of messages.
+        Approximate number of message events.
     """
     from roslens.generate import generate as make  # noqa: PLC0415
     from roslens.generate import parse_shape  # noqa: PLC0415
@@ -144,12 +144,12 @@ def selftest(
     pairs: int | None = None,
     as_json: JsonSwitch = False,
 ) -> int:
-    """Find out how wrong the instrument is on this machine, in under a minute.
+    """Measure how wrong the instrument is on this machine, in under a minute.
 
-    Records two programs that log what they do, in turn with their events recorded and without: are
-    messages told as the log says, are latencies as long, does recording make the tail longer, was
-    anything lost?
-    Exit code 1: a message is told wrong, or the tracer dropped something.
+    Records two programs that keep a log, alternately with and without tracing. It checks whether
+    messages and latencies agree with the log, whether recording lengthens the tail, and whether
+    anything was lost.
+    Exit code 1: a message is reported wrongly, or the tracer dropped something.
 
     Parameters
     ----------

@@ -128,8 +128,9 @@ def race(
 ) -> int:
     """Race two commands: run them in pairs until it is known whether B is slower than A.
 
-    One may look after every pair: 95 % of races never leave out the true ratio. Ctrl-C ends a race
-    with what is known. Exit code: 0 B did not get worse, 1 it did, 3 not enough evidence.
+    The result may be checked after every pair: in 95 % of races, no interval ever excludes the
+    true ratio. Ctrl-C ends a race with what is known. Exit code: 0 B did not get worse, 1 it did,
+    3 not enough evidence.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def race(
         Two commands with '---' between them, or one for two commits. What they print is kept in the
         recordings.
     suite
-        Two suites instead, each with one combination of levels.
+        Race two suites instead, each with one combination of levels.
     only
         Race only the combination with this FACTOR=LEVEL of the suites. May be repeated.
     ref
@@ -146,7 +147,7 @@ def race(
     build
         Shell command that builds each checkout before the race, such as 'make -j2'.
     metric
-        What is compared, by a name that 'compare' knows, or 'time': the wall time of the commands.
+        Metric to compare, as for 'compare', or 'time': the wall time of the commands.
         Default: latency_p50, topic by topic where no work topic is known; time where no message of
         ROS 2 was recorded.
     topic
@@ -156,8 +157,8 @@ def race(
     max_time
         Seconds after which no pair begins. The first 8 runs are made in any case.
     pause
-        Seconds for which a pair waits at most while other programs, other tenants or heat disturb
-        the machine. 0: pairs do not wait.
+        Maximum number of seconds that a pair waits while other programs, other tenants or heat
+        disturb the machine. 0: pairs do not wait.
     seed
         Seed of the random order within pairs. Default: a new one, which is kept.
     output
@@ -167,9 +168,9 @@ def race(
     event
         User-space events to record. May be repeated. Default: ros2:*.
     ros
-        Which ROS 2 the commands run in, as of 'record'.
+        Which ROS 2 the commands run in, as for 'record'.
     trace_rclpy
-        Whether Python nodes emit callback and publish events, as of 'record'.
+        Whether Python nodes emit callback and publish events, as for 'record'.
     time_limit
         End a command after this many seconds; its pair has then failed.
     export_markdown
@@ -263,24 +264,24 @@ def predict(
 ) -> int:
     """Predict latency, loss and CPU under another executor, load or number of CPUs.
 
-    What was recorded is simulated first, and has to come out as it was recorded: P50 within 10 %
-    and P99 within 20 %. Exit code: 0 predicted, 3 it did not, for the reason given.
+    The recording is simulated first and must be reproduced: P50 within 10 % and P99 within 20 %.
+    Exit code: 0 predicted, 3 not reproduced, for the reason given.
 
     Parameters
     ----------
     executor
-        The executor of rclcpp that is asked for. Default: as recorded.
+        The rclcpp executor to predict. Default: as recorded.
     threads
-        How many threads it has. Default: as recorded; of another executor one per CPU, at least 2.
+        Number of its threads. Default: as recorded; for another executor one per CPU, at least 2.
     cpus
-        On how many CPUs callbacks run. Default: as recorded.
+        Number of CPUs that callbacks run on. Default: as recorded.
     change
-        Another execution time: callback=NAME:+2ms, :-2ms, :3ms or :1.5x, where NAME is a node,
+        A changed execution time: callback=NAME:+2ms, :-2ms, :3ms or :1.5x, where NAME is a node,
         a topic, a service or a timer's period. May be repeated.
     rate
         Another rate of a topic, such as /scan=60Hz. May be repeated.
     recorded
-        The executor of the recording, where nothing names it.
+        The executor of the recording, if nothing in it names the executor.
     warm_up
         Seconds left out at the start. Default: a tenth of the run, 5 s at most.
     seed
@@ -342,7 +343,7 @@ def trend(
 ) -> int:
     """Find when a metric changed over a series of campaigns; no baseline is needed.
 
-    What was read is kept in the folder's catalog.parquet, so that the next look is quick.
+    Results are cached in the folder's catalog.parquet, so that the next run is quick.
 
     Exit code: 0 no regression, 1 a regression that lasts, 3 a series is too short.
 
@@ -399,7 +400,7 @@ def catalog(
     distro
         Only recordings of this ROS distribution. May be repeated.
     until
-        Only recordings started before that, in the same forms.
+        Only recordings started before this date, in the same forms.
     as_json
         Print one JSON object per recording and line.
     collect

@@ -90,7 +90,7 @@ def why(
     Parameters
     ----------
     topic
-        Only this topic, or topics of a pattern. Default: all but those of ROS itself.
+        Only this topic, or topics that match a pattern. Default: all but those of ROS itself.
     message
         Only the message with this number (message_id in the tables), whether late or not.
     deadline
@@ -124,7 +124,7 @@ def estimates(
     factors: FactorsFile = None,
     as_json: JsonSwitch = False,
 ) -> None:
-    """Show metrics with their 95 % intervals over runs, each without one with the reason.
+    """Show metrics with their 95 % intervals over runs, or the reason why there is none.
 
     Parameters
     ----------
@@ -147,9 +147,8 @@ def estimates(
 def dump(target: str, /) -> None:
     """Show what each thread of a running program does now, since when, and what it waits for.
 
-    Callbacks and deadlocks can be told of programs that record themselves with the native tracer,
-    as 'roslens env' or 'roslens record --tracer native' makes them; of others only what the kernel
-    says.
+    Callbacks and deadlocks are shown for programs that record themselves with the native tracer
+    ('roslens env' or 'roslens record --tracer native'); for others, only what the kernel says.
 
     Parameters
     ----------
@@ -334,9 +333,9 @@ def collect(
     end
         Collect only up to this time. Needs -o.
     topic
-        Collect only this topic, or topics of a pattern. Needs -o. May be repeated.
+        Collect only this topic, or topics that match a pattern. Needs -o. May be repeated.
     node
-        Collect only this node, or nodes of a pattern. Needs -o. May be repeated.
+        Collect only this node, or nodes that match a pattern. Needs -o. May be repeated.
     margin
         Also read this much before --start and after --end, to complete rows.
     max_time

@@ -228,7 +228,7 @@ def record(
     as_json: Annotated[bool, _FOR_OUTPUT] = False,
     help_all: bool = False,
 ) -> None:
-    """Record a suite of experiments, any command, or programs that run already.
+    """Record a suite of experiments, any command, or programs that are already running.
 
     The last line printed is the folder of the recording, or with --json what was recorded. With
     --suite, an option replaces what the suite itself says, in all runs.
@@ -288,9 +288,9 @@ def record(
         Maximum size of the trace, such as 500M. The oldest part is dropped to stay below it.
     flight
         Keep only the last FLOAT seconds of events, with the native tracer. Events that name nodes
-        and topics are always kept. The end, also by Ctrl-C, leaves them as the recording; when a
-        process dies, a goal is aborted or a callback takes more than 1 s, or by --triggers, they
-        are saved meanwhile.
+        and topics are always kept. At the end, also after Ctrl-C, they become the recording. When
+        a process dies, a goal is aborted or a callback takes more than 1 s, or when one of
+        --triggers hits, they are also saved at once.
     triggers
         With the native tracer: a YAML file of conditions to watch for while recording, such as
         'latency of /scan > 50 ms'. The manifest lists every condition that became true. With
@@ -309,7 +309,7 @@ def record(
         programs and none for others. Default: auto.
     trace_rclpy
         Whether Python nodes emit callback and publish events, which rclpy itself does not. Default:
-        they do; for a suite: what it says.
+        yes; for a suite: as the suite says.
     allocations
         Also record which functions allocate memory, with heaptrack. It slows the program down.
     stacks
@@ -322,8 +322,8 @@ def record(
         They are not restarted. Ends with Ctrl-C, or when the programs have ended. Uses ftrace and
         records the kernel too, unless --kernel off is given.
     cost_limit
-        With --attach: pause where it would cost more than this part of a CPU [%], such as 1. Rates
-        are then lower than they are.
+        With --attach: pause recording when it would cost more than this share of a CPU [%], such
+        as 1. Recorded rates are then too low.
     host
         Also record on USER@HOST, over ssh with your key: the command after the colon, or without
         one what already runs there. It lasts as long as the command here, or without a command
@@ -331,11 +331,11 @@ def record(
     host_setup
         Shell command to run first on each host, such as '. /opt/ros/kilted/setup.sh'.
     as_host
-        How --host begins a recording there: it lasts as long as the standard input is open and
-        sends something every 30 seconds; a line of JSON says that it has begun.
+        Used by --host on the other computer: records as long as standard input is open and
+        something arrives every 30 seconds; one line of JSON says when recording has begun.
     as_json
-        Print the folder, its runs and what each lost as one line of JSON, the last line. With
-        --status and --dry-run: what these show.
+        Print the folder, its runs and what each lost, as the last line, in JSON. With --status and
+        --dry-run: print what these show.
     help_all
         Show all options: also those for suites, buffers, the kernel, flight recorders and hosts.
     """
@@ -435,7 +435,7 @@ def env(
     Parameters
     ----------
     tracer
-        What records the events; only the native tracer needs no daemon beside the programs.
+        The tracer. Only the native tracer needs no daemon.
     output
         Folder of the trace. Default: a new one below data/recordings/env.
     event
@@ -528,7 +528,7 @@ def watch(
         Folder of the recordings that triggers make. Default: PATH with -snapshots.
     prometheus
         Also write the figures to this file at each refresh, for the textfile collector of
-        Prometheus (its name ends with .prom); or a port of this machine, which Prometheus asks at
+        Prometheus (its name ends with .prom); or a local port that Prometheus scrapes at
         /metrics. Needs an extra, as --otlp does: pip install 'roslens[live]'.
     token_file
         A file with the token that Prometheus must give to that port. Only its owner may read it.

@@ -51,7 +51,8 @@ def report(
 
     The last line printed is the folder of the report. These notebooks come with roslens:
 
-    * latency: How long do messages take, how certain is that, what was lost, what was in the way?
+    * latency: How long do messages take, how certain is that, what was lost, which callbacks
+      delayed them?
     * chains: How long do messages take from end to end, and are deadlines kept?
     * leaks: Does memory climb, and what is the smallest leak that the recordings could reveal?
     * executors: Which executor is slower, and which takes more CPU?
@@ -78,8 +79,8 @@ def report(
     timeout
         Seconds that a cell of the notebook may take; 0 means no limit.
     each
-        Make a separate report of each, and one page that lists them all. Only with this option,
-        --workers or --scheduler may be given.
+        Make a separate report for each recording or campaign, and one page that lists them.
+        --workers and --scheduler need this option.
     as_json
         Print the answer and the files of the report as JSON instead of text.
     """
