@@ -5,10 +5,10 @@
 
 The demo's workload is recorded as its suite says. Time is cut into blocks; of each two that follow
 each other one, drawn by lot, has the samplers of the suite on, and in the other they sleep; with
-``--stacks`` those alone, and the others go on. Each
-pair gives the ratio of P99 (and P50) on / off; the interval is Student's t on logarithms over
-pairs. Latency is that of the workload's own log (native/messages.csv). About 12 minutes with the
-defaults; a machine on which others work adds noise, not bias, and is named.
+``--stacks`` only call stacks do so, and the other samplers go on. Each pair gives the ratio of P99
+(and P50) on / off; the interval is Student's t on logarithms over pairs. Latency is that of the
+workload's own log (native/messages.csv). About 12 minutes with the defaults; a machine on which
+others work adds noise, not bias, and is named.
 """
 
 from __future__ import annotations

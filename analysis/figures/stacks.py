@@ -14,11 +14,12 @@ from roslens.analysis.figures.style import (
     styled,
     wrapped,
 )
+from roslens.analysis.measures.stacks import LEAST_SHARE
 from roslens.analysis.reports.numbers import counted
 
 _MOST_ROWS = 25
 _WIDTH = 60
-_ALL, _LEAST = 0.995, 0.005
+_ALL = 0.995
 
 
 @styled
@@ -35,7 +36,7 @@ def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
     # All of it goes through what calls the callback.
     told = shares.filter((pl.col("total_share") < _ALL) | (pl.col("self_share") > 1 - _ALL))
     rows = told.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
-    rows = rows.filter((pl.col("total_share") >= _LEAST) | (pl.int_range(pl.len()) == 0))
+    rows = rows.filter((pl.col("total_share") >= LEAST_SHARE) | (pl.int_range(pl.len()) == 0))
     figure = new_figure(1.2 + 0.27 * rows.height)
     axes = figure.subplots()
     places = range(rows.height)

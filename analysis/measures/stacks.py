@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import geometric_mean
 from typing import Literal
 
 import numpy as np
@@ -16,13 +17,13 @@ from roslens.analysis.statistics.ratio import Spread, difference_of_means
 from roslens.analysis.statistics.student import t_quantile
 
 Time = Literal["self_ns", "total_ns"]
-_TIMES = ("self_ns", "total_ns")
+TIMES = ("self_ns", "total_ns")
 CALLBACK = ("kind", "name", "node")
 _FUNCTION = (*CALLBACK, "function")
 SLOWEST = 0.9
 """Executions that last longer than this quantile of their callback's are its slow ones."""
 LEAST_SHARE = 0.005
-"""A function with less of a callback's CPU time on both sides is not compared."""
+"""A function with less of a callback's CPU time is not drawn, and not compared if on both sides."""
 _LEAST_FUNCTIONS = 5
 """So many tell what is common to a run."""
 _THREAD = ("run", "host", "vpid", "vtid")
@@ -73,6 +74,18 @@ def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
     of = pl.concat(found) if found else known.clear().with_columns(row=pl.lit(0, dtype=pl.UInt32))
     columns = of.select("row", _NUMBER, *CALLBACK, "duration_ns")
     return every.join(columns, on="row", how="left", maintain_order="left").drop("row", "at")
+
+
+def ended(samples: pl.DataFrame, executions: pl.LazyFrame) -> pl.DataFrame:
+    """The executions that ended, of the runs that have samples.
+
+    Parameters
+    ----------
+    samples, executions
+        As of `inside`.
+    """
+    sampled = pl.col("run").is_in(samples["run"].unique().to_list())
+    return executions.filter(sampled, pl.col("end_ns").is_not_null()).collect()
 
 
 def busiest(samples: pl.DataFrame) -> pl.DataFrame:
@@ -239,9 +252,9 @@ def per_execution(functions: pl.DataFrame, executions: pl.DataFrame) -> pl.DataF
     a run does not have is not in it.
     """
     counts = executions.group_by("run", *CALLBACK).agg(count=pl.len())
-    sums = functions.group_by("run", *CALLBACK, "function").agg(pl.col(_TIMES).sum())
+    sums = functions.group_by("run", *CALLBACK, "function").agg(pl.col(TIMES).sum())
     joined = sums.join(counts, on=["run", *CALLBACK], nulls_equal=True)
-    return joined.select(*_FUNCTION, "run", pl.col(_TIMES) / pl.col("count"))
+    return joined.select(*_FUNCTION, "run", pl.col(TIMES) / pl.col("count"))
 
 
 def speeds(functions: pl.DataFrame, runs: int) -> dict[str, float]:
@@ -310,7 +323,7 @@ def changed(
         for x, of in zip((base, new), numbers, strict=True)
     ]
     slower = speeds(pl.concat(sides), sum(map(len, runs)))
-    means = [_geometric_mean([slower.get(x, 1.0) for x in of.values()]) for of in numbers]
+    means = [geometric_mean(slower.get(x, 1.0) for x in of.values()) if of else 1 for of in numbers]
     tables = [side.group_by(_FUNCTION).agg("run", time) for side in sides]
     rows = []
     for key in _compared(sides, runs, time).iter_rows():
@@ -353,7 +366,3 @@ def _compared(
         enough = pl.col(time) >= LEAST_SHARE * pl.col(time).sum().over(CALLBACK)
         found.append(means.filter(enough).select(_FUNCTION))
     return pl.concat(found).unique().sort(_FUNCTION)
-
-
-def _geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / max(1, len(values)))

@@ -9,6 +9,7 @@ from roslens.analysis.measures.stacks import (
     CALLBACK,
     busiest,
     callback_title,
+    ended,
     inside,
     of_functions,
     shares,
@@ -54,9 +55,7 @@ def functions_parts(samples: pl.LazyFrame, instances: pl.LazyFrame, level: float
     first = busiest(sampled)
     if not first.height:
         return []
-    runs = sampled["run"].unique().to_list()
-    ended = pl.col("run").is_in(runs), pl.col("end_ns").is_not_null()
-    table = shares(of_functions(sampled), sampled, instances.filter(*ended).collect(), level)
+    table = shares(of_functions(sampled), sampled, ended(sampled, instances), level)
     about = first.row(0, named=True)
     mine = table.join(first.select(CALLBACK).unique(), on=CALLBACK, how="semi", nulls_equal=True)
     title = callback_title(about["kind"], about["name"], about["node"])

@@ -11,10 +11,12 @@ from roslens.analysis.figures.flame import Flame, frames_of
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.stacks import function_shares
 from roslens.analysis.measures.stacks import (
+    TIMES,
     Time,
     busiest,
     callback_title,
     changed,
+    ended,
     inside,
     of_functions,
     per_execution,
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from roslens.runs import Runs
 
 _LEVEL = 0.95
-_TIMES = ("self_ns", "total_ns")
 
 
 class Stacks:
@@ -55,9 +56,7 @@ class Stacks:
     @cached_property
     def _executions(self) -> pl.DataFrame:
         """Those that have ended, of the runs with samples."""
-        sampled = self._samples["run"].unique().to_list()
-        wanted = pl.col("run").is_in(sampled), pl.col("end_ns").is_not_null()
-        return self._run.table("callback_instances").filter(*wanted).collect()
+        return ended(self._samples, self._run.table("callback_instances"))
 
     def _of(self, frame: pl.DataFrame, node: str | None, name: str | None) -> pl.DataFrame:
         for column, wanted in (("node", node), ("name", name)):
@@ -171,8 +170,8 @@ class Stacks:
             and 1.
         """
         _check(level)
-        if time not in _TIMES:
-            raise UsageError(f"time: {time!r} is neither {' nor '.join(_TIMES)}")
+        if time not in TIMES:
+            raise UsageError(f"time: {time!r} is neither {' nor '.join(TIMES)}")
         sides = self, Stacks(new)
         base, other = (per_execution(of_functions(x._samples), x._executions) for x in sides)
         names = [x._executions["run"].unique().sort().to_list() for x in sides]
