@@ -29,6 +29,7 @@ from roslens.analysis.verdicts.comparison import (
     compare_sides,
     label_of,
 )
+from roslens.collectors.topics import INTERNAL
 from roslens.markdown import ratio_chart
 from roslens.opening import open_as
 from roslens.paths import resolve
@@ -109,7 +110,7 @@ def load_side(
         cells: list[Cell] = [entry["cell"] for entry in found.recordings]
         return Side(
             (path if path.is_dir() else path.parent).resolve().name,
-            _without(found.estimates, ignore, path),
+            _of_application(_without(found.estimates, ignore, path)),
             [_left(cell, ignore) for cell in cells],
             len(found.recordings),
             sum(not entry["counts"] for entry in found.recordings),
@@ -138,7 +139,7 @@ def _side_of(
     counting = [run for members in cells_of(report.counting).values() for run in members]
     return Side(
         Path(path).name,
-        estimates,
+        estimates if topics else _of_application(estimates),
         [run.cell for run in counting],
         len(report.tables.runs),
         len(report.left_out),
@@ -258,6 +259,15 @@ def _left(cell: Cell, ignore: Sequence[str], by: str | None = FOLDER) -> Cell:
     """Without what is ignored, and without names of bare traces: those of a side are its runs."""
     dropped = {*ignore, BARE} | ({FOLDER} - {by})
     return {name: level for name, level in cell.items() if name not in dropped}
+
+
+def _of_application(estimates: list[Estimate]) -> list[Estimate]:
+    """Without the topics that every node has, unless nothing else was heard.
+
+    They carry few messages, too few to say anything of, which must not decide a comparison.
+    """
+    own = [e for e in estimates if e.cell.get("topic") not in INTERNAL]
+    return own if any(e.metric.startswith("latency") for e in own) else estimates
 
 
 def _levels(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Level]]:

@@ -448,6 +448,22 @@ def test_metrics_json_does_not_hold_values_of_runs(tmp_path: Path) -> None:
     assert read.per_run == ()
 
 
+def test_topics_of_every_node_decide_nothing_beside_the_applications(tmp_path: Path) -> None:
+    """A node's few parameter events would be no evidence, and so no comparison of all the rest."""
+    p50 = Metric("latency_p50", "median", "ns")
+    of = {
+        topic: value_over_runs(p50, {"topic": topic}, [1.0, 2.0, 3.0], 3)
+        for topic in ("/scan", "/parameter_events")
+    }
+    for heard, compared in (
+        (["/scan", "/parameter_events"], ["/scan"]),
+        (["/parameter_events"], ["/parameter_events"]),
+    ):
+        write_metrics(Metrics([], {}, [cpu([1.0, 2.0, 3.0]), *(of[x] for x in heard)]), tmp_path)
+        found = load_side(tmp_path).estimates
+        assert [e.cell.get("topic") for e in found] == [None, *compared]
+
+
 @pytest.mark.parametrize(("text", "expected"), [("5%", 0.05), (" 2.5 % ", 0.025), ("0.1", 0.1)])
 def test_threshold(text: str, expected: float) -> None:
     assert parse_threshold(text) == pytest.approx(expected)
