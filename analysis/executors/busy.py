@@ -31,7 +31,8 @@ OVERHEAD = Metric(
 )
 CPU = Metric(
     "executor_cpu",
-    "CPU time of the threads that ran callbacks, part of the time, mean over these threads; over "
+    "CPU time of the threads that ran callbacks, part of the time, mean over these threads: by the "
+    "kernel's events between the first and the last executor event, else sampled, over "
     f"{MEASURED}",
     "1",
     scale="positive",
@@ -54,8 +55,8 @@ def busy_per_run(intervals: pl.LazyFrame) -> pl.DataFrame:
 
     Returns
     -------
-    ``run``, ``threads``, and ``wait``, ``callbacks``, ``blocked``, ``overhead``: parts of the
-    time, 0..1.
+    ``run``, ``threads``, and ``wait``, ``callbacks``, ``blocked``, ``overhead``, ``cpu``: parts of
+    the time, 0..1; ``cpu`` is null unless the kernel was recorded.
     """
     duration = pl.col("duration_ns")
     whole = duration.sum()
@@ -67,10 +68,12 @@ def busy_per_run(intervals: pl.LazyFrame) -> pl.DataFrame:
             wait=duration.filter(pl.col("state") == "wait").sum() / whole,
             callbacks=pl.col("callback_ns").sum() / whole,
             blocked=duration.filter(pl.col("state") == "blocked").sum() / whole,
+            cpu=pl.col("cpu_ns").sum() / duration.filter(pl.col("cpu_ns").is_not_null()).sum(),
         )
         .filter(pl.col("wait").is_finite())
+        .with_columns(pl.col("cpu").fill_nan(None))
         .group_by("run")
-        .agg(pl.len().alias("threads"), *(pl.col(name).mean() for name in parts))
+        .agg(pl.len().alias("threads"), *(pl.col(name).mean() for name in (*parts, "cpu")))
         .with_columns(overhead=1 - sum((pl.col(name) for name in parts), start=pl.lit(0.0)))
         .sort("run")
         .collect()
@@ -150,7 +153,7 @@ def busy_estimates(
                 found.append(value_over_runs(metric, members[0].cell, values, len(values), level))
             else:
                 found.append(_without_events(metric, members, level))
-        cpu = others["cpu"].drop_nulls().to_list()
+        cpu = rows["cpu"].drop_nulls().to_list() or others["cpu"].drop_nulls().to_list()
         if cpu:
             found.append(value_over_runs(CPU, members[0].cell, cpu, len(cpu), level))
     return found

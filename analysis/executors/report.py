@@ -331,9 +331,9 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         """Waiting and working."""
         known = {e.metric for e in self.busy_estimates if e.value is not None}
         without = (
-            "emit no executor events (events executors have none; of the others record ros2:*): "
-            "how busy they were, their callbacks and the CPU time of their threads tell "
-            "(samplers.threads)."
+            "emit no executor events (record ros2:*; of events executors only the tracers of "
+            "roslens show when they wait): how busy they were, their callbacks and the CPU time of "
+            "their threads tell (samplers.threads)."
         )
         if not known:
             return Section(Sentence(f"No callback was traced, and the executors {without}"))

@@ -32,7 +32,7 @@ def recorded_executors(
     rows
         Executions: ``host``, ``vpid``, ``vtid``, ``callback_id``, in order.
     intervals
-        The table ``executor_intervals`` of the run: only executors with a wait set have some.
+        From `roslens.analysis.timing.wait_sets.on_wait_sets`.
     """
     pairs = rows.select(*_THREAD, "callback_id").unique(maintain_order=True)
     members = executors_of(((a, b, c), x) for a, b, c, x in pairs.iter_rows())

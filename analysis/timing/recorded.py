@@ -20,7 +20,7 @@ from roslens.analysis.timing.schema import (
     TimedCallback,
     TimingModel,
 )
-from roslens.analysis.timing.wait_sets import wait_set_places
+from roslens.analysis.timing.wait_sets import on_wait_sets, wait_set_places
 from roslens.collectors.schema import TABLES
 from roslens.recording import UsageError
 
@@ -66,8 +66,9 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     known = every.drop_nulls("kind")
     if not known.filter(counts).height:
         raise UsageError(f"{run.name}: no callback ran after the start-up of {start_up / 1e9:g} s")
-    executors = recorded_executors(known, frames["executor_intervals"], run)
-    known = with_waits(with_executor(known, executors), frames["executor_intervals"])
+    intervals = on_wait_sets(frames["executor_intervals"])
+    executors = recorded_executors(known, intervals, run)
+    known = with_waits(with_executor(known, executors), intervals)
     waited = delayed(grouped(known, executors), executors)
     by_kernel, known = _with_own_time(waited.filter(counts), frames["callback_scheduling"])
     known = known.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
@@ -75,7 +76,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     published = _published(known, frames["publications"], begin).filter(
         pl.col("topic").is_in(sorted(heard))
     )
-    places = wait_set_places(known, frames["executor_intervals"])
+    places = wait_set_places(known, intervals)
     of = _Of(frames, published, places, begin)
     callbacks = [
         of.callback(rows)

@@ -8,6 +8,12 @@ import polars as pl
 _THREAD = ("host", "vpid", "vtid")
 
 
+def on_wait_sets(intervals: pl.DataFrame) -> pl.DataFrame:
+    """Of the table ``executor_intervals`` the threads that ever waited on a wait set."""
+    waiting = intervals.filter(pl.col("timeout_ns").is_not_null()).select(_THREAD).unique()
+    return intervals.join(waiting, on=_THREAD, how="semi", maintain_order="left")
+
+
 def wait_set_places(rows: pl.DataFrame, intervals: pl.DataFrame) -> dict[int, int]:
     """The place of each callback among those of its kind in its executor's wait set.
 
@@ -22,7 +28,7 @@ def wait_set_places(rows: pl.DataFrame, intervals: pl.DataFrame) -> dict[int, in
         Executions: ``executor``, ``callback_id``, ``kind``, ``intra_process``, ``start_ns`` and
         their thread.
     intervals
-        The table ``executor_intervals``.
+        From `on_wait_sets`.
 
     Returns
     -------

@@ -102,6 +102,8 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rclcpp_executor_get_next_ready": {},
     "rclcpp_executor_wait_for_work": {"timeout": I64},
     "rclcpp_executor_execute": {"handle": U64},
+    "executor_wait_start": {},
+    "executor_wait_end": {},
     "rcl_lifecycle_state_machine_init": {"node_handle": U64, "state_machine": U64},
     "rcl_lifecycle_transition": {"state_machine": U64, "start_label": TEXT, "goal_label": TEXT},
     "rclcpp_ipb_to_subscription": {"ipb": U64, "subscription": U64},

@@ -24,7 +24,12 @@ from roslens.collectors.ros2.losses import of_kernel
 from roslens.collectors.ros2.objects import Objects, find_objects
 from roslens.collectors.ros2.one_pass import Pass, Rows, batches_of
 from roslens.collectors.ros2.processes import identified
-from roslens.collectors.ros2.scheduling import EXECUTIONS, Scheduling, find_scheduling
+from roslens.collectors.ros2.scheduling import (
+    EXECUTIONS,
+    Scheduling,
+    find_scheduling,
+    with_cpu,
+)
 from roslens.collectors.ros2.types import I32, I64, NAME, NOTHING, TEXT, none_of
 from roslens.collectors.schema.tables import LOSSES, TABLES
 
@@ -122,7 +127,8 @@ def make_tables(
         give(name, rows[name])
     # Only now: messages are counted as they are decided, which is as their table is made.
     counts = counted()
-    give("executor_intervals", _intervals(rows, events.places, shared=counts["shared"] > 0))
+    shared = counts["shared"] > 0
+    give("executor_intervals", _intervals(rows, events, losses, shared=shared))
     told = rows["told"].frame("topic", "node", "publish_ns")
     goals = none_of("action_goals")
     if objects.has_actions:
@@ -182,19 +188,24 @@ def _as_they_are(events: Events) -> Clocks:
 
 
 def _intervals(
-    rows: Mapping[str, Rows], places: pl.DataFrame, *, shared: bool
+    rows: Mapping[str, Rows], events: Events, losses: pl.DataFrame, *, shared: bool
 ) -> pl.DataFrame | Rows:
     """What executor threads did; where no two of them ran one callback, none waits for another."""
     found = rows["executor_intervals"]
-    if not shared:
+    scheduled = events.happened("sched_switch")
+    if not (shared or scheduled):
         return found
-    from roslens.collectors.ros2.blocked import with_blocked  # noqa: PLC0415  (few need its numpy)
-
     table, key = TABLES[found.name], ("proc", "thread")
-    own = [column for column in table.schema if column not in ("host", "vpid", "vtid")]
-    ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
-    split = with_blocked(found.frame(*own, *key), ran)
-    return table.conform(_placed(split, places), names=True)
+    own = [column for column in table.schema if column not in ("host", "vpid", "vtid", "cpu_ns")]
+    stretches = found.frame(*own, *key)
+    if shared:
+        from roslens.collectors.ros2.blocked import with_blocked  # noqa: PLC0415  (numpy)
+
+        ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
+        stretches = with_blocked(stretches, ran)
+    if scheduled:
+        stretches = with_cpu(events, stretches, losses)
+    return table.conform(_placed(stretches, events.places), names=True)
 
 
 def _gaps(losses: pl.DataFrame, broken_orders: Rows) -> pl.DataFrame:

@@ -120,15 +120,44 @@ def find_scheduling(events: Events, executions: pl.DataFrame, losses: pl.DataFra
     )
 
 
+def with_cpu(events: Events, stretches: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:
+    """Add ``cpu_ns``, the time that their threads were on a CPU, to stretches of threads.
+
+    Parameters
+    ----------
+    events, losses
+        As of `find_scheduling`.
+    stretches
+        ``proc``, ``thread``, ``begin_ns``, ``end_ns``: from an event of the thread to another.
+    """
+    number = "callback_instance_id"
+    numbered = stretches.with_row_index(number).with_columns(
+        pl.col(number, "thread").cast(I64), pl.col("proc").cast(I32)
+    )
+    nameless = [pl.lit(None).alias(name) for name in ("kind", "name", "node")]
+    known = numbered.select(
+        number, "proc", "thread", pl.col("begin_ns").alias("start_ns"), "end_ns", *nameless
+    )
+    found = find_scheduling(events, known, losses).rows
+    if found.is_empty():
+        return stretches.with_columns(cpu_ns=pl.lit(None, dtype=I64))
+    cpu = found.select(number, "cpu_ns")
+    return stretches.with_columns(
+        numbered.join(cpu, on=number, how="left", maintain_order="left")["cpu_ns"]
+    )
+
+
 def _without_gaps(
     instances: pl.DataFrame, line: pl.DataFrame, losses: pl.DataFrame
 ) -> pl.DataFrame:
     """Leave out executions in which an event of their thread may be missing.
 
-    A thread that runs leaves its CPU by an event of that CPU. One that does not may come to any.
+    A thread that runs leaves its CPU by an event of that CPU. One that does not may come to any,
+    and one that runs on a CPU that is not known may leave any.
     """
     own = () if losses["cpu_id"].null_count() else ("cpu_id",)
     runs, arrived = pl.col("state") == RUNNING, pl.col("arrived")
+    somewhere = arrived & pl.col("cpu_id").is_null()
     recorded = pl.when(~arrived).then("time_ns").backward_fill().shift(-1).over("thread")
     until = pl.when(arrived).then(recorded).otherwise(pl.col("time_ns").shift(-1).over("thread"))
     line = line.with_columns(until=until.fill_null(FOREVER))
@@ -148,8 +177,8 @@ def _without_gaps(
         .select("thread", "until", since=pl.max_horizontal("time_ns", "gap_begin_ns"))
         for which, gaps, by in (
             (runs & ~arrived, losses, own),
-            (runs & arrived, others, own),
-            (~runs, losses, ()),
+            (runs & arrived & ~somewhere, others, own),
+            (~runs | somewhere, losses, ()),
         )
     )
     bad = bad.group_by("thread", "until").agg(pl.col("since").min())
@@ -271,9 +300,12 @@ def _with_starts(
         )
     )  # fmt: skip
     line = pl.concat([added, line.with_columns(pl.lit(value=False).alias("arrived"))])
-    next_cpu = pl.col("cpu_id").backward_fill().over("thread")
+    # It was on the CPU that it is next seen to leave. Seen to come or to be woken instead, it has
+    # left one that nobody knows.
+    leaves = pl.when(~pl.col("arrived")).then(state.is_in((PREEMPTED, BLOCKED))).backward_fill()
+    left = pl.when(leaves.over("thread")).then(pl.col("cpu_id").backward_fill().over("thread"))
     return line.sort("thread", "time_ns", maintain_order=True).with_columns(
-        pl.when("arrived").then(next_cpu).otherwise("cpu_id").alias("cpu_id")
+        pl.when("arrived").then(left).otherwise("cpu_id").alias("cpu_id")
     )
 
 

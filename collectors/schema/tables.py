@@ -698,7 +698,7 @@ TIMER_ACTIVATIONS = Table(
     needs=("ros2:callback_start", "ros2:rclcpp_timer_callback_added", "ros2:rcl_timer_init"),
 )
 
-_EXECUTOR = "at: wait_for_work before, get_next_ready after the executor waits"
+_EXECUTOR = "at: wait_for_work or wait_start before, the next event after the executor waits"
 
 EXECUTOR_INTERVALS = Table(
     "executor_intervals",
@@ -710,7 +710,8 @@ EXECUTOR_INTERVALS = Table(
         Column(
             "state",
             "string",
-            "wait: from rclcpp_executor_wait_for_work to the next executor event of the thread; "
+            "wait: from rclcpp_executor_wait_for_work, or executor_wait_start of an executor that "
+            "does not wait in rcl, to the next executor event of the thread; "
             "blocked: after a callback, or where nothing was executed, while another thread of the "
             "same executor (one that executed the same callback) is in wait; busy: the rest, which "
             "holds callbacks, the executor's own work, and work outside of the executor",
@@ -726,16 +727,24 @@ EXECUTOR_INTERVALS = Table(
         ),
         _time("duration_ns", "end - begin"),
         _time(
-            "timeout_ns", "how long it would have waited at most; -1 forever; null when not in wait"
+            "timeout_ns",
+            "how long it would have waited in rcl at most; -1 forever; null when not in wait, or "
+            "not in rcl",
         ),
         Column(
             "executed",
             "int64",
-            "timers and subscriptions executed; of a busy stretch with blocked ones in it each "
-            "part has those whose callback began in it, the first also those without one",
+            "timers and subscriptions executed, of executors that wait in rcl; of a busy stretch "
+            "with blocked ones in it each part has those whose callback began in it, the first "
+            "also those without one",
             nullable=False,
         ),
         _time("callback_ns", "time inside of callbacks", nullable=False),
+        _time(
+            "cpu_ns",
+            "time that the thread was on a CPU; null if the kernel was not recorded, the stretch "
+            "has no end, or events of the kernel may be missing in it",
+        ),
     ),
     needs=(
         "ros2:rclcpp_executor_get_next_ready",

@@ -178,7 +178,7 @@ def test_callbacks_and_threads_tell_of_executors_without_events() -> None:
 def test_an_executor_without_events_is_refused_by_itself() -> None:
     runs = [Run("a", {"executor": "single"}), Run("b", {"executor": "events"})]
     rows = pl.DataFrame({"run": ["a"], "threads": [1], "wait": [0.5], "callbacks": [0.3],
-                         "blocked": [0.0], "overhead": [0.2]})  # fmt: skip
+                         "blocked": [0.0], "overhead": [0.2], "cpu": [None]})  # fmt: skip
     alone = pl.DataFrame({"run": ["a", "b"], "callbacks": [0.25, 0.4], "cpu": [None, 0.45]})
     found = {(e.metric, e.cell["executor"]): e for e in busy_estimates(rows, alone, runs)}
     assert found["executor_wait", "single"].value == 0.5

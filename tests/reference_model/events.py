@@ -56,6 +56,8 @@ ORDER = (
     "rclcpp_executor_wait_for_work",
     "rclcpp_executor_get_next_ready",
     "rclcpp_executor_execute",
+    "executor_wait_start",
+    "executor_wait_end",
     "callback_start",
     "rclcpp_intra_publish",
     "rclcpp_ring_buffer_enqueue",

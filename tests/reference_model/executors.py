@@ -1,10 +1,10 @@
 """What the threads of executors did: waiting for work, or not.
 
-Decided when the event comes: ``rclcpp_executor_wait_for_work`` begins a wait, the thread's next
-executor event (``rclcpp_executor_*``) ends it and begins a busy stretch, which the next wait ends.
-``rclcpp_executor_execute`` counts in the stretch in which it comes. Where events of the thread may
-be missing, the stretch has no end, and counts what came before. Decided at the end: the time
-within callbacks, of those executions that ended.
+Decided when the event comes: ``rclcpp_executor_wait_for_work`` or ``executor_wait_start`` begins a
+wait, the thread's next executor event (``rclcpp_executor_*``, ``executor_wait_end``) ends it and
+begins a busy stretch, which the next wait ends. ``rclcpp_executor_execute`` counts in the stretch
+in which it comes. Where events of the thread may be missing, the stretch has no end, and counts
+what came before. Decided at the end: the time within callbacks, of those executions that ended.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ class Executors:
     def on_rclcpp_executor_wait_for_work(self, e: Event) -> None:
         self._begin(e, "wait", e["timeout"])
 
+    def on_executor_wait_start(self, e: Event) -> None:
+        self._begin(e, "wait", None)
+
     def on_rclcpp_executor_get_next_ready(self, e: Event) -> None:
         self._busy(e)
+
+    on_executor_wait_end = on_rclcpp_executor_get_next_ready
 
     def on_rclcpp_executor_execute(self, e: Event) -> None:
         self._busy(e)
@@ -106,7 +111,7 @@ class Executors:
             cuts = []
             if row["state"] == "busy" and row["end_ns"] is not None:
                 for begin, end in _idle(row, ran[row["_thread"]]):
-                    for other in waits:
+                    for other in list(waits):
                         if _shared(ran, row["_thread"], other) and not any(
                             a < d and c < b
                             for a, b in waits[row["_thread"]]

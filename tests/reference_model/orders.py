@@ -32,7 +32,7 @@ class Orders:
         if name.startswith("lttng_ust_libc:"):
             return None
         last, self._last[thread] = self._last.get(thread), e["time_ns"]
-        if name == "callback_start" or name.startswith("rclcpp_executor_"):
+        if name == "callback_start" or name.startswith(("rclcpp_executor_", "executor_wait_")):
             self._executes.add(thread)
         elif name == "callback_end" and thread in self._executes:
             return last if self.callbacks.open_one(e) is None else None

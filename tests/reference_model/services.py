@@ -93,6 +93,7 @@ class Services:
 
     on_callback_end = on_rclcpp_executor_wait_for_work = on_gap
     on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = on_gap
+    on_executor_wait_start = on_executor_wait_end = on_gap
 
     def on_rmw_send_response(self, e: Event) -> None:
         service = self._service(e)

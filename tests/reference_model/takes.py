@@ -80,6 +80,7 @@ class Takes:
 
     on_callback_end = on_rclcpp_executor_wait_for_work = on_gap
     on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = on_gap
+    on_executor_wait_start = on_executor_wait_end = on_gap
     on_rmw_take_request = on_rmw_take_response = on_gap
 
     def on_callback_start(self, e: Event) -> None:

@@ -60,6 +60,22 @@ def test_wait_and_busy_take_turns() -> None:
     assert findings(trace.tables()) == {}
 
 
+def test_an_executor_that_waits_outside_of_rcl() -> None:
+    """Each wait between two callbacks; for how long at most is not recorded."""
+    trace = executor()
+    trace.run(110, CALLBACK, lasts=10)
+    trace.emit(121, "executor_wait_start")
+    trace.emit(150, "executor_wait_end")
+    trace.run(152, CALLBACK, lasts=8)
+    trace.emit(161, "executor_wait_start")
+    assert found(trace) == [
+        (1, "wait", 121, 150, None, 0, 0),
+        (1, "busy", 150, 161, None, 0, 8_000),
+        (1, "wait", 161, None, None, 0, 0),
+    ]
+    assert findings(trace.tables()) == {}
+
+
 def test_a_stretch_in_which_something_may_be_missing_has_no_end() -> None:
     """The gap from 153 to 158 us lies within the second busy stretch; a new one begins at 160."""
     trace = executor()
@@ -200,7 +216,7 @@ def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:
 def test_the_tables_themselves_can_be_split() -> None:
     """By an engine that knows threads as tables do."""
     tables = pool().tables()
-    whole = tables["executor_intervals"]
+    whole = tables["executor_intervals"].drop("cpu_ns")
     busy = pl.when(pl.col("state") == "wait").then("state").otherwise(pl.lit("busy"))
     column = pl.col("begin_ns")
     # As it was before: busy from the end of each wait to the next one.

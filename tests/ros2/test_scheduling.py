@@ -48,7 +48,7 @@ def program(
     tid: int, us: float, name: str, *, pid: int = 7, cpu: int = 0, callback: int = 0x300
 ) -> Row:
     """An event of a program."""
-    payload = {"callback": callback}
+    payload = {"callback": callback} if name.startswith("callback") else {}
     if name == "callback_start":
         payload["is_intra_process"] = 0
     context = {"vpid": pid, "vtid": tid, "procname": "node"}
@@ -89,7 +89,8 @@ def collected(tmp_path: Path, ros: list[Row], kernel: list[Row]) -> dict[str, pl
     """Every table of a recording of both."""
     trace = tmp_path / "trace"
     start, end = {"callback": "u64", "is_intra_process": "i32"}, {"callback": "u64"}
-    write(trace / "ust", "ust", ros, ros2_callback_start=start, ros2_callback_end=end)
+    waits = {f"ros2_executor_wait_{x}": {} for x in ("start", "end")}
+    write(trace / "ust", "ust", ros, ros2_callback_start=start, ros2_callback_end=end, **waits)
     kinds = {
         "sched_switch": SWITCH,
         "sched_waking": WAKING,
@@ -150,6 +151,37 @@ def test_where_the_time_of_a_callback_went(tmp_path: Path) -> None:
         "duration_ns",
     )
     assert parts.rows() == [(100_000, 100_000), (20_000, 20_000)]
+
+
+def test_cpu_time_of_what_an_executor_does(tmp_path: Path) -> None:
+    """Of the wait (122 to 156) 122-125 and 155-156 are on the CPU, the busy stretch (156 to 191) is
+    preempted from 170 to 180, and the last wait has no end.
+    """
+    ros = [
+        program(70, 100, "callback_start"),
+        program(70, 120, "callback_end"),
+        program(70, 122, "executor_wait_start"),
+        program(70, 156, "executor_wait_end"),
+        program(70, 158, "callback_start"),
+        program(70, 190, "callback_end"),
+        program(70, 191, "executor_wait_start"),
+    ]
+    kernel = [
+        switch(20, 0, OTHER, 70),
+        switch(125, 0, 70, OTHER, ASLEEP),
+        waking(150, 70),
+        switch(155, 0, OTHER, 70),
+        switch(170, 0, 70, OTHER, RUNNABLE),
+        switch(180, 0, OTHER, 70),
+        switch(195, 0, 70, OTHER, ASLEEP),
+        switch(300, 0, OTHER, 70),
+    ]
+    found = collected(tmp_path, ros, kernel)["executor_intervals"]
+    assert found.select("state", "duration_ns", "cpu_ns").rows() == [
+        ("wait", 34_000, 4_000),
+        ("busy", 35_000, 25_000),
+        ("wait", None, None),
+    ]
 
 
 def test_threads_side_by_side_and_nested(tmp_path: Path) -> None:
@@ -316,6 +348,24 @@ def test_a_thread_that_runs_leaves_its_cpu_by_an_event_of_it(
     trace.losses[0] |= {"trace": "kernel", "cpu_id": 1 if gap[0] == 150 else 0}
     found = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
     assert found.rows() == known
+
+
+def test_a_thread_that_is_next_seen_to_come_was_on_a_cpu_that_is_not_known() -> None:
+    """By hand: thread 70 came to CPU 1 at 165 and left it at 180, both of which CPU 1 has lost, and
+    comes to CPU 0 at 240. So of its callback from 170 to 250 the CPU time is not known.
+    """
+    trace = Trace()
+    trace.run(100, 0x30, lasts=40, tid=70)
+    trace.run(170, 0x30, lasts=80, tid=70)
+    trace.run(300, 0x30, lasts=50, tid=70)
+    for us, cpu, prev, following in (
+        (90, 1, 0, 70), (150, 1, 70, 0), (240, 0, 0, 70), (360, 0, 70, 0),
+    ):  # fmt: skip
+        trace.emit(us, "sched_switch", cpu=cpu, prev_tid=prev, prev_state=1, next_tid=following)
+    trace.lose(160, 200, 2)
+    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
+    found = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
+    assert found.rows() == [(0, 40_000), (2, 50_000)]
 
 
 @pytest.mark.parametrize("namespaces", [True, False])

@@ -42,7 +42,7 @@ ROLES = {
     "client_callback_instance_id": dict.fromkeys((None,), "callback_instance_id"),
 }
 """Numbers of what a column ``kind`` of the row says."""
-NOT_HERE = {"processes": {"rmw"}}
+NOT_HERE = {"processes": {"rmw"}, "executor_intervals": {"cpu_ns"}}
 """Columns that the reference model does not have."""
 
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -42,6 +42,8 @@ EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "wait": ("rclcpp_executor_wait_for_work", {"timeout": 5}),
     "ready": ("rclcpp_executor_get_next_ready", {}),
     "execute": ("rclcpp_executor_execute", {"handle": SUB}),
+    "wait_start": ("executor_wait_start", {}),
+    "wait_end": ("executor_wait_end", {}),
     "call": ("rcl_send_request", {"rmw_client_handle": 0x91}),
     "respond": ("rcl_send_response", {"rmw_service_handle": 0x81}),
     "told": ("client_callback_start", {"rmw_client_handle": 0x91, "sequence_number": None}),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from roslens.tracing.lttng.settings import INIT_EVENTS
-from roslens.tracing.ros.calls import FUNCTIONS, with_calls
+from roslens.tracing.ros.calls import FUNCTIONS, THREADS, noted, with_calls
 from roslens.tracing.ros.header import Field, HeaderError, Instrumentation, Tracepoint
 from roslens.tracing.ros.provider import passed_arguments
 
@@ -77,6 +77,7 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
     lines = [
         "#define _GNU_SOURCE",
         "#include <dlfcn.h>",
+        "#include <pthread.h>",
         '#include "tracer.h"',
         *(f"#define {key} {value}" for key, value in instrumentation.constants.items()),
         f'const char tracer_abi[] = "{instrumentation.provider}-{name}-{digest}";',
@@ -88,6 +89,7 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
         "const char tracer_event_metadata[] =",
         *(f"  {_quoted(line)}" for line in metadata.splitlines(keepends=True)),
         ";",
+        THREADS,
         *(_functions(number, point, instrumentation) for number, point in enumerate(points)),
         FUNCTIONS,
     ]
@@ -152,7 +154,7 @@ def _functions(number: int, point: Tracepoint, instrumentation: Instrumentation)
     recorded = ", ".join(f"{p.type} {p.name}" for p in point.parameters) or "void"
     event = "".join(_event(number, point, instrumentation))
     return (
-        f"static inline void event_{point.name}({recorded})\n{{\n{event}}}\n"
+        f"static inline void event_{point.name}({recorded})\n{{\n{noted(point.name)}\n{event}}}\n"
         f"TRACER_PUBLIC void ros_trace_{point.name}({declared})\n"
         f"{{event_{point.name}({passed});}}\n"
         f"TRACER_PUBLIC bool ros_trace_enabled_{point.name}(void)\n"

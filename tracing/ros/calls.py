@@ -2,8 +2,9 @@
 
 ``rmw_send_request`` and ``rmw_send_response`` come after the write: by then the other side may
 have taken what was written. What becomes of an action's goal no event tells, nor of which type
-messages are. The libraries that roslens preloads stand before the functions of rcl and rcl_action,
-and say when these are called and what they did.
+messages are, nor when an executor waits that does not wait in rcl. The libraries that roslens
+preloads stand before the functions of rcl, rcl_action and condition variables, and say when these
+are called and what they did.
 """
 
 from __future__ import annotations
@@ -36,7 +37,29 @@ _EVENTS = {
     "message_type_init": (_ENDPOINT, _TYPE),
     # Of what rcl_publish has just written: its serialized length and stamp, each 0 if not known.
     "message_content": (_MESSAGE, _SIZE, _STAMP),
+    # Around each wait of an executor for a condition variable. Those that wait in rcl have events
+    # of rclcpp instead.
+    "executor_wait_start": (),
+    "executor_wait_end": (),
 }
+
+THREADS = """
+/* What the executor of this thread does. One that waits in rcl emits events of its own. */
+static __thread enum {NO_CALLBACK_YET, IN_CALLBACK, BETWEEN_CALLBACKS, WAITS_IN_RCL} executor
+__attribute__((tls_model("initial-exec")));
+"""
+"""C source that comes before the functions of ROS's tracepoints."""
+_DOES = {
+    "callback_start": "if (executor != WAITS_IN_RCL) {executor = IN_CALLBACK;}",
+    "callback_end": "if (executor != WAITS_IN_RCL) {executor = BETWEEN_CALLBACKS;}",
+    "rclcpp_executor_wait_for_work": "executor = WAITS_IN_RCL;",
+}
+
+
+def noted(tracepoint: str) -> str:
+    """The C statement that notes what a thread does when it comes to a tracepoint of ROS."""
+    return _DOES.get(tracepoint, "")
+
 
 FUNCTIONS = """
 /* What ours stand before: found as the caller finds it, for Python loads rcl for its own module
@@ -292,6 +315,43 @@ static void tell_type(const void * endpoint, const struct roslens_support * of, 
 HAS_TYPE(rcl_publisher_init)
 HAS_TYPE(rcl_subscription_init)
 
+/* Between two callbacks a thread of an executor waits for work, and for nothing else. */
+#define WAITS_FOR_WORK(wait) \\
+  if (executor == BETWEEN_CALLBACKS) { \\
+    ros_trace_executor_wait_start(); \\
+    wait; \\
+    ros_trace_executor_wait_end(); \\
+  } else { \\
+    wait; \\
+  }
+
+/* std::condition_variable::wait */
+__attribute__((visibility("default")))
+void _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE(void * condition, void * lock)
+{
+  static void (* next)(void *, void *);
+  if (!next) {
+    next = (void (*)(void *, void *)) next_function(__func__, __builtin_return_address(0));
+  }
+  WAITS_FOR_WORK(next(condition, lock))
+}
+
+/* std::condition_variable::wait_for and wait_until, which the compiler puts into the caller. */
+__attribute__((visibility("default")))
+int pthread_cond_clockwait(
+  pthread_cond_t * condition, pthread_mutex_t * mutex, clockid_t clock,
+  const struct timespec * until)
+{
+  static int (* next)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+  int result;
+  if (!next) {
+    next = (int (*)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))
+      next_function(__func__, __builtin_return_address(0));
+  }
+  WAITS_FOR_WORK(result = next(condition, mutex, clock, until))
+  return result;
+}
+
 /* How many bytes Fast DDS last serialized on this thread. */
 static __thread size_t serialized;
 
@@ -329,7 +389,7 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
   return failed;
 }
 """
-"""C source of them; needs ``<dlfcn.h>`` with ``_GNU_SOURCE``."""
+"""C source of them; needs ``<dlfcn.h>`` and ``<pthread.h>`` with ``_GNU_SOURCE``."""
 
 
 def with_calls(instrumentation: Instrumentation) -> Instrumentation:

@@ -6,6 +6,7 @@ The library has the same functions as the one that ROS was built with, so it can
 
 from __future__ import annotations
 
+from roslens.tracing.ros.calls import THREADS, noted
 from roslens.tracing.ros.header import Instrumentation, Parameter, Tracepoint
 
 HEADER_NAME = "roslens_ros2_events.h"
@@ -65,8 +66,9 @@ def library_source(instrumentation: Instrumentation) -> str:
         "#define TRACEPOINT_DEFINE",
         f'#include "{HEADER_NAME}"',
         "#include <dlfcn.h>",
+        "#include <pthread.h>",
         "#include <stddef.h>",
-        "",
+        THREADS,
         "bool ros_trace_compile_status(void) {return true;}",
     ]
     for tracepoint in instrumentation.tracepoints:
@@ -74,13 +76,14 @@ def library_source(instrumentation: Instrumentation) -> str:
         declared = ", ".join(f"{p.type} {p.name}" for p in parameters) or "void"
         event = f"{instrumentation.provider}, {tracepoint.name}"
         passed = "".join(f", {name}" for name in passed_arguments(tracepoint, parameters))
+        note = noted(tracepoint.name)
         lines += [
             f"void ros_trace_{tracepoint.name}({declared})",
-            f"{{tracepoint({event}{passed});}}",
+            f"{{{note}tracepoint({event}{passed});}}",
             f"bool ros_trace_enabled_{tracepoint.name}(void)",
             f"{{return tracepoint_enabled({event});}}",
             f"void ros_trace_do_{tracepoint.name}({declared})",
-            f"{{do_tracepoint({event}{passed});}}",
+            f"{{{note}do_tracepoint({event}{passed});}}",
         ]
     return "\n".join(lines) + "\n" + _SYMBOLS
 

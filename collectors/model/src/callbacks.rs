@@ -6,8 +6,8 @@
 //!
 //! Whether a start is one of those is known at the end only. So what happens on a thread is noted
 //! with the execution that would enclose it, and settled by `Callbacks::enclosing` after the pass.
-//! `rclcpp_executor_wait_for_work` begins a wait, the thread's next executor event ends it; the time
-//! in callbacks is that in executions that ended, each stretch counted once.
+//! `rclcpp_executor_wait_for_work` or `executor_wait_start` begins a wait, the thread's next executor
+//! event ends it; the time in callbacks is that in executions that ended, each stretch counted once.
 
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe, entry};
@@ -210,7 +210,7 @@ impl Callbacks {
         let before = entry(&mut self.threads, event.thread).interval;
         let last = self.intervals.get(before);
         let waited = last.is_none_or(|last| last.wait || last.cut != NEVER);
-        let wait = kind == Kind::Wait;
+        let wait = matches!(kind, Kind::Wait | Kind::WaitStart);
         let thread = entry(&mut self.threads, event.thread);
         let (covered, executed) = (thread.covered, thread.executed);
         thread.executed += i64::from(kind == Kind::Execute);

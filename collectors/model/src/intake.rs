@@ -35,6 +35,8 @@ kinds! {
     Wait "rclcpp_executor_wait_for_work" ["timeout"];
     Ready "rclcpp_executor_get_next_ready" [];
     Execute "rclcpp_executor_execute" ["handle"];
+    WaitStart "executor_wait_start" [];
+    WaitEnd "executor_wait_end" [];
     RmwTake "rmw_take" ["rmw_subscription_handle", "message", "source_timestamp", "taken"];
     RclTake "rcl_take" ["message"];
     RclcppTake "rclcpp_take" ["message"];
@@ -83,7 +85,7 @@ impl Kind {
 
 /// Some kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kinds(u32);
+pub struct Kinds(u64);
 
 impl Kinds {
     /// Those with these names, as in `KINDS`; other names are left out.
@@ -91,13 +93,13 @@ impl Kinds {
     pub fn named(names: &[String]) -> Self {
         let there = |name: &str| names.iter().any(|of| of == name);
         let found = KINDS.iter().filter(|(_, name, _)| there(name));
-        Self(found.fold(0, |bits, (kind, ..)| bits | 1 << *kind as u32))
+        Self(found.fold(0, |bits, (kind, ..)| bits | 1 << *kind as u64))
     }
 
     /// Whether a kind is among them.
     #[must_use]
     pub const fn has(self, kind: Kind) -> bool {
-        self.0 >> kind as u32 & 1 == 1
+        self.0 >> kind as u64 & 1 == 1
     }
 }
 

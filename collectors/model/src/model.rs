@@ -178,7 +178,7 @@ impl Model {
                 }
                 self.on_other(event.thread);
             }
-            Kind::Wait | Kind::Ready | Kind::Execute => {
+            Kind::Wait | Kind::WaitStart | Kind::WaitEnd | Kind::Ready | Kind::Execute => {
                 self.callbacks.on_executor(kind, event);
                 self.on_other(event.thread);
             }

@@ -239,6 +239,8 @@ impl Tables {
             int64 "timeout_ns" row.timeout;
             int64 "executed" *executed;
             int64 "callback_ns" *covered;
+            // The kernel's events tell it, after the pass.
+            int64 "cpu_ns" NEVER;
         );
     }
 

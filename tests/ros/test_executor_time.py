@@ -1,0 +1,101 @@
+"""When the threads of executors wait, and their CPU time, against what the program notes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import roslens as rl
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.perf.buffers import why_no_perf
+from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.sources import VARIABLE
+
+SOURCE = Path(__file__).with_name("nodes") / "executing.cpp"
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(why_no_perf() is not None, reason=str(why_no_perf())),
+]
+
+
+@pytest.fixture(scope="module")
+def program(ros: RosEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
+    made, program = rclcpp_for(ros), tmp_path_factory.mktemp("executing") / "executing"
+    flags = [*made.compile_flags(), str(SOURCE), "-o", str(program), *made.link_flags()]
+    subprocess.run([*made.compiler, *flags], check=True)
+    return program
+
+
+@pytest.fixture
+def busy_machine() -> Iterator[None]:
+    """Something else wants the CPUs."""
+    others = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        for _ in range(os.cpu_count() or 1)
+    ]
+    yield
+    for other in others:
+        other.kill()
+        other.wait()
+
+
+@pytest.mark.parametrize("tracer", ["native", "lttng"])
+@pytest.mark.parametrize(
+    "executor",
+    ["SingleThreaded", "MultiThreaded", "Events", "EventsCBG", "EventsCBGMultiThreaded"],
+)
+@pytest.mark.usefixtures("busy_machine")
+def test_stretches_add_up_to_the_cpu_time_of_their_thread(
+    program: Path, executor: str, tracer: str, tmp_path: Path
+) -> None:
+    """From the first to the last note of each thread, by CLOCK_THREAD_CPUTIME_ID."""
+    said, folder = tmp_path / "said", tmp_path / "run"
+    _, manifest = record_command(
+        ["sh", "-c", f'exec "{program}" {executor} > "{said}"'],
+        folder,
+        options=TracingOptions(tracer=tracer, kernel="perf"),
+        ros="embedded",
+        time_limit=60,
+    )
+    assert manifest.status == "complete", manifest.failure
+    notes = pl.read_csv(
+        said, separator=" ", has_header=False, new_columns=["vtid", "time_ns", "cpu_ns"]
+    )
+    stretches = rl.open(folder).executor_intervals.collect()
+    assert set(stretches["vtid"]) == set(notes["vtid"])
+    assert notes["vtid"].n_unique() == (2 if "Multi" in executor else 1)
+    for (vtid,), of_thread in notes.partition_by("vtid", as_dict=True).items():
+        own = stretches.filter(pl.col("vtid") == vtid).drop_nulls("end_ns").sort("begin_ns")
+        counted = used = 0
+        # A loaded machine may lose events of the kernel, and then knows no CPU time for a while.
+        own = own.with_columns(part=pl.col("cpu_ns").is_null().rle_id())
+        for part in own.partition_by("part"):
+            of_part = of_thread.filter(
+                pl.col("time_ns").is_between(part["begin_ns"].min(), part["end_ns"].max())
+            )
+            if part["cpu_ns"].null_count() or of_part.height < 2:
+                continue
+            first, *_, last = of_part.rows(named=True)
+            since_first = pl.col("begin_ns") > first["time_ns"]
+            counted += part.filter(since_first, pl.col("begin_ns") <= last["time_ns"])[
+                "cpu_ns"
+            ].sum()
+            used += last["cpu_ns"] - first["cpu_ns"]
+        assert used > 1e8
+        assert counted == pytest.approx(used, rel=0.02)
+        # No note is made while its thread waits.
+        noted = of_thread.join_asof(
+            own.filter(pl.col("state") == "wait"), left_on="time_ns", right_on="begin_ns"
+        ).drop_nulls("begin_ns")
+        assert noted.height > 100
+        assert noted.filter(pl.col("time_ns") < pl.col("end_ns")).is_empty()
