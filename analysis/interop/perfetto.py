@@ -4,8 +4,9 @@ One track per thread and node with a slice per callback and per publish call; on
 slice per message, from its publication to the start of its callback, and within it, of late ones,
 where their time went; one per thread of an executor with its states; flows from each publication to
 the callbacks that received it, and from a service request over its callback to the response;
-counters of CPU and memory per process; where the kernel was recorded, who had each CPU and who woke
-whom. Slices have categories and arguments, so that PerfettoSQL answers questions about latency.
+counters of CPU and memory per process; samples of call stacks; where the kernel was recorded, who
+had each CPU and who woke whom. Slices have categories and arguments, so that PerfettoSQL answers
+questions about latency.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     ----------
     tables
         ``processes``, ``callback_instances``, ``publications``, ``messages``, ``service_calls``
-        and, where they are known, ``executor_intervals``, ``resources``, ``heap``, the kernel's
-        events ``sched_switch`` and ``sched_waking``, and ``late``: segments of late messages as of
-        `roslens.analysis.path.path.message_path` with ``why``, a sentence.
+        and, where they are known, ``executor_intervals``, ``resources``, ``heap``,
+        ``cpu_samples``, the kernel's events ``sched_switch`` and ``sched_waking``, and ``late``:
+        segments of late messages as of `roslens.analysis.path.path.message_path` with ``why``, a
+        sentence.
     path
         File to write.
 
@@ -65,6 +67,8 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
         _counters(writer, tables["resources"])
     if "heap" in tables:
         _heap(writer, tables["heap"])
+    if not tables.get("cpu_samples", pl.DataFrame()).is_empty():
+        writer.samples(tables["cpu_samples"])
     if "sched_switch" in tables:
         _scheduled(writer, tables)
     writer.write(path)

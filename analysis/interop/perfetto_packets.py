@@ -1,4 +1,4 @@
-"""Packets of a Perfetto trace: tracks, events with arguments, interned names.
+"""Packets of a Perfetto trace: tracks, events with arguments, samples of stacks, interned names.
 
 The format is protobuf (``protos/perfetto/trace/trace.proto``). All packets of one kind get one
 layout, with numbers in varints of a fixed width (allowed, if longer than needed), so that they are
@@ -22,6 +22,7 @@ _Bytes = npt.NDArray[np.uint8]
 
 # TracePacket
 _TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60
+_PERF_SAMPLE = 66
 # TrackEvent
 _CATEGORY, _ARGUMENT, _TYPE, _NAME_IID, _TRACK_UUID, _COUNTER_VALUE, _FLOW = 3, 4, 9, 10, 11, 44, 47
 BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
@@ -29,6 +30,9 @@ BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
 _ARGUMENT_NAME, _INTEGER, _REAL, _STRING = 1, 4, 5, 17
 # InternedData
 _CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS = 1, 2, 3, 29
+_FUNCTIONS, _FRAMES, _CALLSTACKS, _MAPPINGS = 5, 6, 7, 19
+_MAPPING = 1
+"""The only one, without a name: which module a function is in was not kept."""
 _FIRST_OF_SEQUENCE, _LATER = 1, 2
 # FtraceEventBundle, and the columns of its CompactSched
 _FTRACE, _COMPACT, _NAME_TABLE = 1, 4, 5
@@ -56,9 +60,9 @@ class Writer:
     """Tracks and packets of one trace."""
 
     def __init__(self) -> None:
-        self.interned = {
-            kind: _Names() for kind in (_CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS)
-        }
+        kinds = (_CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS, _FUNCTIONS)
+        self.interned = {kind: _Names() for kind in kinds}
+        self.stacks = _Names()
         self.tracks: dict[tuple[object, ...], int] = {}
         self.descriptors: list[bytes] = []
         self.packets: list[pl.DataFrame] = []
@@ -148,17 +152,20 @@ class Writer:
         event += [_fixed(_FLOW, frame[f"flow_{k}"].cast(pl.UInt64)) for k in range(flows)]
         if kind == COUNTER:
             event.append(_fixed(_COUNTER_VALUE, frame["value"].cast(pl.Float64)))
+        self._add(frame["time_ns"], order, _TRACK_EVENT, event)
+
+    def _add(self, times: pl.Series, order: int, field: int, body: Sequence[_Bytes]) -> None:
         packet = [
-            _varints(_TIMESTAMP, frame["time_ns"], 10),
-            _constant(number_field(_SEQUENCE, 1) + number_field(_FLAGS, _LATER), rows),
-            *_wrapped(_TRACK_EVENT, event),
+            _varints(_TIMESTAMP, times, 10),
+            _constant(number_field(_SEQUENCE, 1) + number_field(_FLAGS, _LATER), times.len()),
+            *_wrapped(field, body),
         ]
         whole = pl.Series(np.hstack(_wrapped(1, packet)))
         self.packets.append(
             pl.DataFrame(
                 {
-                    "time_ns": frame["time_ns"],
-                    "order": pl.Series([order], dtype=pl.Int8).new_from_index(0, rows),
+                    "time_ns": times,
+                    "order": pl.Series([order], dtype=pl.Int8).new_from_index(0, times.len()),
                     "packet": whole.arr.to_list().cast(pl.Binary),
                 }
             )
@@ -202,6 +209,39 @@ class Writer:
             schema = {"time_ns": pl.Int64, "order": pl.Int8, "packet": pl.Binary}
             self.packets.append(pl.DataFrame(row, schema=schema))
 
+    def samples(self, frame: pl.DataFrame) -> None:
+        """Add samples of call stacks: ``time_ns``, ``vpid``, ``vtid``, ``path``."""
+        stack = pl.Series(self.stacks.of(frame["path"]))
+        numbers = {2: frame["vpid"], 3: frame["vtid"], 4: stack}
+        body = [_varints(field, values, 5) for field, values in numbers.items()]
+        self._add(frame["time_ns"], 1, _PERF_SAMPLE, body)
+
+    def _interned(self) -> bytes:
+        functions = self.interned[_FUNCTIONS]
+        stacks = b"".join(
+            message_field(
+                _CALLSTACKS,
+                number_field(1, number)
+                + b"".join(number_field(2, functions.one(x)) for x in reversed(path.split("\n"))),
+            )
+            for path, number in self.stacks.numbers.items()
+        )
+        # A frame has the number of its function's name; all of its fields have to be there.
+        frames = b"".join(
+            message_field(
+                _FRAMES,
+                number_field(1, number) + number_field(2, number)
+                + number_field(3, _MAPPING) + number_field(4, 0),
+            )
+            for number in functions.numbers.values()
+        )  # fmt: skip
+        names = b"".join(
+            message_field(kind, number_field(1, number) + text_field(2, name))
+            for kind, interned in self.interned.items()
+            for name, number in interned.numbers.items()
+        )
+        return names + message_field(_MAPPINGS, number_field(1, _MAPPING)) + frames + stacks
+
     def write(self, path: Path) -> None:
         """Write all of it.
 
@@ -210,15 +250,10 @@ class Writer:
         RunFailedError
             It cannot be written.
         """
-        names = b"".join(
-            message_field(kind, number_field(1, number) + text_field(2, name))
-            for kind, interned in self.interned.items()
-            for name, number in interned.numbers.items()
-        )
         first = number_field(_SEQUENCE, 1) + number_field(_FLAGS, _FIRST_OF_SEQUENCE)
         try:
             with replaced_whole(path) as temporary, temporary.open("wb") as file:
-                file.write(message_field(1, first + message_field(_INTERNED, names)))
+                file.write(message_field(1, first + message_field(_INTERNED, self._interned())))
                 file.writelines(self.descriptors)
                 if self.packets:
                     line = pl.concat(self.packets).sort("time_ns", "order", maintain_order=True)

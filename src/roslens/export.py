@@ -96,7 +96,7 @@ def tables_of_one(
 
 
 def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
-    """The same for Perfetto, with executors, who had each CPU, and what late messages waited for.
+    """The same for Perfetto, with executors, stacks, who had each CPU, and late messages' waits.
 
     Raises
     ------
@@ -104,6 +104,7 @@ def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame
         As `tables_of_one`.
     """
     tables = tables_of_one(recordings, path) | _tables(recordings, ["executor_intervals"])
+    tables["cpu_samples"] = recordings.cpu_samples.collect()
     name = recordings.runs[0].name
     late = recordings.why.found()[name]
     sentences = late.told.select("message", why="sentence")

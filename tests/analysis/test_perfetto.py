@@ -323,6 +323,49 @@ def test_the_heap_as_the_allocator_tells(tmp_path: Path) -> None:
     assert found.tracks[track.parent_uuid].process.pid == 7
 
 
+Sample = tuple[int, int, int, str]
+
+
+def stacks_in(path: Path) -> list[Sample]:
+    """Samples (time, process, thread, functions as in ``cpu_samples``), by Perfetto's classes.
+
+    As its trace processor does, which leaves out stacks of which anything is not there.
+    """
+    trace = pb.Trace()
+    trace.ParseFromString(path.read_bytes())
+    data = pb.InternedData()
+    for packet in trace.packet:
+        data.MergeFrom(packet.interned_data)
+    names = {x.iid: x.str.decode() for x in data.function_names}
+    mappings = {x.iid for x in data.mappings}
+    assert all(x.mapping_id in mappings and x.HasField("rel_pc") for x in data.frames)
+    frames = {x.iid: names[x.function_name_id] for x in data.frames}
+    # The outermost comes first.
+    stacks = {x.iid: [frames[y] for y in reversed(x.frame_ids)] for x in data.callstacks}
+    return [
+        (packet.timestamp, x.pid, x.tid, "\n".join(stacks[x.callstack_iid]))
+        for packet in trace.packet
+        if packet.HasField("perf_sample") and (x := packet.perf_sample)
+    ]
+
+
+def test_samples_of_stacks_are_on_the_thread_of_their_callback(tmp_path: Path) -> None:
+    trace = talker_and_listener()
+    trace.run(100, CALLBACK, lasts=50, pid=2)
+    samples: list[Sample] = [
+        (at(110), 2, 2, "a\nb\nmain"), (at(120), 2, 2, "b\nmain"),
+        (at(130), 2, 2, "b\nb\nmain"), (at(140), 2, 2, "a\nb\nmain"),
+        (at(145), 4_194_303, 4_194_304, "[libc.so.6]"),
+    ]  # fmt: skip
+    columns = ["time_ns", "vpid", "vtid", "path"]
+    table = pl.DataFrame(samples, schema=columns, orient="row")
+    found = decoded({**trace.tables(), "cpu_samples": table}, tmp_path / "t")
+    assert stacks_in(tmp_path / "t") == samples
+    assert [x[2:4] for x in found.slices] == [(at(100), at(150))]
+    threads = [x.thread for x in found.tracks.values() if x.HasField("thread")]
+    assert (2, 2) in [(x.pid, x.tid) for x in threads]
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RunFailedError, match="cannot be written"):
         write_perfetto(Trace().tables(), tmp_path / "nowhere" / "t")

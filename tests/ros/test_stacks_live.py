@@ -14,12 +14,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 from psutil import process_iter
+from tests.analysis.test_perfetto import stacks_in
 from tests.analysis.test_stacks import read_by_pprof
 
 import roslens as rl
+from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.interop.stack_files import pprof
 from roslens.analysis.measures.stacks import CALLBACK
+from roslens.collectors.schema import TABLES
 from roslens.explore.stacks import Stacks
+from roslens.export import export
 from roslens.tracing.attach import record_attached
 from roslens.tracing.command import record_command
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
@@ -72,6 +76,9 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
     assert manifest.status == "complete", manifest.failure
     spent = [float(x) for x in said.read_text().split()]
     stacks = rl.open(folder).stacks
+    export(folder, tmp_path / "perfetto", "perfetto")
+    samples = stacks.frame().select("time_ns", "vpid", "vtid", "path")
+    assert sorted(stacks_in(tmp_path / "perfetto")) == sorted(samples.iter_rows())
     for kind, (alpha, beta) in {"timer": spent[:2], "subscription": spent[2:]}.items():
         found = alpha_split(stacks, kind, alpha / (alpha + beta))
         # CPU time of the whole: each sample stands for a part of a second.
@@ -141,7 +148,10 @@ def test_a_program_in_a_container(ros: RosEnvironment, tmp_path: Path) -> None:
 
 
 def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
-    """Children's and own per cent of each function, as perf prints them, and pprof of our file."""
+    """Children's and own per cent of each function, as perf prints them, and readers of our files.
+
+    Perfetto's file has each sample on its thread and at its time.
+    """
     program = tmp_path / "burn"
     main = "double alpha(double), beta(double); int main() { alpha(0.7); beta(0.3); return 0; }"
     (tmp_path / "main.c").write_text(main)
@@ -168,12 +178,23 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     callback = dict.fromkeys(CALLBACK, pl.lit(None, dtype=pl.String))
     (tmp_path / "pb.gz").write_bytes(pprof(samples.with_columns(**callback)))
     read = read_by_pprof(tmp_path / "pb.gz") if shutil.which("go") else {}
+    tables = {name: table.empty() for name, table in TABLES.items()}
+    write_perfetto({**tables, "cpu_samples": samples}, tmp_path / "perfetto")
+    shown = stacks_in(tmp_path / "perfetto")
+    command = ["perf", "script", "-f", "-i", kept, "--ns", "-F", "pid,tid,time"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    taken = re.findall(r"^ *(\d+)/(\d+) +(\d+)\.(\d{9}):", lines, re.MULTILINE)
+    ours = [(int(s + ns), int(pid), int(tid)) for pid, tid, s, ns in taken]
+    assert sorted(x[:3] for x in shown) == sorted(x for x in ours if x[1] != os.getpid())
     for total, own, function in rows:
         stacks = samples.filter(pl.col("path").str.split("\n").list.contains(function))
         first = samples.filter(pl.col("path").str.starts_with(f"{function}\n"))
         # perf leaves the moments before exec to another name.
         assert 100 * stacks["cpu_ns"].sum() / whole == pytest.approx(float(total), abs=0.5)
         assert 100 * first["cpu_ns"].sum() / whole == pytest.approx(float(own), abs=0.5)
+        in_perfetto = [x.split("\n") for *_, x in shown]
+        assert sum(function in x for x in in_perfetto) == stacks.height
+        assert sum(function == x[0] for x in in_perfetto) == first.height
         if read:
             assert read[function] == (first["cpu_ns"].sum(), stacks["cpu_ns"].sum())
 
