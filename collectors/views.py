@@ -67,6 +67,7 @@ MOMENTS: Mapping[str, tuple[str, ...]] = {
     "system": ("time_ns",),
     "allocation_sites": ("time_ns",),
     "cpu_samples": ("time_ns",),
+    "waits": ("time_ns",),
 }
 """A row is in the stretch in which it begins: at the first of these times that is known."""
 

@@ -77,6 +77,7 @@ def record_attached(
     options: TracingOptions | None = None,
     time_limit: float | None = None,
     stacks: float = 0.0,
+    waits: bool = False,
     share: float = math.inf,
     root: Path = RECORDINGS,
     on_event: OnEvent = lambda _: None,
@@ -93,7 +94,7 @@ def record_attached(
         What it says of the kernel counts.
     time_limit
         Seconds; default: until interrupted, or until none of the programs runs any more.
-    stacks
+    stacks, waits
         As of `record_command`.
     share
         Of a CPU that attaching may cost; beyond it there are pauses. Infinite: without any.
@@ -132,7 +133,7 @@ def record_attached(
     watch, begun = HostWatch(), time.time_ns()
     notes: list[str] = []
     followers: list[_Follower] = []
-    sampler = StackSampler(folder, stacks, [target.pid for target in targets])
+    sampler = StackSampler(folder, stacks, [target.pid for target in targets], waits=waits)
     with Interruption() as interruption, ExitStack() as stack:
         stack.callback(sampler.close)
 

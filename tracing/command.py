@@ -39,6 +39,7 @@ def record_command(
     trace_rclpy: bool = True,
     allocations: bool = False,
     stacks: float = 0.0,
+    waits: bool = False,
     time_limit: float | None = None,
     sampler_hz: float = 10.0,
     work_topic: str | None = None,
@@ -67,6 +68,8 @@ def record_command(
         Whether heaptrack records which call paths hold memory.
     stacks
         Samples per second of call stacks by perf; 0: none.
+    waits
+        With `stacks`: whether it also records where threads wait.
     time_limit
         Seconds; default: none.
     sampler_hz
@@ -114,7 +117,7 @@ def record_command(
             spec,
             folder=output,
             campaign=output.parent.name if output.name == _RUN else output.name,
-            samplers=SamplerRates(allocations=allocations, stacks=stacks),
+            samplers=SamplerRates(allocations=allocations, stacks=stacks, waits=waits),
             time_limit=time_limit,
             sampler_hz=sampler_hz,
             work_topic=work_topic,

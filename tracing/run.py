@@ -370,7 +370,9 @@ class _Run:
 
     def _sample_stacks(self, stack: ExitStack) -> None:
         if self.spec.samplers.stacks > 0:
-            self.stacks = StackSampler(self.spec.native, self.spec.samplers.stacks)
+            self.stacks = StackSampler(
+                self.spec.native, self.spec.samplers.stacks, waits=self.spec.samplers.waits
+            )
             # Of this thread, from which the workload is started next.
             stack.enter_context(self.stacks)
             for name in PYTHON_NAMES if not self.stacks.troubles else ():

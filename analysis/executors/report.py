@@ -344,7 +344,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             *self._against_load("executor_blocked", "blocked by the executor's lock"),
             estimates_table(self.busy_estimates, "Where the time of the executor's threads went"),
             *functions_parts(
-                self.tables.cpu_samples, self.tables.table("callback_instances"), self.level
+                self.tables.cpu_samples,
+                self.tables.waits,
+                self.tables.table("callback_instances"),
+                self.level,
             ),
         )
 

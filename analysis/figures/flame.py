@@ -96,7 +96,7 @@ def _specification(frames: pl.DataFrame, title: str, caption: str) -> dict[str, 
     }
     slower = "datum.slow_share == null ? 0 : 100 * (datum.slow_share - datum.share)"
     tooltip = (
-        "{title: datum.function, 'share of the CPU time': format(datum.share, '.1%'), "
+        "{title: datum.function, 'share of the time': format(datum.share, '.1%'), "
         "'in the slowest tenth': datum.slow_share == null ? '-' : format(datum.slow_share, '.1%')}"
     )
     return {

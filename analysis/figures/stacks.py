@@ -23,7 +23,7 @@ _ALL = 0.995
 
 
 @styled
-def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
+def function_shares(shares: pl.DataFrame, callback: str, *, waits: bool = False) -> Plot:
     """Self and total share [%] of the functions of one callback, the total's interval as a line.
 
     Parameters
@@ -32,6 +32,8 @@ def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
         As of `roslens.analysis.measures.stacks.shares`, of one callback; at least one row.
     callback
         In words, for the caption.
+    waits
+        Whether these are shares of the time in which it waits.
     """
     # All of it goes through what calls the callback.
     told = shares.filter((pl.col("total_share") < _ALL) | (pl.col("self_share") > 1 - _ALL))
@@ -47,7 +49,7 @@ def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
     axes.set_yticks(places, [wrapped(x, _WIDTH) for x in rows["function"]], fontsize=7)
     axes.set_ylim(rows.height - 0.5, -0.5)
     axes.set_xlim(0, 100)
-    axes.set_xlabel("share of the callback's CPU time [%]")
+    axes.set_xlabel(f"share of the callback's {'waiting' if waits else 'CPU'} time [%]")
     axes.grid(visible=False, axis="y")
     finish(axes)
     handles = [
@@ -59,7 +61,8 @@ def function_shares(shares: pl.DataFrame, callback: str) -> Plot:
     hidden = told.height - rows.height
     return Plot(
         figure,
-        f"{callback}: {about['samples']:,} samples in {about['executions']:,} executions of "
+        f"{callback}: {about['samples']:,} {'waits' if waits else 'samples'} in "
+        f"{about['executions']:,} executions of "
         f"{counted(about['runs'], 'run')}; line: interval of the total "
         f"({about['method']}). Functions that all of it goes through are not drawn.",
         left_out=f"{hidden} functions with less are not drawn." if hidden > 0 else "",

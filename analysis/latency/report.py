@@ -545,7 +545,10 @@ class LatencyReport(Report[LatencyParameters]):
             durations_plot(found),
             durations_table(found),
             *functions_parts(
-                self.tables.cpu_samples, self.tables.table("callback_instances"), self.level
+                self.tables.cpu_samples,
+                self.tables.waits,
+                self.tables.table("callback_instances"),
+                self.level,
             ),
         )
 

@@ -24,6 +24,8 @@ SLOWEST = 0.9
 """Executions that last longer than this quantile of their callback's are its slow ones."""
 LEAST_SHARE = 0.005
 """A function with less of a callback's CPU time is not drawn, and not compared if on both sides."""
+_LEAST_WAITS = 0.01
+_PLACE_FUNCTIONS = 3
 _LEAST_FUNCTIONS = 5
 """So many tell what is common to a run."""
 _THREAD = ("run", "host", "vpid", "vtid")
@@ -74,6 +76,62 @@ def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
     of = pl.concat(found) if found else known.clear().with_columns(row=pl.lit(0, dtype=pl.UInt32))
     columns = of.select("row", _NUMBER, *CALLBACK, "duration_ns")
     return every.join(columns, on="row", how="left", maintain_order="left").drop("row", "at")
+
+
+def as_samples(waits: pl.LazyFrame) -> pl.LazyFrame:
+    """Waits as if they were samples, without the kernel's functions, which all waits end in.
+
+    Parameters
+    ----------
+    waits
+        The table ``waits``.
+
+    Returns
+    -------
+    The columns of ``cpu_samples``; ``cpu_ns`` is how long the wait lasted.
+    """
+    in_kernel = r"^(?:[^\n]* \[kernel\]\n)+"
+    path = pl.col("path").str.replace(in_kernel, "")
+    return waits.rename({"wait_ns": "cpu_ns"}).with_columns(path)
+
+
+def waits_of_slow(waits: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+    """For how much of their time the slow executions of callbacks wait, and where most.
+
+    Parameters
+    ----------
+    waits
+        As of `inside`, of `as_samples`.
+    executions
+        As of `ended`, of the same runs.
+
+    Returns
+    -------
+    ``kind``, ``name``, ``node``, ``share`` (0..1, of the slow executions' time), ``place`` (the
+    innermost functions of the stacks with the most of it, innermost first), ``place_share`` (of
+    the same time); the callback that waits longest first. Callbacks without slow executions, or
+    of which these wait for less than a hundredth of their time, have no row.
+    """
+    slow = executions.join(slow_ones(executions).filter("slow"), on=["run", _NUMBER], how="semi")
+    whole = slow.group_by(CALLBACK).agg(whole=pl.col("duration_ns").sum())
+    place = pl.col("path").str.split("\n").list.head(_PLACE_FUNCTIONS).list.join(" <- ")
+    sums = (
+        waits.join(slow, on=["run", _NUMBER], how="semi")
+        .group_by(*CALLBACK, place=place)
+        .agg(pl.col("cpu_ns").sum())
+        .sort("cpu_ns", "place", descending=[True, False])
+        .group_by(CALLBACK, maintain_order=True)
+        .agg(ns=pl.col("cpu_ns").sum(), place=pl.first("place"), most_ns=pl.first("cpu_ns"))
+        .join(whole, on=CALLBACK, nulls_equal=True)
+    )
+    return (
+        sums.filter(pl.col("ns") >= _LEAST_WAITS * pl.col("whole"))
+        .sort("ns", descending=True)
+        .select(
+            *CALLBACK, "place", share=pl.col("ns") / pl.col("whole"),
+            place_share=pl.col("most_ns") / pl.col("whole"),
+        )
+    )  # fmt: skip
 
 
 def ended(samples: pl.DataFrame, executions: pl.LazyFrame) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Which functions callbacks spend their CPU time in, for reports: sentences and bars."""
+"""Which functions callbacks spend their time in, for reports: sentences and bars."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import polars as pl
 from roslens.analysis.figures.stacks import function_shares
 from roslens.analysis.measures.stacks import (
     CALLBACK,
+    as_samples,
     busiest,
     callback_title,
     ended,
     inside,
     of_functions,
     shares,
+    waits_of_slow,
 )
 from roslens.analysis.reports.base import Part
 from roslens.analysis.reports.table import Sentence
@@ -39,24 +41,42 @@ def most_in(table: pl.DataFrame) -> list[str]:
     ]
 
 
-def functions_parts(samples: pl.LazyFrame, instances: pl.LazyFrame, level: float) -> list[Part]:
-    """Sentences, and bars of the callback with the most CPU time; nothing without its samples.
+def waits_in(table: pl.DataFrame) -> list[str]:
+    """Where the slow executions of the callbacks that wait longest do so, a sentence each.
 
     Parameters
     ----------
-    samples, instances
-        The tables ``cpu_samples`` and ``callback_instances`` with ``run``.
+    table
+        As of `waits_of_slow`.
+    """
+    return [
+        f"The slow executions of the {callback_title(x['kind'], x['name'], x['node'])} wait "
+        f"{x['share']:.0%} of their time, {x['place_share']:.0%} in {x['place']}."
+        for x in table.head(_TOLD).iter_rows(named=True)
+    ]
+
+
+def functions_parts(
+    samples: pl.LazyFrame, waits: pl.LazyFrame, instances: pl.LazyFrame, level: float
+) -> list[Part]:
+    """Sentences, and bars of the callback with the most CPU time, of what was recorded.
+
+    Parameters
+    ----------
+    samples, waits, instances
+        The tables ``cpu_samples``, ``waits`` and ``callback_instances`` with ``run``.
     level
         Nominal coverage of the intervals, 0..1.
     """
-    if not samples.head(1).collect().height:
-        return []
-    sampled = inside(samples, instances)
+    waited, sampled = inside(as_samples(waits), instances), inside(samples, instances)
+    said: list[Part] = [
+        Sentence(x) for x in waits_in(waits_of_slow(waited, ended(waited, instances)))
+    ]
     first = busiest(sampled)
     if not first.height:
-        return []
+        return said
     table = shares(of_functions(sampled), sampled, ended(sampled, instances), level)
     about = first.row(0, named=True)
     mine = table.join(first.select(CALLBACK).unique(), on=CALLBACK, how="semi", nulls_equal=True)
     title = callback_title(about["kind"], about["name"], about["node"])
-    return [*map(Sentence, most_in(table)), function_shares(mine, f"The {title}")]
+    return [*map(Sentence, most_in(table)), *said, function_shares(mine, f"The {title}")]

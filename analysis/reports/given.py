@@ -33,6 +33,8 @@ class Tables(Protocol):
     @property
     def cpu_samples(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
+    def waits(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
@@ -55,7 +57,7 @@ class NoRecordings:
     runs: Sequence[Run] = ()
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
-    resources = threads = system = allocation_sites = cpu_samples = pl.LazyFrame()
+    resources = threads = system = allocation_sites = cpu_samples = waits = pl.LazyFrame()
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})

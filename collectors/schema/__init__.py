@@ -8,6 +8,7 @@ from roslens.recording.schema import (
     SAMPLED,
     SYSTEM,
     THREADS,
+    WAITS,
     Column,
     Table,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "SYSTEM",
     "TABLES",
     "THREADS",
+    "WAITS",
     "Column",
     "Table",
 ]

@@ -23,6 +23,7 @@ from roslens.collectors.schema import (
     SYSTEM,
     TABLES,
     THREADS,
+    WAITS,
     Table,
 )
 from roslens.collectors.table_file import scan_table
@@ -295,6 +296,11 @@ class RunTables:
     def cpu_samples(self) -> pl.LazyFrame:
         """What threads ran on the CPUs, of the runs that were recorded with stacks."""
         return self._sampled(CPU_SAMPLES)
+
+    @property
+    def waits(self) -> pl.LazyFrame:
+        """When and where threads waited, of the runs that were recorded with waits."""
+        return self._sampled(WAITS)
 
     @property
     def missing_columns(self) -> list[tuple[str, str, str]]:

@@ -18,6 +18,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from roslens.analysis.figures.flame import frames_of
 from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.stacks import (
+    as_samples,
     changed,
     inside,
     of_functions,
@@ -25,8 +26,8 @@ from roslens.analysis.measures.stacks import (
     shares,
 )
 from roslens.analysis.reports.functions import functions_parts
-from roslens.collectors.schema import CPU_SAMPLES, TABLES
-from roslens.tracing.sampling.stacks import forget_old_maps, table_of, unseen
+from roslens.collectors.schema import CPU_SAMPLES, TABLES, WAITS
+from roslens.tracing.sampling.stacks import forget_old_maps, tables_of, unseen
 
 PRINTED = """\
   40/41 100.000000007:    5000000 
@@ -48,7 +49,8 @@ PRINTED = """\
 
 
 def test_what_perf_script_prints() -> None:
-    found = table_of(io.StringIO(PRINTED), 1_000)
+    found, waits = tables_of(io.StringIO(PRINTED), 1_000)
+    assert not waits.height
     assert found.drop("path", "host").rows() == [
         (100_000_001_007, 40, 41, 5_000_000, True),
         (101_500_001_000, 40, 40, 5_000_000, False),
@@ -66,6 +68,68 @@ def test_what_perf_script_prints() -> None:
     assert "1 of 3 samples are in Python code whose functions have no names" in python
     (none,) = unseen(found.clear())
     assert "no sample was taken" in none
+
+
+SWITCHED = """\
+  40/41 100.000000010:          1 
+\tffffffff821f94c3 schedule ([kernel.kallsyms])
+\t           cf503 clock_nanosleep@GLIBC_2.2.5 (/usr/lib/libc.so.6)
+\t           cf438 clone3@@GLIBC_2.34 (/usr/lib/libc.so.6)
+
+  40/41 100.000000020: PERF_RECORD_SWITCH OUT        
+  40/40 100.000000025: PERF_RECORD_SWITCH OUT        
+  40/41 100.000000120: PERF_RECORD_SWITCH IN         
+  40/41 100.000000130:    5000000 
+\t            1237 f (/opt/libx.so)
+
+  40/41 100.000000140:          1 
+\t            1237 f (/opt/libx.so)
+
+  40/41 100.000000150: PERF_RECORD_SWITCH OUT preempt
+  40/41 100.000000250: PERF_RECORD_SWITCH IN         
+  40/40 100.000000325: PERF_RECORD_SWITCH IN         
+  40/41 100.000000400: PERF_RECORD_SWITCH OUT        
+  40/41 100.000000500:          1 
+\t            1237 f (/opt/libx.so)
+
+  40/41 100.000000510: PERF_RECORD_SWITCH IN         
+"""  # noqa: W291
+
+
+def test_a_wait_lasts_from_leaving_a_cpu_to_the_next_one() -> None:
+    """Not a preemption; 40 waits without a stack; when the last wait of 41 ended was lost."""
+    found, waits = tables_of(io.StringIO(SWITCHED), 1_000)
+    assert found.select("vtid", "cpu_ns", "path").rows() == [(41, 5_000_000, "f")]
+    assert waits.drop("host", "vpid").rows() == [
+        (100_000_001_020, 41, 100, True, "schedule [kernel]\nclock_nanosleep\nclone3"),
+        (100_000_001_025, 40, 300, False, "[unknown]"),
+    ]
+
+
+def test_where_slow_executions_wait_by_hand() -> None:
+    """The slow one of ten, 1000 ns long, waits 600 ns for a lock and 100 ns asleep."""
+    ends = [100] * 9 + [1000]
+    known = executions(*((k, 1, "timer", 2000 * k, 2000 * k + x) for k, x in enumerate(ends)))
+    lock = ("schedule [kernel]", "futex [kernel]", "lock", "g", "f", "main")
+    nap = ("schedule [kernel]", "nap", "main")
+    rows = [(10, 90, nap), (18_100, 400, lock), (18_500, 200, lock), (18_800, 100, nap)]
+    table = WAITS.of_rows(
+        [
+            {"time_ns": at, "host": "h0", "vpid": 1, "vtid": 1, "wait_ns": ns, "whole": True,
+             "path": "\n".join(path)}
+            for at, ns, path in rows
+        ]
+    ).select(pl.lit("r").alias("run"), pl.all())  # fmt: skip
+    (sentence,) = functions_parts(samples().lazy(), table.lazy(), known.lazy(), 0.95)
+    assert str(sentence) == (
+        "The slow executions of the timer /x of /n wait 70% of their time, 60% in lock <- g <- f."
+    )
+    waits = inside(as_samples(table.lazy()), known.lazy())
+    found = shares(of_functions(waits), waits, known, 0.95)
+    assert found.select("function", "self_share", "total_share", "total_ns").rows() == [
+        ("lock", 600 / 790, 600 / 790, 60.0), ("nap", 190 / 790, 190 / 790, 19.0),
+        ("main", 0.0, 1.0, 79.0), ("f", 0.0, 600 / 790, 60.0), ("g", 0.0, 600 / 790, 60.0),
+    ]  # fmt: skip
 
 
 def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> None:
@@ -96,7 +160,7 @@ def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> No
     places = (104, 0, 104, len(attribute), begin, len(content), *[0] * 6)
     path = tmp_path / "perf.data"
     path.write_bytes(struct.pack("<8s12Q", b"PERFILE2", *places) + attribute + content)
-    assert forget_old_maps(path) == (34, {8, 9})
+    assert forget_old_maps(path) == (30, {8, 9})
     data, at = path.read_bytes(), begin
     for part, expected in wanted:
         kind, misc, _ = struct.unpack_from("<IHH", data, at)
@@ -177,14 +241,15 @@ def test_shares_by_hand() -> None:
         "main": (0.0, 1.0, 1.0, 10.0),
     }
     assert table["function"].to_list() == ["f", "g", "h", "main"]
-    sentence, bars = functions_parts(samples(*taken).lazy(), known.lazy(), 0.95)
+    none = WAITS.empty().lazy().with_columns(run=pl.lit("r"))
+    sentence, bars = functions_parts(samples(*taken).lazy(), none, known.lazy(), 0.95)
     assert str(sentence) == (
         "The timer /x of /n spends 50% of its CPU time in f (50% with what that calls in its "
         "slowest tenth, 90% in all; 20 samples)."
     )
     # All of it goes through main, which is not drawn.
     assert [x.get_text() for x in bars.figure.axes[0].get_yticklabels()] == ["f", "g", "h"]
-    assert functions_parts(samples().lazy(), known.lazy(), 0.95) == []
+    assert functions_parts(samples().lazy(), none, known.lazy(), 0.95) == []
     # f: residuals 10 - 0.9 * 10 = 1 of eight, 5 - 9 = -4 of two: sum of squares 40, over ten
     # executions of 100 ns in all: sqrt(40 * 10 / 9) / 100; t of 9 degrees of freedom: 2.2622.
     low = table.row(0, named=True)["low"]

@@ -140,6 +140,7 @@ def test_schema_verb_gives_every_table() -> None:
         "system",
         "allocation_sites",
         "cpu_samples",
+        "waits",
     ]
     for table in tables:
         for column in table["columns"]:
@@ -151,7 +152,7 @@ def test_schema_verb_gives_every_table() -> None:
 def test_every_instant_says_whether_its_operation_was_at_before_or_after_it() -> None:
     """All times in ns do, but for lengths and times of what is no operation of a program."""
     lengths = re.compile(
-        r"(duration|latency|period|interval|jitter|lateness|drift|timeout|callback|cpu(_\w+)?|"
+        r"(duration|latency|period|interval|jitter|lateness|drift|timeout|callback|cpu(_\w+)?|wait|"
         r"preempted|blocked|scheduling_delay|run_delay|accept|execute|result|total|clock_bound|"
         r"clock_offset|data_age)_ns"
     )

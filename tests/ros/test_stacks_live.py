@@ -43,11 +43,11 @@ HZ = 997.0
 EXECUTIONS = 200
 
 
-def rclcpp_program(ros: RosEnvironment, folder: Path) -> list[str]:
+def rclcpp_program(ros: RosEnvironment, folder: Path, work: str = "burn.c") -> list[str]:
     if not os.environ.get(VARIABLE):
         pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
     made, program, burn = rclcpp_for(ros), folder / "burner", folder / "burn.o"
-    subprocess.run(["cc", "-O2", "-c", NODES / "burn.c", "-o", burn], check=True)
+    subprocess.run(["cc", "-O2", "-c", NODES / work, "-o", burn], check=True)
     source = [str(NODES / "burner.cpp"), str(burn)]
     subprocess.run(
         [*made.compiler, *made.compile_flags(), *source, "-o", str(program), *made.link_flags()],
@@ -56,9 +56,9 @@ def rclcpp_program(ros: RosEnvironment, folder: Path) -> list[str]:
     return [str(program)]
 
 
-def rclpy_program(ros: RosEnvironment, folder: Path) -> list[str]:
+def rclpy_program(ros: RosEnvironment, folder: Path, work: str = "burn.c") -> list[str]:
     library = folder / "libburn.so"
-    command = ["cc", "-O2", "-shared", "-fPIC", NODES / "burn.c", "-o", library]
+    command = ["cc", "-O2", "-shared", "-fPIC", NODES / work, "-o", library]
     subprocess.run(command, check=True)
     return [str(ros.python), str(NODES / "burner.py"), str(library)]
 
@@ -85,6 +85,46 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
         assert found["total_ns"] * found["executions"] == pytest.approx(
             1e9 * alpha, rel=4 / math.sqrt(found["total_share"] * found["samples"]) + 0.02
         )
+
+
+@pytest.mark.skipif(why_no_ftrace() is not None, reason=str(why_no_ftrace()))
+@pytest.mark.parametrize("made", [rclcpp_program, rclpy_program])
+def test_waits_are_those_that_the_program_and_the_kernel_count(
+    ros: RosEnvironment, tmp_path: Path, made
+) -> None:
+    """Asleep in alpha, for a lock in beta: by the program's log, and by the kernel's scheduler."""
+    said, folder = tmp_path / "said", tmp_path / "run"
+    program = " ".join(f'"{x}"' for x in [*made(ros, tmp_path, "wait.c"), str(EXECUTIONS)])
+    command = ["sh", "-c", f'exec {program} > "{said}"']
+    options = TracingOptions(tracer="native", kernel="ftrace")
+    _, manifest = record_command(
+        command, folder, options=options, ros="embedded", stacks=199, waits=True, time_limit=300
+    )
+    assert manifest.status == "complete", manifest.failure
+    waited = [float(x) for x in said.read_text().split()]
+    run = rl.open(folder)
+    table = run.stacks.functions(waits=True)
+    for kind, expected in {"timer": waited[:2], "subscription": waited[2:]}.items():
+        mine = table.filter(pl.col("kind") == kind)
+        found = [
+            mine.filter(pl.col("function") == x).select(pl.col("total_ns") * pl.col("executions"))
+            for x in ("alpha", "beta")
+        ]
+        seconds = [x.item() / 1e9 for x in found]
+        assert seconds == pytest.approx(expected, rel=0.02)
+        assert seconds[0] / sum(seconds) == pytest.approx(expected[0] / sum(expected), abs=0.02)
+        assert sum(seconds) == pytest.approx(sum(expected), rel=0.02)
+    number = "callback_instance_id"
+    ours = run.stacks.frame(waits=True).group_by(number).agg(pl.col("wait_ns").sum())
+    kernel = run.table("callback_scheduling").select(
+        number, ns=pl.col("blocked_ns") + pl.col("scheduling_delay_ns").fill_null(0)
+    )
+    both = kernel.collect().join(ours, on=number, how="left").fill_null(0)
+    assert both.height > EXECUTIONS
+    assert both["wait_ns"].sum() == pytest.approx(both["ns"].sum(), rel=0.02)
+    assert (both["wait_ns"] - both["ns"]).abs().quantile(0.9) < 100_000
+    slow = " ".join(run.stacks.sentences())
+    assert re.search(r"slow executions of the timer .* wait \d+% of their time", slow)
 
 
 def alpha_split(stacks: Stacks, kind: str | None, share: float) -> dict[str, float]:

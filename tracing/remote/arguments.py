@@ -30,6 +30,7 @@ def record_arguments(
     trace_rclpy: bool = True,
     allocations: bool = False,
     stacks: float = 0.0,
+    waits: bool = False,
 ) -> list[str]:
     """What of the options differs from the defaults, for another ``roslens record``."""
     words: list[str] = []
@@ -45,5 +46,7 @@ def record_arguments(
         words += ["--ros", ros]
     if stacks:
         words += ["--stacks", f"{stacks:g}"]
-    flags = {"--no-trace-rclpy": not trace_rclpy, "--allocations": allocations}
+    flags = {
+        "--no-trace-rclpy": not trace_rclpy, "--allocations": allocations, "--waits": waits
+    }  # fmt: skip
     return [*words, *(name for name, wanted in flags.items() if wanted)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class SamplerRates(BaseModel):
@@ -45,3 +47,12 @@ class SamplerRates(BaseModel):
     stacks: float = Field(
         default=0.0, ge=0, le=10_000, description="call stacks of what runs on each CPU, by perf"
     )
+    waits: bool = Field(
+        default=False, description="with stacks: also where threads wait, a stack of each wait"
+    )
+
+    @model_validator(mode="after")
+    def _waits_need_stacks(self) -> Self:
+        if self.waits and not self.stacks:
+            raise ValueError("waits are recorded with stacks alone: give both")
+        return self

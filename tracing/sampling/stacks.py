@@ -1,4 +1,4 @@
-"""Which code runs on the CPUs: call stacks of a run's threads, sampled by perf.
+"""Which code runs on the CPUs, or waits off them: call stacks of a run's threads, by perf.
 
 ``perf record`` samples threads and all that comes of them by the clock of the CPU, which needs no
 hardware counters. It copies the registers and the top of each stack, which ``perf
@@ -16,6 +16,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roslens.recording.manifest import Sampler as SamplerFacts
-from roslens.recording.schema import CPU_SAMPLES
+from roslens.recording.schema import CPU_SAMPLES, WAITS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,6 +42,14 @@ _READY_SECONDS = 10.0
 _END_SECONDS = 30.0
 _ENDS = ("rb", "wb")
 _HOST = "h0"
+_UNKNOWN = "[unknown]"
+_NO_STACK = {"host": _HOST, "whole": False, "path": _UNKNOWN}
+_SWITCHES = 1
+"""The period of the event when a thread leaves a CPU, by which its stacks are known."""
+_SWITCH_EVENTS = ("-e", f"context-switches/period={_SWITCHES}/", "--switch-events")
+_NO_WAITS = (
+    "waits: no stack of any was permitted; set /proc/sys/kernel/perf_event_paranoid to 1 or less"
+)
 MISSING = (
     "no stacks: perf is not installed (apt-get install linux-perf, on Ubuntu linux-tools-generic)"
 )
@@ -58,6 +67,7 @@ _NOBODY = (1 << 31) - 2
 _EXEC = 1 << 13
 """Of a COMM: by exec. Of a FORK: the child begins without the parent's memory map."""
 _SAMPLE = re.compile(r"\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}):\s+(\d+)\s*$")
+_SWITCH = re.compile(r"\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}): PERF_RECORD_SWITCH (OUT|IN)\s*(preempt)?")
 _FRAME = re.compile(r"\s+[0-9a-f]+ (.+?) \(((?:[/\[]|inlined\)).*)\)$")
 _FIRST = re.compile(r"(_start|__libc_start|start_thread|_*clone3?$)")
 """Functions that no other calls: a stack that ends in one of them is whole."""
@@ -76,10 +86,15 @@ class StackSampler:
         Samples per second of each CPU on which the run's threads are.
     pids
         Processes that run already. None: what the calling thread starts is sampled.
+    waits
+        Also record where threads wait, and how long.
     """
 
-    def __init__(self, folder: Path, hz: float, pids: Sequence[int] = ()) -> None:
+    def __init__(
+        self, folder: Path, hz: float, pids: Sequence[int] = (), *, waits: bool = False
+    ) -> None:
         self._pids = pids
+        self._waits = waits
         self.hz = hz
         self.troubles: list[str] = []
         self._raw = folder / "perf.data"
@@ -107,6 +122,7 @@ class StackSampler:
                 "perf", "record", "-q", "-o", str(self._raw), "-e", "cpu-clock",
                 "-F", f"{self.hz:g}", "-k", "CLOCK_MONOTONIC",
                 "--call-graph", f"dwarf,{STACK_BYTES}", "-m", str(_BUFFER_PAGES),
+                *(_SWITCH_EVENTS if self._waits else ()),
                 "--no-buildid", *whom, "--inherit",
                 "-D", "-1", "--control", f"fd:{theirs[0]},{theirs[1]}",
             ]  # fmt: skip
@@ -172,7 +188,7 @@ class StackSampler:
         )  # fmt: skip
 
     def write(self, path: Path, offset_ns: int) -> list[str]:
-        """Write the table `CPU_SAMPLES`.
+        """Write the table `CPU_SAMPLES`, and beside it `WAITS`.
 
         Parameters
         ----------
@@ -194,25 +210,30 @@ class StackSampler:
             return self.troubles
         self._lost, pids = forget_old_maps(self._raw)
         with _python_names(self._raw, pids, ours=not self._pids) as raw:
-            found = self._read(raw, offset_ns)
+            found, waits = self._read(raw, offset_ns)
         self._rounds = found.height
         CPU_SAMPLES.write(found, path)
+        if self._waits:
+            WAITS.write(waits, path.with_stem(WAITS.name))
+            if waits.height and (waits["path"] == _UNKNOWN).all():
+                self.troubles.append(_NO_WAITS)
         if self._lost:
             self.troubles.append(
                 f"stacks: perf lost {self._lost:,} samples: record with a lower rate"
+                + (" or without waits" if self._waits else "")
             )
         return [*self.troubles, *unseen(found)]
 
-    def _read(self, raw: Path, offset_ns: int) -> pl.DataFrame:
+    def _read(self, raw: Path, offset_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         command = [
             "perf", "script", "-f", "-i", str(raw), "--no-inline", "--ns",
-            "-F", "pid,tid,time,period,ip,sym,dso",
+            "--show-switch-events", "-F", "pid,tid,time,period,ip,sym,dso",
         ]  # fmt: skip
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
         ) as script:
             assert script.stdout is not None
-            found = table_of(script.stdout, offset_ns)
+            found = tables_of(script.stdout, offset_ns)
         if script.returncode:
             self.troubles.append(f"stacks: perf script ended with status {script.returncode}")
         return found
@@ -256,7 +277,7 @@ def forget_old_maps(path: Path) -> tuple[int, set[int]]:
     -------
     How many samples the kernel could not give to perf; the processes.
     """
-    lost = 0
+    lost = Counter[int]()
     # The file is in the order of CPUs: which came first the times tell, not the places.
     became: dict[int, int] = {}
     forks: dict[int, list[int]] = {}
@@ -280,7 +301,7 @@ def forget_old_maps(path: Path) -> tuple[int, set[int]]:
             elif kind in (_MMAP, _MMAP2):
                 maps.append((pid, moment, at))
             elif kind in (_LOST, _LOST_SAMPLES):
-                lost += struct.unpack_from("<Q", data, at + (16 if kind == _LOST else 8))[0]
+                lost[kind] += struct.unpack_from("<Q", data, at + (16 if kind == _LOST else 8))[0]
             at += size
         for fork in (x for pid in became for x in forks.get(pid, ())):
             _, flags, _ = _RECORD.unpack_from(data, fork)
@@ -288,36 +309,62 @@ def forget_old_maps(path: Path) -> tuple[int, set[int]]:
         for pid, moment, mapped in maps:
             if moment < became.get(pid, 0):
                 struct.pack_into("<II", data, mapped + 8, _NOBODY, _NOBODY)
-    return lost, {pid for pid, _, _ in maps} | set(forks)
+    # The kernel counts when it happens; from 6.0 on it also counts all at the end.
+    return max(lost.values(), default=0), {pid for pid, _, _ in maps} | set(forks)
 
 
-def table_of(lines: Iterable[str], offset_ns: int) -> pl.DataFrame:
-    """The table `CPU_SAMPLES` of what ``perf script`` prints; our own process is left out."""
-    return CPU_SAMPLES.of_rows(
-        [x for x in _samples(lines, offset_ns) if x["vpid"] != os.getpid()]
-    ).sort("time_ns")
+def tables_of(lines: Iterable[str], offset_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The tables `CPU_SAMPLES` and `WAITS` of what ``perf script`` prints, without ourselves."""
+    rows: tuple[list[dict[str, object]], ...] = ([], [])
+    for row in _rows(lines, offset_ns):
+        if row["vpid"] != os.getpid():
+            rows["wait_ns" in row].append(row)
+    samples, waits = (
+        table.of_rows(x).sort("time_ns")
+        for table, x in zip((CPU_SAMPLES, WAITS), rows, strict=True)
+    )
+    return samples, waits
 
 
-def _samples(lines: Iterable[str], offset_ns: int) -> Iterator[dict[str, object]]:
+def _rows(lines: Iterable[str], offset_ns: int) -> Iterator[dict[str, object]]:
+    """A sample has ``cpu_ns``, a wait ``wait_ns``; a thread that is preempted does not wait."""
     about: tuple[int, ...] | None = None
     frames: list[str] = []
+    leaves: dict[int, dict[str, object]] = {}
+    """The stack with which a thread leaves its CPU next."""
+    began: dict[int, tuple[int, dict[str, object]]] = {}
+    """When a thread began to wait, until it is seen to run again."""
     for line in lines:
         if frame := _FRAME.match(line):
             frames.append(_name(frame[1], frame[2]))
         elif (head := _SAMPLE.match(line)) is not None:
             about = tuple(map(int, head.groups()))
+        elif (switch := _SWITCH.match(line)) is not None:
+            pid, tid, seconds, nanoseconds = map(int, switch.groups()[:4])
+            now = seconds * 1_000_000_000 + nanoseconds + offset_ns
+            since, wait = began.pop(tid, (0, None))
+            if switch[5] == "IN" and wait is not None:
+                yield {**wait, "time_ns": since, "wait_ns": now - since}
+            left = leaves.pop(tid, {"vpid": pid, "vtid": tid, **_NO_STACK})
+            if switch[5] == "OUT" and not switch[6]:
+                began[tid] = now, left
         elif not line.strip():
             if about is not None:
                 pid, tid, seconds, nanoseconds, period = about
-                yield {
-                    "time_ns": seconds * 1_000_000_000 + nanoseconds + offset_ns,
+                # Nobody runs while it waits: that it came back was lost.
+                began.pop(tid, None)
+                row = {
                     "host": _HOST,
                     "vpid": pid,
                     "vtid": tid,
-                    "cpu_ns": period,
                     "whole": any(_FIRST.match(x) for x in frames[-_OUTERMOST:]),
-                    "path": "\n".join(frames) or "[unknown]",
+                    "path": sys.intern("\n".join(frames)) or _UNKNOWN,
                 }
+                if period == _SWITCHES:
+                    leaves[tid] = row
+                else:
+                    now = seconds * 1_000_000_000 + nanoseconds + offset_ns
+                    yield {**row, "time_ns": now, "cpu_ns": period}
             about, frames = None, []
 
 

@@ -97,11 +97,12 @@ _OF_SUITE = {
     "trace_rclpy": "workload.trace_rclpy",
     "allocations": "samplers.allocations",
     "stacks": "samplers.stacks",
+    "waits": "samplers.waits",
 }
 """Options of 'record' that change a suite, and which of its fields."""
 _OF_KERNEL = ("kernel", "kernel_event", "kernel_buffer")
 _OF_COMMAND = frozenset(
-    {*_TRACING, "output", "ros", "trace_rclpy", "allocations", "stacks", "time_limit"}
+    {*_TRACING, "output", "ros", "trace_rclpy", "allocations", "stacks", "waits", "time_limit"}
 )
 _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
     "triggers": ("watches one command that is recorded here", _OF_COMMAND | {"command"}),
@@ -109,7 +110,7 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
     "resume": ("goes on as planned", frozenset({"suite", "output"})),
     "attach": (
         "records what runs here",
-        frozenset({*_OF_KERNEL, "output", "cost_limit", "stacks", "time_limit"}),
+        frozenset({*_OF_KERNEL, "output", "cost_limit", "stacks", "waits", "time_limit"}),
     ),
     "suite": (
         "records here, as the suite says",
@@ -146,8 +147,8 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     if {"flight", "command"} <= given.keys() and "suite" not in given:
         # No other tracer keeps the last seconds.
         given.setdefault("tracer", "native")
-    if "stacks" in given:
-        given["stacks"] = _stacks_rate(given["stacks"])
+    if "stacks" in given or "waits" in given:
+        given["stacks"] = _stacks_rate(given.get("stacks", []))
     return given
 
 
@@ -216,6 +217,7 @@ def record(
     trace_rclpy: Annotated[bool | None, _FOR_PROGRAMS] = None,
     allocations: Annotated[bool, _FOR_PROGRAMS] = False,
     stacks: Annotated[list[float] | None, _FOR_PROGRAMS, Parameter(consume_multiple=True)] = None,
+    waits: Annotated[bool, _FOR_PROGRAMS] = False,
     time_limit: float | None = None,
     triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
     attach: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -315,6 +317,9 @@ def record(
     stacks
         Also sample the call stacks of the recorded programs with perf, this many times per second
         of CPU time. Default: 199. 'run.stacks' then shows in which functions callbacks spend time.
+    waits
+        Like --stacks, and also record where and how long threads wait, with the call stack of each
+        wait. 'run.stacks.functions(waits=True)' then shows in which functions callbacks wait.
     time_limit
         Stop after this many seconds.
     attach
@@ -365,6 +370,7 @@ def record(
             output,
             options=TracingOptions.checked(**tracing),
             stacks=rate,
+            waits=waits,
             cost_limit=cost_limit,
             time_limit=time_limit,
             told=told,
@@ -398,6 +404,7 @@ def record(
                 trace_rclpy=trace_rclpy is not False,
                 allocations=allocations,
                 stacks=rate,
+                waits=waits,
                 setup=host_setup,
                 time_limit=time_limit,
                 told=told,
@@ -411,6 +418,7 @@ def record(
             trace_rclpy=trace_rclpy is not False,
             allocations=allocations,
             stacks=rate,
+            waits=waits,
             time_limit=time_limit,
             as_host=as_host,
             triggers=triggers,

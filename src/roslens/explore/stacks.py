@@ -1,4 +1,4 @@
-"""``run.stacks``: which functions callbacks spend their CPU time in."""
+"""``run.stacks``: which functions callbacks spend their time in."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from roslens.analysis.figures.stacks import function_shares
 from roslens.analysis.measures.stacks import (
     TIMES,
     Time,
+    as_samples,
     busiest,
     callback_title,
     changed,
@@ -22,8 +23,9 @@ from roslens.analysis.measures.stacks import (
     per_execution,
     shares,
     slow_ones,
+    waits_of_slow,
 )
-from roslens.analysis.reports.functions import most_in
+from roslens.analysis.reports.functions import most_in, waits_in
 from roslens.collectors.views import matching
 from roslens.explore.noun import picture
 from roslens.recording import UsageError
@@ -38,7 +40,8 @@ _LEVEL = 0.95
 class Stacks:
     """Which functions callbacks spend their CPU time in, of runs recorded with ``--stacks``.
 
-    Time without a CPU is not in them: `run.why` tells of it. Functions that the compiler put
+    With ``waits=True`` it is the time in which they wait off the CPUs, of runs recorded with
+    ``--waits``; CPU samples and waits are never added up. Functions that the compiler put
     into others count as these; below Python 3.12 Python's functions count as the interpreter's,
     and with 3.12 the innermost alone is seen.
     """
@@ -54,9 +57,22 @@ class Stacks:
         return found
 
     @cached_property
+    def _waits(self) -> pl.DataFrame:
+        found = inside(as_samples(self._run.waits), self._run.table("callback_instances"))
+        if not found.height:
+            raise UsageError("no waits were recorded: record with 'roslens record --waits'")
+        return found
+
+    @cached_property
     def _executions(self) -> pl.DataFrame:
         """Those that have ended, of the runs with samples."""
         return ended(self._samples, self._run.table("callback_instances"))
+
+    def _seen(self, *, waits: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Samples or waits, and the executions of the runs that have them."""
+        if not waits:
+            return self._samples, self._executions
+        return self._waits, ended(self._waits, self._run.table("callback_instances"))
 
     def _of(self, frame: pl.DataFrame, node: str | None, name: str | None) -> pl.DataFrame:
         for column, wanted in (("node", node), ("name", name)):
@@ -85,6 +101,8 @@ class Stacks:
         )
         process = ["run", "host", "vpid"]
         others = samples.join(self._executions, on=process, how="anti").height
+        if self._run.waits.head(1).collect().height:
+            said += waits_in(waits_of_slow(*self._seen(waits=True)))
         if others:
             said.append(
                 f"{others:,} samples are of processes that the trace knows no callback of. If they "
@@ -92,37 +110,50 @@ class Stacks:
             )
         return said
 
-    def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:
+    def frame(
+        self, node: str | None = None, name: str | None = None, *, waits: bool = False
+    ) -> pl.DataFrame:
         """Every sample, with the execution of a callback in which it was taken.
 
         Parameters
         ----------
         node, name
             Of the callback, as of ``run.callbacks.frame``. None: also what ran in no callback.
+        waits
+            Every wait instead of every sample, with the execution in which it began.
 
         Returns
         -------
         One row per sample: ``run``, the factors, ``time_ns`` (ns since the epoch), ``host``,
-        ``vpid``, ``vtid``, ``cpu_ns`` (ns that it stands for), ``whole``, ``path`` (functions,
-        innermost first, a line each), ``callback_instance_id``, ``kind``, ``name``, ``node``,
-        ``duration_ns``: null where its thread was in no callback that ended.
+        ``vpid``, ``vtid``, ``cpu_ns`` (ns that it stands for; of waits ``wait_ns``, how long it
+        lasted), ``whole``, ``path`` (functions, innermost first, a line each; of waits without the
+        kernel's, which the table ``waits`` has), ``callback_instance_id``, ``kind``, ``name``,
+        ``node``, ``duration_ns``: null where its thread was in no callback that ended.
 
         Raises
         ------
         UsageError
-            No stacks were recorded, or no callback has such a node or name.
+            No stacks or waits were recorded, or no callback has such a node or name.
         """
-        return self._of(self._samples, node, name)
+        found = self._of(self._seen(waits=waits)[0], node, name)
+        return found.rename({"cpu_ns": "wait_ns"}) if waits else found
 
     def functions(
-        self, node: str | None = None, name: str | None = None, *, level: float = _LEVEL
+        self,
+        node: str | None = None,
+        name: str | None = None,
+        *,
+        waits: bool = False,
+        level: float = _LEVEL,
     ) -> pl.DataFrame:
-        """The share of each function in the CPU time of each callback.
+        """The share of each function in the CPU time of each callback, or in its waiting time.
 
         Parameters
         ----------
         node, name
             As in `frame`.
+        waits
+            Of the time in which the callback waits.
         level
             Nominal coverage of the intervals, 0..1.
 
@@ -131,8 +162,8 @@ class Stacks:
         One row per callback and function, as of `roslens.analysis.measures.stacks.shares`:
         ``self_share``, ``total_share`` (with what it calls, 0..1), ``low``, ``high`` (of the
         total), ``slow_share`` (the total's in the slowest tenth of the executions), ``self_ns``,
-        ``total_ns`` (ns of CPU time per execution), ``runs``, ``executions``, ``samples``,
-        ``method``.
+        ``total_ns`` (ns of that time per execution), ``runs``, ``executions``, ``samples``
+        (or waits), ``method``.
 
         Raises
         ------
@@ -140,8 +171,9 @@ class Stacks:
             As in `frame`; the level is not between 0 and 1.
         """
         _check(level)
-        samples = self.frame(node, name)
-        return shares(of_functions(samples), samples, self._executions, level)
+        seen, executions = self._seen(waits=waits)
+        samples = self._of(seen, node, name)
+        return shares(of_functions(samples), samples, executions, level)
 
     def changed(self, new: Runs, time: Time = "self_ns", *, level: float = _LEVEL) -> pl.DataFrame:
         """Which functions take more or less CPU time per execution in other runs than in these.
@@ -177,34 +209,38 @@ class Stacks:
         names = [x._executions["run"].unique().sort().to_list() for x in sides]
         return changed(base, other, (names[0], names[1]), level, time)
 
-    def plot(self, node: str | None = None, name: str | None = None) -> Picture:
-        """`functions` of the callback with the most CPU time, as bars [%].
+    def plot(
+        self, node: str | None = None, name: str | None = None, *, waits: bool = False
+    ) -> Picture:
+        """`functions` of the callback with the most of that time, as bars [%].
 
         Parameters
         ----------
-        node, name
-            As in `frame`.
+        node, name, waits
+            As in `functions`.
 
         Raises
         ------
         UsageError
             As in `frame`, or no sample lies in such a callback.
         """
-        samples = self._busiest(node, name)
-        rows = shares(of_functions(samples), samples, self._executions, _LEVEL)
-        return picture(function_shares(rows, _title(samples.row(0, named=True))))
+        samples, executions = self._busiest(node, name, waits=waits)
+        rows = shares(of_functions(samples), samples, executions, _LEVEL)
+        return picture(function_shares(rows, _title(samples.row(0, named=True)), waits=waits))
 
-    def flame(self, node: str | None = None, name: str | None = None) -> Flame:
-        """The stacks of the callback with the most CPU time, as a flame graph.
+    def flame(
+        self, node: str | None = None, name: str | None = None, *, waits: bool = False
+    ) -> Flame:
+        """The stacks of the callback with the most CPU or waiting time, as a flame graph.
 
-        A function's width is its share of the callback's CPU time, with what it calls, which
+        A function's width is its share of the callback's time, with what it calls, which
         hangs below it; where it is orange its share is greater in the slowest tenth of the
         executions. A click widens a function, one on ``all`` shows everything again.
 
         Parameters
         ----------
-        node, name
-            As in `frame`.
+        node, name, waits
+            As in `functions`.
 
         Returns
         -------
@@ -215,19 +251,24 @@ class Stacks:
         UsageError
             As in `plot`.
         """
-        samples = self._busiest(node, name)
-        slow = slow_ones(self._executions)
+        samples, known = self._busiest(node, name, waits=waits)
+        slow = slow_ones(known)
         told = samples.join(slow, on=["run", "callback_instance_id"], how="left")
         executions = samples.select("run", "callback_instance_id").n_unique()
-        caption = f"{samples.height:,} samples in {executions:,} executions"
+        caption = (
+            f"{samples.height:,} {'waits' if waits else 'samples'} in {executions:,} executions"
+        )
         return Flame(frames_of(told), _title(samples.row(0, named=True)), caption)
 
-    def _busiest(self, node: str | None, name: str | None) -> pl.DataFrame:
-        """The samples of the callback with the most CPU time."""
-        samples = busiest(self.frame(node, name))
+    def _busiest(
+        self, node: str | None, name: str | None, *, waits: bool
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The samples of the callback with the most of that time, and all executions."""
+        seen, executions = self._seen(waits=waits)
+        samples = busiest(self._of(seen, node, name))
         if not samples.height:
-            raise UsageError("no sample was taken in such a callback")
-        return samples
+            raise UsageError(f"no {'wait' if waits else 'sample'} lies in such a callback")
+        return samples, executions
 
     def __repr__(self) -> str:
         return shown_lines("\n".join(self.sentences()))

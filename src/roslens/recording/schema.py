@@ -322,5 +322,19 @@ CPU_SAMPLES = Table(
 )
 """``cpu_samples.parquet``, which the recorder writes with ``--stacks``."""
 
-SAMPLED = (RESOURCES, THREADS, SYSTEM, ALLOCATION_SITES, CPU_SAMPLES)
+WAITS = Table(
+    "waits",
+    "a thread that left its CPU to wait, until it is on a CPU again",
+    (
+        *(
+            Column("wait_ns", "int64", "how long it was off the CPUs", unit="ns", nullable=False)
+            if column.name == "cpu_ns"
+            else column
+            for column in CPU_SAMPLES.columns
+        ),
+    ),
+)
+"""``waits.parquet``, which the recorder writes with ``--waits``."""
+
+SAMPLED = (RESOURCES, THREADS, SYSTEM, ALLOCATION_SITES, CPU_SAMPLES, WAITS)
 """Tables that lie beside a run as soon as it is recorded, as ``NAME.parquet``."""
