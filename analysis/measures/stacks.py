@@ -25,6 +25,7 @@ SLOWEST = 0.9
 LEAST_SHARE = 0.005
 """A function with less of a callback's CPU time is not drawn, and not compared if on both sides."""
 _LEAST_WAITS = 0.01
+"""Callbacks that wait for a smaller part of their time are not named."""
 _PLACE_FUNCTIONS = 3
 _LEAST_FUNCTIONS = 5
 """So many tell what is common to a run."""
@@ -90,8 +91,7 @@ def as_samples(waits: pl.LazyFrame) -> pl.LazyFrame:
     -------
     The columns of ``cpu_samples``; ``cpu_ns`` is how long the wait lasted.
     """
-    in_kernel = r"^(?:[^\n]* \[kernel\]\n)+"
-    path = pl.col("path").str.replace(in_kernel, "")
+    path = pl.col("path").str.replace(r"^(?:[^\n]* \[kernel\]\n)+", "")
     return waits.rename({"wait_ns": "cpu_ns"}).with_columns(path)
 
 
@@ -115,22 +115,19 @@ def waits_of_slow(waits: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame
     slow = executions.join(slow_ones(executions).filter("slow"), on=["run", _NUMBER], how="semi")
     whole = slow.group_by(CALLBACK).agg(whole=pl.col("duration_ns").sum())
     place = pl.col("path").str.split("\n").list.head(_PLACE_FUNCTIONS).list.join(" <- ")
-    sums = (
+    in_all = pl.col("ns").sum().over(CALLBACK)
+    return (
         waits.join(slow, on=["run", _NUMBER], how="semi")
         .group_by(*CALLBACK, place=place)
-        .agg(pl.col("cpu_ns").sum())
-        .sort("cpu_ns", "place", descending=[True, False])
-        .group_by(CALLBACK, maintain_order=True)
-        .agg(ns=pl.col("cpu_ns").sum(), place=pl.first("place"), most_ns=pl.first("cpu_ns"))
-        .join(whole, on=CALLBACK, nulls_equal=True)
-    )
-    return (
-        sums.filter(pl.col("ns") >= _LEAST_WAITS * pl.col("whole"))
-        .sort("ns", descending=True)
+        .agg(ns=pl.col("cpu_ns").sum())
+        .sort(in_all, "ns", "place", descending=[True, True, False])
+        .join(whole, on=CALLBACK, nulls_equal=True, maintain_order="left")
         .select(
-            *CALLBACK, "place", share=pl.col("ns") / pl.col("whole"),
-            place_share=pl.col("most_ns") / pl.col("whole"),
+            *CALLBACK, "place", share=in_all / pl.col("whole"),
+            place_share=pl.col("ns") / pl.col("whole"),
         )
+        .unique(CALLBACK, keep="first", maintain_order=True)
+        .filter(pl.col("share") >= _LEAST_WAITS)
     )  # fmt: skip
 
 
