@@ -9,47 +9,40 @@ two clock readings around a call is what measuring adds to that call.
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from roslens.collectors.results.storage_runs import read_storage_run
-from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE, ROSBAG2_VARIABLE, prepare
+from roslens.collectors.results.storage_study import read_batches
+from roslens.tracing.workloads.storage.prepare import prepare
+from roslens.tracing.workloads.storage.run import SAMPLES, load_of, start
 
 ROUNDS = 7
 CELLS = [
-    (size, batch) for size in ("1MiB", "10KiB", "100B", "mixed") for batch in ("1KiB", "10MiB")
+    (size, batch) for size in ("1MiB", "10KiB", "100B", "mixed") for batch in (1 << 10, 10 << 20)
 ]
 CONFIGS = ("null", "mcap_nochunking", "mcap_default", "sqlite_default")
-SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 
 
-def nanoseconds_per_message(variables: dict[str, str], config: str, size: str, batch: str) -> float:
+def nanoseconds_per_message(config: str, size: str, batch: int) -> float:
+    load = load_of(size, 64 << 20, SAMPLES, 0)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place, tempfile.TemporaryDirectory() as out:
-        subprocess.run(
-            [
-                *(variables[PROGRAM_VARIABLE], "--rosbag2", variables[ROSBAG2_VARIABLE]),
-                *("--configuration", config, "--messages", size),
-                *("--batch", batch, "--bytes", "64MiB", "--content", str(SAMPLES)),
-                *("--place", place, "--results", out),
-            ],
-            check=True,
-        )
-        run = read_storage_run(Path(out))
-    return float(run.batches.calls["write_ns"].sum()) / run.facts.message_count
+        assert start(config, load, batch, Path(place), Path(out)).wait() == 0
+        calls = read_batches(Path(out) / "writes.csv").calls
+    return float(calls["write_ns"].sum()) / len(load.order)
 
 
 def main() -> None:
     rounds = int(sys.argv[1]) if sys.argv[1:] else ROUNDS
-    variables = prepare(print)
+    os.environ |= prepare(print)
     found: dict[str, dict[str, list[float]]] = {}
     for _ in range(rounds):
         for size, batch in CELLS:
             for config in CONFIGS:
-                value = nanoseconds_per_message(variables, config, size, batch)
+                value = nanoseconds_per_message(config, size, batch)
                 found.setdefault(f"{size}/{batch}", {}).setdefault(config, []).append(value)
     print("ns per message, median of", rounds, "interleaved rounds; added = null / library")
     result = {}

@@ -1,4 +1,4 @@
-"""The benchmark's program, compiled once for all tests (debug: what is tested is what it does)."""
+"""The benchmark's program, compiled once for all tests."""
 
 from __future__ import annotations
 
@@ -9,56 +9,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from storage_cells import ROOT, RUN, Cell, Done
+from storage_cells import RUN, Cell, Done
 
 from roslens.recording import UsageError
 from roslens.tracing.sources import VARIABLE
-from roslens.tracing.workloads.storage import prepare
-from roslens.tracing.workloads.storage.prepare import (
-    PROGRAM,
-    PROGRAM_VARIABLE,
-    ROSBAG2_VARIABLE,
-    find_cargo,
-)
+from roslens.tracing.workloads.storage.prepare import prepare
+from roslens.tracing.workloads.storage.run import PROGRAMS_VARIABLE
 
 
 @pytest.fixture(scope="session")
-def program() -> Path:
-    try:
-        cargo, variables = find_cargo()
-    except UsageError:
-        pytest.skip("cargo is not installed")
-    environment = {**os.environ, **variables}
-    subprocess.run(
-        [cargo, "build", "--quiet", "--locked", "--package", PROGRAM],
-        cwd=ROOT,
-        env=environment,
-        check=True,
-    )
-    target = Path(environment.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "debug" / PROGRAM
-
-
-@pytest.fixture(scope="session")
-def plugins(program: Path) -> Iterator[str]:
-    """Where the library lies that calls rosbag2's plugins; compiled once, in some minutes."""
+def programs() -> Iterator[str]:
+    """The folder of the program that calls rosbag2's plugins; compiled once, in some minutes."""
     if not os.environ.get(VARIABLE):
         pytest.skip(f"{VARIABLE} names no folder of sources that rosbag2 could be compiled from")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO"):
             patch.delenv(name, raising=False)
-        patch.setattr(prepare, "program", lambda _: program)
         try:
-            folder = prepare.prepare()[ROSBAG2_VARIABLE]
+            folder = prepare()[PROGRAMS_VARIABLE]
         except UsageError as error:
             pytest.skip(str(error))
-        patch.setenv(PROGRAM_VARIABLE, str(program))
-        patch.setenv(ROSBAG2_VARIABLE, folder)
+        patch.setenv(PROGRAMS_VARIABLE, folder)
         yield folder
 
 
 @pytest.fixture
-def cell(plugins: str, tmp_path: Path) -> Cell:
+def cell(programs: str, tmp_path: Path) -> Cell:
     """Runs one cell; the arguments are options of run.py without their dashes."""
 
     def run(prefix: tuple[str, ...] = (), **options: object) -> Done:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from roslens.recording.scratch import _held
+
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "tracing" / "workloads" / "storage" / "run.py"
 SHM = Path("/dev/shm")
@@ -29,6 +31,9 @@ Cell = Callable[..., Done]
 
 
 def left_over() -> list[Path]:
-    """Those of runs that have ended: others may be under way on this machine."""
-    found = SHM.glob("roslens-storage-*")
-    return [x for x in found if not Path("/proc", x.name.split("-")[2]).exists()]
+    """Those that nobody holds: others may be under way on this machine."""
+    found = []
+    for folder in SHM.glob("roslens-storage-*"):
+        with _held(folder) as free:
+            found += [folder] if free else []
+    return found

@@ -14,6 +14,9 @@ from storage_cells import SHM, Cell, Done, left_over
 
 from roslens.collectors.results.storage_runs import read_storage_run
 from roslens.collectors.results.storage_study import read_batches
+from roslens.recording import UsageError
+from roslens.tracing.workloads.storage.cells import bytes_of
+from roslens.tracing.workloads.storage.run import load_of, start
 
 pytestmark = [
     pytest.mark.live,
@@ -33,24 +36,58 @@ def test_rows_are_those_of_the_published_tool(cell: Cell) -> None:
     assert int(last[4]) == run.facts.close_ns == read_batches(done.folder / "writes.csv").close_ns
 
 
-def written(program: Path, plugins: str, folder: Path, config: str) -> tuple[Done, Path]:
+@pytest.mark.parametrize(
+    ("message_size", "batch_size", "messages"),
+    [("1MiB", "10MiB", 10), ("10KiB", "10MiB", 1_024), ("100B", "10MiB", 104_858)],
+)
+def test_batches_are_the_published_ones(
+    message_size: str, batch_size: str, messages: int, cell: Cell
+) -> None:
+    done = cell(message_size=message_size, batch_size=batch_size, bytes="21MiB")
+    assert done.status == 0, done.said
+    calls = read_storage_run(done.folder).batches.calls["num_msgs"].to_list()
+    assert calls[:2] == [messages] * 2
+    assert 0 < sum(calls[2:]) < messages
+
+
+@pytest.mark.parametrize(
+    ("messages", "counts"),
+    [
+        ("mixed", [183, 5_242, 262_144]),
+        ("1MiB", [250]),
+        ("10KiB", [25_600]),
+        ("100B", [2_621_440]),
+    ],
+)
+def test_counts_are_the_published_ones(messages: str, counts: list[int], tmp_path: Path) -> None:
+    content = tmp_path / "content"
+    content.write_bytes(bytes(1 << 20))
+    first = load_of(messages, 250 << 20, content, 1)
+    assert [first.order.count(topic) for topic in range(len(counts))] == counts
+    # The order depends on the seed alone.
+    assert load_of(messages, 250 << 20, content, 1).order == first.order
+    assert (load_of(messages, 250 << 20, content, 2).order == first.order) == (messages != "mixed")
+
+
+def test_sizes_are_powers_of_1024() -> None:
+    assert bytes_of("x", "1000") == 1000
+    assert bytes_of("x", "100B") == 100
+    assert bytes_of("x", "1KiB") == 1024
+    assert bytes_of("x", "10MiB") == 10 << 20
+    for wrong in ("", "KiB", "1KB", "-1", "0", "1.5MiB", "1iB"):
+        with pytest.raises(UsageError, match="is not a size"):
+            bytes_of("x", wrong)
+
+
+def written(folder: Path, config: str) -> tuple[Done, Path]:
     """What the program itself writes, kept."""
     place, results = folder / "place", folder / "results"
     place.mkdir()
     results.mkdir()
     content = folder / "content"
     content.write_bytes(bytes(range(1, 252)) * 9000)
-    done = subprocess.run(
-        [
-            *(str(program), "--configuration", config, "--messages", "10KiB", "--batch", "100KiB"),
-            *("--bytes", "1MiB", "--content", str(content), "--place", str(place), "--any-disk"),
-            *("--results", str(results), "--rosbag2", plugins),
-        ],
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    load = load_of("10KiB", 1 << 20, content, 0)
+    assert start(config, load, 100 << 10, place, results).wait() == 0
     (path,) = place.glob("recording.*")
     return Done(0, "", results), path
 
@@ -67,10 +104,9 @@ def slices() -> list[bytes]:
 
 
 @pytest.mark.parametrize("config", ["sqlite_default", "sqlite_resilient"])
-def test_sqlite_has_the_setting_and_the_content(
-    config: str, program: Path, plugins: str, tmp_path: Path
-) -> None:
-    done, path = written(program, plugins, tmp_path, config)
+@pytest.mark.usefixtures("programs")
+def test_sqlite_has_the_setting_and_the_content(config: str, tmp_path: Path) -> None:
+    done, path = written(tmp_path, config)
     connection = sqlite3.connect(path)
     rows = connection.execute("SELECT data FROM messages ORDER BY id").fetchall()
     assert [data for (data,) in rows] == slices()
@@ -80,8 +116,9 @@ def test_sqlite_has_the_setting_and_the_content(
     assert zlib.crc32(b"".join(slices())) == done.facts["crc32"]
 
 
-def test_mcap_has_the_chunks_and_the_content(program: Path, plugins: str, tmp_path: Path) -> None:
-    _, path = written(program, plugins, tmp_path, "mcap_default")
+@pytest.mark.usefixtures("programs")
+def test_mcap_has_the_chunks_and_the_content(tmp_path: Path) -> None:
+    _, path = written(tmp_path, "mcap_default")
     with path.open("rb") as stream:
         reader = make_reader(stream, validate_crcs=True)
         summary = reader.get_summary()
@@ -94,8 +131,9 @@ def test_mcap_has_the_chunks_and_the_content(program: Path, plugins: str, tmp_pa
     assert len(summary.chunk_indexes) == 2
 
 
-def test_mcap_without_chunks_has_no_index(program: Path, plugins: str, tmp_path: Path) -> None:
-    _, path = written(program, plugins, tmp_path, "mcap_nochunking")
+@pytest.mark.usefixtures("programs")
+def test_mcap_without_chunks_has_no_index(tmp_path: Path) -> None:
+    _, path = written(tmp_path, "mcap_nochunking")
     with path.open("rb") as stream:
         summary = make_reader(stream).get_summary()
     assert summary is not None

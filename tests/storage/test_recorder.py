@@ -24,12 +24,10 @@ from roslens.collectors.results.storage_runs import (
     RecorderFacts,
     read_recorder,
 )
-from roslens.recording import UsageError
+from roslens.recording import RunFailedError, UsageError
+from roslens.tracing.workloads.storage.cells import need_room, plugin_of
 from roslens.tracing.workloads.storage_recorder.run import (
-    RunError,
-    _need_room,
     _read_back,
-    plugin_of,
 )
 
 FACTS = {
@@ -126,22 +124,26 @@ def test_the_bag_is_counted_message_by_message(tmp_path: Path) -> None:
     found = _read_back(bag(tmp_path / "whole", three), 600, counts)
     assert found["written"] == 3
     twice = bag(tmp_path / "twice", [*three[:2], three[0]])
-    with pytest.raises(RunError, match="twice"):
+    with pytest.raises(RunFailedError, match="twice"):
         _read_back(twice, 600, counts)
     other = bag(tmp_path / "other", [*three[:2], three[2][:-1] + b"?"])
-    with pytest.raises(RunError, match="not as published"):
+    with pytest.raises(RunFailedError, match="not as published"):
         _read_back(other, 600, counts)
-    with pytest.raises(RunError, match="5 published, 4 received, 1 lost in the cache, but 2 in"):
+    with pytest.raises(
+        RunFailedError, match="5 published, 4 received, 1 lost in the cache, but 2 in"
+    ):
         _read_back(bag(tmp_path / "two", three[:2]), 600, counts)
     (tmp_path / "whole" / "recording_0.db3").write_bytes(b"no database at all" * 100)
-    with pytest.raises(RunError, match="cannot read"):
+    with pytest.raises(RunFailedError, match="cannot read"):
         _read_back(tmp_path / "whole", 600, counts)
 
 
 def test_too_little_room_is_said_before_anything_runs(tmp_path: Path) -> None:
-    _need_room(tmp_path, 1)
-    with pytest.raises(RunError, match=r"MiB free, 1048576000000 MiB needed; make room"):
-        _need_room(tmp_path, 2**40 * 1e6)
+    need_room(tmp_path, 1, "wait")
+    with pytest.raises(
+        RunFailedError, match="MiB free, 1048576000000 MiB needed; make room or wait"
+    ):
+        need_room(tmp_path, 2**40 * 1e6, "wait")
 
 
 def test_configurations_are_those_of_the_benchmark() -> None:
@@ -150,5 +152,5 @@ def test_configurations_are_those_of_the_benchmark() -> None:
     storage, preset, file = plugin_of("mcap_nochunking")
     assert (storage, preset) == ("mcap", "")
     assert "noChunking: true" in Path(file).read_text()
-    with pytest.raises(ValueError, match="bogus"):
+    with pytest.raises(UsageError, match="bogus"):
         plugin_of("mcap_bogus")

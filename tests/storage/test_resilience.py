@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from storage_cells import ROOT, SHM
+from storage_cells import ROOT, SHM, left_over
 
 from roslens.collectors.results.storage_runs import read_recovery
 from roslens.recording import UsageError
@@ -29,6 +29,7 @@ from roslens.tracing.workloads.storage.power_loss import (
     read_log,
 )
 from roslens.tracing.workloads.storage.recover import recover
+from roslens.tracing.workloads.storage.run import load_of, start
 from roslens.tracing.workloads.storage.verify import recording_in
 from roslens.tracing.workloads.storage_resilience.prepare import LIBRARY_VARIABLE, WRITE_LOG
 
@@ -50,33 +51,27 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     "config", ["sqlite_default", "sqlite_resilient", "mcap_default", "mcap_compressed_nocrc"]
 )
-def test_the_log_of_writes_makes_the_very_files(
-    config: str, program: Path, plugins: str, library: Path, tmp_path: Path
-) -> None:
+def test_the_log_of_writes_makes_the_very_files(config: str, library: Path, tmp_path: Path) -> None:
     """Ground truth: what lies on the disk after the program has ended."""
     place, results, log = tmp_path / "place", tmp_path / "results", tmp_path / "log"
     for folder in (place, results, tmp_path / "again"):
         folder.mkdir()
     content = tmp_path / "content"
     content.write_bytes(random.Random(2).randbytes(100_000))
-    subprocess.run(
-        [
-            *(str(program), "--configuration", config, "--messages", "10KiB", "--batch", "30KiB"),
-            *("--bytes", "2MiB", "--content", str(content), "--place", str(place), "--any-disk"),
-            *("--results", str(results), "--acknowledge", str(place / "acknowledged")),
-            *("--rosbag2", plugins),
-        ],
-        check=True,
-        env={
-            **os.environ,
+    process = start(
+        *(config, load_of("10KiB", 2 << 20, content, 0), 30 << 10, place, results),
+        environment={
             "LD_PRELOAD": str(library),
             "ROSLENS_WRITE_FOLDER": str(place),
             "ROSLENS_WRITE_LOG": str(log),
         },
+        acknowledge=str(place / "acknowledged"),
     )
+    assert process.wait() == 0
     operations = read_log(log)
     # The index of a log in memory is no part of the recording.
     names = {x.name for x in operations} - {"recording.db3-shm"}
@@ -145,7 +140,7 @@ def run(folder: Path, library: Path, **options: object) -> Path:
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("plugins")
+@pytest.mark.usefixtures("programs")
 @pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm")
 @pytest.mark.parametrize("config", ["sqlite_resilient", "mcap_nochunking", "mcap_default"])
 def test_a_killed_recorder_loses_at_most_what_its_library_held(
@@ -154,6 +149,7 @@ def test_a_killed_recorder_loses_at_most_what_its_library_held(
     """What was handed to the kernel stays. In memory are a buffer, or a chunk of 768 KiB and, in a
     buffer, the end of the one before, without which that is not read either.
     """
+    before = set(left_over())
     path = run(tmp_path, library, plugin_config=config, failure="kill")
     held = {
         "sqlite_resilient": 0,
@@ -165,15 +161,11 @@ def test_a_killed_recorder_loses_at_most_what_its_library_held(
     for row in found.iter_rows(named=True):
         assert row["recovered"] >= row["acknowledged"] - held[config]
         assert row["wrong"] == 0
-    assert not [p for p in SHM.glob("roslens-storage-*") if not alive(p)]
-
-
-def alive(folder: Path) -> bool:
-    return Path("/proc", folder.name.split("-")[2]).exists()
+    assert set(left_over()) <= before
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("plugins")
+@pytest.mark.usefixtures("programs")
 @pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm")
 def test_what_never_syncs_keeps_nothing_after_a_power_loss(library: Path, tmp_path: Path) -> None:
     path = run(tmp_path, library, plugin_config="mcap_default", failure="power_dropped")

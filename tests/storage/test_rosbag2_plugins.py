@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from storage_cells import SHM, Cell, left_over
 from roslens.collectors.results.storage_runs import read_storage_run
 from roslens.tracing.sampling.preloaded import preloadable
 from roslens.tracing.workloads.storage.power_loss import SYNC, WRITE, read_log
+from roslens.tracing.workloads.storage.run import load_of, start
 from roslens.tracing.workloads.storage_resilience.prepare import WRITE_LOG
 
 pytestmark = [
@@ -90,9 +89,8 @@ def test_a_plugin_that_writes_nothing_is_loaded_by_its_name(cell: Cell) -> None:
 
 
 @pytest.mark.parametrize("storage", ["sqlite", "mcap"])
-def test_files_are_synced_when_they_are_closed(
-    storage: str, program: Path, plugins: str, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("programs")
+def test_files_are_synced_when_they_are_closed(storage: str, tmp_path: Path) -> None:
     """Ground truth: the log of what the program asked of the C library."""
     content = tmp_path / "content"
     content.write_bytes(bytes(range(1, 252)) * 100)
@@ -100,21 +98,15 @@ def test_files_are_synced_when_they_are_closed(
     for config in (f"{storage}_default", f"{storage}_default+fsync"):
         place, log = tmp_path / config, tmp_path / f"{config}.log"
         place.mkdir()
-        subprocess.run(
-            [
-                *(str(program), "--configuration", config, "--messages", "10KiB"),
-                *("--batch", "30KiB", "--bytes", "1MiB", "--content", str(content)),
-                *("--place", str(place), "--any-disk", "--results", str(tmp_path)),
-                *("--rosbag2", plugins),
-            ],
-            check=True,
-            env={
-                **os.environ,
+        process = start(
+            *(config, load_of("10KiB", 1 << 20, content, 0), 30 << 10, place, tmp_path),
+            environment={
                 "LD_PRELOAD": str(preloadable(WRITE_LOG, "test")),
                 "ROSLENS_WRITE_FOLDER": str(place),
                 "ROSLENS_WRITE_LOG": str(log),
             },
         )
+        assert process.wait() == 0
         kinds = [x.kind for x in read_log(log)]
         assert WRITE in kinds
         synced[config] = SYNC in kinds

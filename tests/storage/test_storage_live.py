@@ -19,7 +19,7 @@ from roslens.collectors.results.storage_study import read_digests
 from roslens.recording import UsageError
 from roslens.tracing import campaign
 from roslens.tracing.suite import load_suite
-from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE, ROSBAG2_VARIABLE
+from roslens.tracing.workloads.storage.run import PROGRAMS_VARIABLE
 
 CONFIGS = ("sqlite_default", "mcap_default")
 
@@ -31,12 +31,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def folder(program: Path, plugins: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(programs: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite, text = load_suite("storage")
     small = suite.workload.model_copy(update={"parameters": {"bytes": "4MiB"}})
     suite = suite.model_copy(update={"workload": small, "repetitions": 3})
     with pytest.MonkeyPatch.context() as patch:
-        variables = {PROGRAM_VARIABLE: str(program), ROSBAG2_VARIABLE: plugins}
+        variables = {PROGRAMS_VARIABLE: programs}
         patch.setattr(campaign, "prepared_variables", lambda *_: variables)
         result = campaign.run_campaign(
             suite,

@@ -19,24 +19,28 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-HERE = Path(__file__).resolve().parent
-# By the interpreter of ROS, which has no roslens.
-sys.path.insert(0, str(HERE.parent / "storage"))
+# The interpreter of ROS has no roslens, and may lack what reads bags back.
+if (python := os.environ.get("ROSLENS_STORAGE_PYTHON", sys.executable)) != sys.executable:
+    os.execv(python, [python, *sys.orig_argv[1:]])  # noqa: S606 (the one that records)
 
-from scratch import RAM_DISK, scratch_folder  # type: ignore[import-not-found]  # noqa: E402
-from verify import NotAsWrittenError, messages_of  # type: ignore[import-not-found]  # noqa: E402
+from roslens.recording import RoslensError, RunFailedError
+from roslens.recording.scratch import scratch_folder
+from roslens.tracing.workloads.storage.cells import (
+    PREFIX,
+    RAM_DISK,
+    bytes_of,
+    need_room,
+    plugin_of,
+)
+from roslens.tracing.workloads.storage.verify import NotAsWrittenError, messages_of
 
-UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "B": 1}
-PLUGINS = {"sqlite": "sqlite3", "mcap": "mcap"}
-PRESETS = ("resilient", "fastwrite", "zstd_fast", "zstd_small")
-CONFIGURATIONS = HERE.parent / "storage" / "rosbag2" / "configurations"
 # A serialized UInt8MultiArray: encapsulation, no dimensions, data_offset, length; then the data,
 # which begins with the publisher's number and the message's.
 HEAD = struct.Struct("<4xIIIQ")
@@ -47,38 +51,32 @@ END_SECONDS = 60.0
 """So long the recorder may write on after the last message was published."""
 
 
-class RunError(Exception):
-    """What went wrong."""
-
-
 def main() -> int:
     """Run one cell."""
     options = _options()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    if "ROSLENS_STORAGE_RECORDER" not in os.environ:
+    if "ROSLENS_STORAGE_PROGRAMS" not in os.environ:
         return _fail("run it as 'roslens record --suite storage-recorder'", 2)
-    # ROS 2's own Python may lack what reads bags back.
-    python = os.environ["ROSLENS_STORAGE_PYTHON"]
-    if python != sys.executable:
-        os.execv(python, [python, *sys.orig_argv[1:]])  # noqa: S606 (the one that records)
     try:
-        size, rate, cache = (_bytes(options, x) for x in ("message_size", "rate", "cache"))
+        size, rate, cache = (
+            bytes_of(x, getattr(options, x)) for x in ("message_size", "rate", "cache")
+        )
         plugin = plugin_of(options.plugin_config)
-    except ValueError as error:
-        return _fail(str(error), 2)
-    if size < TAG:
-        return _fail(f"--message_size: at least {TAG}B, which carry a message's number", 2)
-    try:
-        with scratch_folder(Path(options.place)) as scratch:
-            _need_room(scratch, ROOM * rate * float(options.seconds))
+        if size < TAG:
+            return _fail(f"--message_size: at least {TAG}B, which carry a message's number", 2)
+        with scratch_folder(Path(options.place), PREFIX) as scratch:
+            need_room(
+                *(scratch, ROOM * rate * float(options.seconds)),
+                "take a lower rate (--only rate=...) or a shorter duration",
+            )
             counts = _record(options, _of_programs(options, plugin, size, rate, cache), scratch)
             found = _read_back(scratch / "recording", size, counts)
             found["bytes_on_disk"] = sum(
                 x.stat().st_size for x in (scratch / "recording").glob("recording_*")
             )
-    except RunError as error:
-        return _fail(f"{options.plugin_config}: {error}", 4)
+    except RoslensError as error:
+        return _fail(f"{options.plugin_config}: {error}", error.exit_code)
     except OSError as error:
         return _fail(f"{error.filename or options.place}: {error.strerror}", 4)
     facts = {
@@ -91,7 +89,6 @@ def main() -> int:
         "depth": int(options.depth),
         **counts,
         **found,
-        "rosbag2_version": os.environ["ROSLENS_STORAGE_VERSION"],
     }
     path = options.output / "recorder.json"
     path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -112,43 +109,6 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def plugin_of(config: str) -> tuple[str, str, str]:
-    """Storage plugin, preset and configuration file (or empty) by the name of a configuration.
-
-    Raises
-    ------
-    ValueError
-        There is none of that name.
-    """
-    kind, _, rest = config.partition("_")
-    file = CONFIGURATIONS / f"{config}.yaml"
-    if kind in PLUGINS:
-        if rest == "default":
-            return PLUGINS[kind], "", ""
-        if rest in PRESETS:
-            return PLUGINS[kind], rest, ""
-        if file.is_file():
-            return PLUGINS[kind], "", str(file)
-    raise ValueError(f"unknown configuration {config!r} of rosbag2's plugins")
-
-
-def _bytes(options: argparse.Namespace, name: str) -> int:
-    text = getattr(options, name)
-    for unit, factor in UNITS.items():
-        if text.endswith(unit) and text.removesuffix(unit).isdecimal():
-            return int(text.removesuffix(unit)) * factor
-    raise ValueError(f"--{name} {text}: not such as 100B, 10KiB or 1MiB")
-
-
-def _need_room(place: Path, wanted: float) -> None:
-    free = shutil.disk_usage(place).free
-    if free < wanted:
-        raise RunError(
-            f"{place.parent}: {free >> 20} MiB free, {wanted / 2**20:.0f} MiB needed; make room, "
-            "or take a lower rate (--only rate=...) or a shorter duration"
-        )
-
-
 def _of_programs(
     options: argparse.Namespace, plugin: tuple[str, str, str], size: int, rate: int, cache: int
 ) -> dict[str, dict[str, str]]:
@@ -162,8 +122,8 @@ def _of_programs(
 
 def _record(
     options: argparse.Namespace, of_programs: dict[str, dict[str, str]], scratch: Path
-) -> dict[str, int]:
-    programs = Path(os.environ["ROSLENS_STORAGE_RECORDER"])
+) -> dict[str, Any]:
+    programs = Path(os.environ["ROSLENS_STORAGE_PROGRAMS"])
     both = {
         "publishers": options.publishers,
         "depth": options.depth,
@@ -171,11 +131,6 @@ def _record(
         "output": str(scratch),
     }
     of_programs["recorder"]["bag"] = str(scratch / "recording")
-    environment = {
-        **os.environ,
-        # By it rosbag2 finds its plugins.
-        "AMENT_PREFIX_PATH": os.environ["ROSLENS_STORAGE_PREFIXES"],
-    }
     commands = {
         name: [
             str(programs / name),
@@ -184,7 +139,7 @@ def _record(
         for name, own in of_programs.items()
     }
     running = {
-        name: subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+        name: subprocess.Popen(command, stdin=subprocess.DEVNULL)
         for name, command in commands.items()
     }
     try:
@@ -193,15 +148,15 @@ def _record(
         for name in ("recorder", "publishers"):
             status = running[name].wait(END_SECONDS)
             if status:
-                raise RunError(f"the program {name} ended with {status}")
+                raise RunFailedError(f"the program {name} ended with {status}")
     except subprocess.TimeoutExpired:
-        raise RunError(f"the recorder still writes after {END_SECONDS:g} s") from None
+        raise RunFailedError(f"the recorder still writes after {END_SECONDS:g} s") from None
     finally:
         for process in running.values():
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    said: dict[str, int] = {}
+    said: dict[str, Any] = {}
     for name in commands:
         said |= json.loads((scratch / f"{name}.json").read_bytes())
     return said
@@ -219,15 +174,15 @@ def _read_back(bag: Path, size: int, counts: dict[str, int]) -> dict[str, object
             none, _, length, number = HEAD.unpack_from(data)
             # Serialized messages end at a multiple of 4 bytes.
             if (none, length) != (0, size) or data[HEAD.size :][: size - TAG] != content:
-                raise RunError("a message in the bag is not as published")
+                raise RunFailedError("a message in the bag is not as published")
             if number in seen:
-                raise RunError("a message is in the bag twice")
+                raise RunFailedError("a message is in the bag twice")
             seen.add(number)
     except NotAsWrittenError as error:
-        raise RunError(str(error)) from error
+        raise RunFailedError(str(error)) from error
     received, lost = counts["received"], counts["lost_in_cache"]
     if len(seen) != received - lost or received > counts["published"]:
-        raise RunError(
+        raise RunFailedError(
             f"{counts['published']} published, {received} received, {lost} lost in the cache, but "
             f"{len(seen)} in the bag"
         )

@@ -20,22 +20,29 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from roslens.recording.files import shipped
+from roslens.recording import RoslensError, RunFailedError
+from roslens.recording.scratch import scratch_folder
+from roslens.tracing.workloads.storage.cells import PREFIX, RAM_DISK, bytes_of
+from roslens.tracing.workloads.storage.power_loss import (
+    UNLINK,
+    WRITE,
+    after_power_loss,
+    read_log,
+)
+from roslens.tracing.workloads.storage.recover import Expected, Recovered, recover
+from roslens.tracing.workloads.storage.run import (
+    PROGRAMS_VARIABLE,
+    SAMPLES,
+    SUITES,
+    load_of,
+    start,
+)
+from roslens.tracing.workloads.storage.verify import RECORDINGS, recording_in
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "storage"))
-
-from power_loss import UNLINK, WRITE, after_power_loss, read_log  # type: ignore[import-not-found]  # noqa: E402
-from recover import Expected, Recovered, recover  # type: ignore[import-not-found]  # noqa: E402
-from verify import RECORDINGS, recording_in  # type: ignore[import-not-found]  # noqa: E402
-
-SIZES = {"1MiB": 1 << 20, "10KiB": 10 << 10, "100B": 100}
-SAMPLES = shipped("data", "samples")
 COUNT = "acknowledged"
 COLUMNS = (
     *("trial", "failure", "acknowledged", "recovered", "wrong", "whole"),
@@ -58,8 +65,8 @@ class Benchmark:
     def __init__(self, options: argparse.Namespace, scratch: Path) -> None:
         self.options = options
         self.place, self.results = scratch / "place", scratch / "results"
-        self.content = scratch / "content"
-        self.content.write_bytes(_content(SIZES[options.message_size]))
+        total = bytes_of("bytes", options.bytes)
+        self.load = load_of(options.message_size, total, SAMPLES, 0)
         self.log = scratch / "writes"
         self.scratch = scratch
 
@@ -69,25 +76,17 @@ class Benchmark:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         self.log.unlink(missing_ok=True)
-        options = self.options
-        environment = dict(os.environ)
-        if logged:
-            environment |= {
-                "LD_PRELOAD": os.environ["ROSLENS_WRITE_LOGGER"],
-                "ROSLENS_WRITE_FOLDER": str(self.place),
-                "ROSLENS_WRITE_LOG": str(self.log),
-            }
-        return subprocess.Popen(
-            [
-                *(os.environ["ROSLENS_STORAGE_PROGRAM"], "--configuration", options.plugin_config),
-                *("--messages", options.message_size, "--batch", options.batch_size),
-                *("--bytes", options.bytes, "--content", str(self.content)),
-                *("--place", str(self.place), "--results", str(self.results)),
-                *("--acknowledge", str(self.place / COUNT)),
-                *("--rosbag2", os.environ["ROSLENS_STORAGE_ROSBAG2"]),
-            ],
-            env=environment,
-            stdin=subprocess.DEVNULL,
+        environment = {
+            "LD_PRELOAD": os.environ["ROSLENS_WRITE_LOGGER"],
+            "ROSLENS_WRITE_FOLDER": str(self.place),
+            "ROSLENS_WRITE_LOG": str(self.log),
+        }
+        return start(
+            *(self.options.plugin_config, self.load),
+            bytes_of("batch_size", self.options.batch_size),
+            *(self.place, self.results),
+            environment=environment if logged else None,
+            acknowledge=str(self.place / COUNT),
         )
 
     @property
@@ -100,7 +99,7 @@ class Benchmark:
 
     def expected(self) -> Expected:
         """The content of a message by its number: consecutive slices, then from the start."""
-        content, size = self.content.read_bytes(), SIZES[self.options.message_size]
+        content, (size,) = self.load.content, self.load.sizes
         each = len(content) // size
 
         def slice_of(number: int) -> bytes:
@@ -115,15 +114,16 @@ def main() -> int:
     options = _options()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    wanted = {"ROSLENS_STORAGE_PROGRAM", "ROSLENS_STORAGE_ROSBAG2", "ROSLENS_WRITE_LOGGER"}
-    if wanted - set(os.environ):
+    if {PROGRAMS_VARIABLE, "ROSLENS_WRITE_LOGGER"} - set(os.environ):
         return _fail("run it as 'roslens record --suite storage-resilience'", 2)
     source = random.Random(f"{options.seed} {options.plugin_config} {options.failure}")  # noqa: S311
-    scratch = Path(tempfile.mkdtemp(prefix=f"roslens-storage-{os.getpid()}-", dir=options.place))
+    trials = _killed if options.failure == "kill" else _power
     try:
-        benchmark = Benchmark(options, scratch)
-        trials = _killed if options.failure == "kill" else _power
-        with (options.output / "recovery.csv").open("w", newline="", encoding="utf-8") as stream:
+        with (
+            scratch_folder(Path(options.place), PREFIX) as scratch,
+            (options.output / "recovery.csv").open("w", newline="", encoding="utf-8") as stream,
+        ):
+            benchmark = Benchmark(options, scratch)
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(COLUMNS)
             for trial, (acknowledged, plain, tool) in enumerate(trials(benchmark, source)):
@@ -133,10 +133,8 @@ def main() -> int:
                         *(int(plain.whole), tool.messages, tool.tool),
                     )
                 )
-    except RuntimeError as error:
-        return _fail(str(error), 4)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    except RoslensError as error:
+        return _fail(str(error), error.exit_code)
     return 0
 
 
@@ -144,7 +142,7 @@ Trial = tuple[int, Recovered, Recovered]
 
 
 def _killed(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
-    total = int(_messages(benchmark.options))
+    total = len(benchmark.load.order)
     expected = benchmark.expected()
     for _ in range(benchmark.options.trials):
         target = source.randrange(total // 20, total * 19 // 20)
@@ -163,18 +161,18 @@ def _wait_for(benchmark: Benchmark, process: subprocess.Popen[bytes], target: in
     while benchmark.acknowledged < target and process.poll() is None:
         if time.monotonic() > deadline:
             process.kill()
-            raise RuntimeError(f"the program did not write {target} messages in a minute")
+            raise RunFailedError(f"the program did not write {target} messages in a minute")
     if process.returncode not in (None, 0):
-        raise RuntimeError(f"the program ended with status {process.returncode}")
+        raise RunFailedError(f"the program ended with status {process.returncode}")
 
 
 def _power(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
     process = benchmark.start(logged=True)
     if process.wait() != 0:
-        raise RuntimeError(f"the program ended with status {process.returncode}")
+        raise RunFailedError(f"the program ended with status {process.returncode}")
     operations = read_log(benchmark.log)
     if not any(x.name in RECORDINGS and x.kind == WRITE for x in operations):
-        raise RuntimeError("none of the program's writes was logged; is it statically linked?")
+        raise RunFailedError("none of the program's writes was logged; is it statically linked?")
     begin = next(i for i, x in enumerate(operations) if x.name == COUNT and x.kind == WRITE)
     end = max(i for i, x in enumerate(operations) if x.name == COUNT and x.kind == WRITE)
     # What tells how far it was is no part of the recording, nor is the index of a log in memory.
@@ -193,37 +191,18 @@ def _power(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
         shutil.rmtree(folder)
 
 
-def _messages(options: argparse.Namespace) -> int:
-    number = int(options.bytes.rstrip("KMGiB"))
-    shift = {"K": 10, "M": 20, "G": 30}.get(options.bytes.strip("0123456789")[:1], 0)
-    return (number << shift) // SIZES[options.message_size]
-
-
-def _content(longest: int) -> bytes:
-    """Bytes of the sample recordings' traces, a whole number of the longest message's."""
-    streams = sorted(p for p in SAMPLES.rglob("trace/ust/**/64-bit/*_[0-9]*") if p.is_file())
-    blocks = (
-        data[i : i + 512]
-        for p in streams
-        for data in [p.read_bytes()]
-        for i in range(0, len(data), 512)
-    )
-    content = b"".join(block for block in blocks if block.strip(b"\0"))
-    if len(content) < longest:
-        raise RuntimeError(f"{SAMPLES}: {len(content)} bytes of traces; {longest} are needed")
-    return content
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plugin_config", required=True)
     parser.add_argument("--implementation", choices=("rosbag2",), help="not used: there is one")
     parser.add_argument("--failure", choices=("kill", "power_dropped", "power_torn"), required=True)
-    parser.add_argument("--message_size", choices=sorted(SIZES), default="10KiB")
+    parser.add_argument(
+        "--message_size", choices=sorted(SUITES.keys() - {"mixed"}), default="10KiB"
+    )
     parser.add_argument("--batch_size", default="1KiB")
     parser.add_argument("--bytes", default="16MiB")
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--place", default="/dev/shm")  # noqa: S108
+    parser.add_argument("--place", default=RAM_DISK)
     parser.add_argument("--seed", default=os.environ.get("ROSLENS_REPETITION", "0"))
     parser.add_argument("--seconds", help="not used")
     parser.add_argument("--output", type=Path, required=True)

@@ -43,6 +43,8 @@ void listen(
 
 int work(const workloads::Options & options)
 {
+  // By it rosbag2 finds its plugins.
+  setenv("AMENT_PREFIX_PATH", ROSLENS_PREFIXES, 1);
   handler = rcutils_logging_get_output_handler();
   rcutils_logging_set_output_handler(listen);
   rosbag2_storage::StorageOptions storage;
@@ -92,7 +94,8 @@ int work(const workloads::Options & options)
   }
   writer.close();
   std::ofstream(options.text("output") + "/recorder.json")
-    << "{\"received\": " << received << ", \"lost_in_cache\": " << lost << "}\n";
+    << "{\"received\": " << received << ", \"lost_in_cache\": " << lost
+    << ", \"rosbag2_version\": \"" << ROSLENS_ROSBAG2_STORAGE << "\"}\n";
   return 0;
 }
 

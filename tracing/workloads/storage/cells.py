@@ -1,0 +1,96 @@
+"""What runs of the storage suites share: configurations, sizes, the place to write to."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from roslens.recording import RunFailedError, UsageError
+
+PREFIX = "roslens-storage-"
+RAM_DISK = "/dev/shm"  # noqa: S108 (the RAM disk of every Linux)
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "B": 1, "": 1}
+_FILES = Path(__file__).resolve().parent / "rosbag2" / "configurations"
+_PRESETS = {
+    "sqlite_default": ("sqlite3", ""),
+    "sqlite_resilient": ("sqlite3", "resilient"),
+    "mcap_default": ("mcap", ""),
+    "mcap_fastwrite": ("mcap", "fastwrite"),
+    "mcap_zstd_fast": ("mcap", "zstd_fast"),
+    "mcap_zstd_small": ("mcap", "zstd_small"),
+}
+
+
+def plugin_of(config: str) -> tuple[str, str, str]:
+    """Storage plugin, preset and configuration file (or empty) by the name of a configuration.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name.
+    """
+    file = _FILES / f"{config}.yaml"
+    if config in _PRESETS:
+        return *_PRESETS[config], ""
+    if file.is_file():
+        return "mcap" if config.startswith("mcap") else "sqlite3", "", str(file)
+    raise UsageError(
+        f"unknown configuration {config!r} of rosbag2's plugins; there are {', '.join(_PRESETS)} "
+        f"and the files of {_FILES}"
+    )
+
+
+def bytes_of(name: str, text: str) -> int:
+    """The size that the option `name` gives, such as 1024, 64KiB or 10MiB.
+
+    Raises
+    ------
+    UsageError
+        It is no size of at least one byte.
+    """
+    digits = text.rstrip("KMGiB")
+    unit = _UNITS.get(text[len(digits) :])
+    if unit is None or not digits.isdecimal() or int(digits) == 0:
+        raise UsageError(f"--{name} {text}: is not a size such as 1024, 64KiB or 10MiB")
+    return int(digits) * unit
+
+
+def need_room(place: Path, wanted: float, instead: str) -> None:
+    """Refuse a place with less than so many bytes; `instead` is what to do but make room.
+
+    Raises
+    ------
+    RunFailedError
+        It has less.
+    """
+    usage = shutil.disk_usage(place)
+    # A ramfs has no limit and says 0.
+    if usage.total and usage.free < wanted:
+        raise RunFailedError(
+            f"{place}: {usage.free >> 20} MiB free, {wanted / 2**20:.0f} MiB needed; make room or "
+            f"{instead}"
+        )
+
+
+def file_system(place: Path) -> str:
+    """As ``tmpfs``, or ``ext4 on sda1 (rotating)``: by proc(5), ``mountinfo``, and sysfs."""
+    place = place.resolve()
+    mounts = []
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        before, _, after = line.partition(" - ")
+        _, _, device, _, point, *_ = before.split(" ")
+        if place.is_relative_to(point):
+            mounts.append((len(point), device, after.split(" ")[0]))
+    # Of nested mounts the innermost, of those on one another the last.
+    _, device, kind = max(reversed(mounts), key=lambda mount: mount[0])
+    try:
+        block = Path("/sys/dev/block", device).resolve(strict=True)
+    except OSError:
+        return kind
+    # A partition's queue is its disk's.
+    for folder in (block, block.parent):
+        with suppress(OSError):
+            rotating = (folder / "queue/rotational").read_text().strip() == "1"
+            return f"{kind} on {block.name} ({'' if rotating else 'not '}rotating)"
+    return f"{kind} on {block.name}"
