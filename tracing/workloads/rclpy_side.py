@@ -47,15 +47,17 @@ def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 class Stop:
-    """Notes the signal that asks to end, so that logs can still be written."""
+    """Notes the signal that asks to end, so that logs can still be written, and does `then`."""
 
     def __init__(self) -> None:
         self.signal = 0
+        self.then: Callable[[], None] = lambda: None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
 
     def _note(self, number: int, _frame: object) -> None:
         self.signal = number
+        self.then()
 
     @property
     def status(self) -> int:
@@ -128,14 +130,3 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) 
         for row in rows:
             cells = zip(row, times)  # noqa: B905 (Python 3.10 as well)
             writer.writerow(["" if time and not value else value for value, time in cells])
-
-
-MESSAGES = ("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns")
-CALLS = (
-    *("service", "sequence", "request_realtime_ns", "callback_realtime_ns"),
-    "response_realtime_ns",
-)
-GOALS = (
-    *("action", "goal_id", "sequence", "send_realtime_ns", "accepted_realtime_ns"),
-    *("execute_realtime_ns", "result_realtime_ns"),
-)

@@ -36,19 +36,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import rclpy_side as side  # type: ignore[import-not-found]  # in the folder above
+from rclpy_traffic import Messages, reliable  # type: ignore[import-not-found]
 
 HEADER = struct.Struct("<q")
-QUEUE_DEPTH = 10
 DRAIN_SECONDS = 1.0
 END_SECONDS = 10.0
 PART = "published.csv"
-
-
-def qos() -> Any:
-    """As in the study: reliable, the last ten."""
-    from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: PLC0415 (only in ROS)
-
-    return QoSProfile(depth=QUEUE_DEPTH, reliability=ReliabilityPolicy.RELIABLE)
 
 
 class Sender:
@@ -60,7 +53,7 @@ class Sender:
         self.options = options
         self.stopping = threading.Event()
         self.publishers = [
-            node.create_publisher(UInt8MultiArray, f"/topic_{n}", qos())
+            node.create_publisher(UInt8MultiArray, f"/topic_{n}", reliable())
             for n in range(options.publishers)
         ]
         self.message = UInt8MultiArray(data=array("B", bytes(max(options.payload, HEADER.size))))
@@ -101,7 +94,9 @@ class Receiver:
                 arrived = self.arrivals.setdefault((topic, number), {})
                 callback = self.logger(arrived)
                 self.subscriptions.append(
-                    node.create_subscription(UInt8MultiArray, f"/topic_{topic}", callback, qos())
+                    node.create_subscription(
+                        UInt8MultiArray, f"/topic_{topic}", callback, reliable()
+                    )
                 )
 
     def logger(self, arrived: dict[int, int]) -> Any:
@@ -236,7 +231,7 @@ def receive(options: argparse.Namespace) -> int:
         while not stop.signal and time.monotonic() < max(ended, receiver.last) + DRAIN_SECONDS:
             executor.spin_once(timeout_sec=0.05)
     rows = receiver.rows(sender.finish())
-    side.write_csv(options.output / "messages.csv", side.MESSAGES, rows)
+    side.write_csv(options.output / "messages.csv", Messages.header, rows)
     executor.shutdown()
     node.destroy_node()
     rclpy.shutdown()

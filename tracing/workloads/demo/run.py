@@ -1,4 +1,4 @@
-"""Runs the demo: starts its two processes, watches them, and writes what they logged.
+"""Two rclpy processes, a publisher and a subscriber, with a service, an action and timers beside.
 
 ``python3 run.py --payload 100 --executor SingleThreaded --rate 500 --seconds 5 --output FOLDER``
 
@@ -14,255 +14,321 @@ Written into FOLDER (times in ns since the epoch; empty = it did not happen):
 
 Exit status: 0 done; 1 a process died or did not answer; 128 + N ended by signal N. The file that
 ``ROSLENS_READY_FILE`` names is made when both processes have found each other.
+
+The launcher and a process talk in lines over the process's standard input and output. A process
+ends when its input does, so nothing is left if the launcher is killed.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import os
-import selectors
-import signal
+import math
+import queue
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-TOPIC, SERVICE, ACTION = "/samples", "/status", "/fibonacci"
-ROLES = ("publisher", "subscriber")
-READY_SECONDS = 30.0
-DRAIN_SECONDS = 1.0
-SETTLE_SECONDS = 5.0
-END_SECONDS = 5.0
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import rclpy_side as side  # type: ignore[import-not-found]  # in the folder above
+from rclpy_traffic import Calls, Goals, Messages  # type: ignore[import-not-found]
+
+ROLES = ("subscriber", "publisher")
+CALL_SECONDS, GOAL_SECONDS, HEARTBEAT_SECONDS = 1 / 15, 0.5, 0.1
+FIBONACCI_ORDER = 5
+DRAIN_SECONDS, SETTLE_SECONDS, END_SECONDS = 1.0, 5.0, 5.0
+LOOK_SECONDS = 0.02
+
+
+def traffic(sender: Any, receiver: Any, payload: int = 0) -> tuple[Messages, Calls, Goals]:
+    """All that goes between the two."""
+    return (
+        Messages("/samples", sender, receiver, payload),
+        Calls("/status", sender, receiver),
+        Goals("/fibonacci", sender, receiver, order=FIBONACCI_ORDER),
+    )
+
+
+class Process:
+    """A process of the demo with its node."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        # Before any thread starts, for threads inherit it.
+        Path("/proc/self/comm").write_text(f"demo_{options.role}", encoding="ascii")
+        self.stop = side.Stop()
+        side.start_rclpy()
+        import rclpy  # noqa: PLC0415 (only in ROS)
+        from rclpy.task import Future  # noqa: PLC0415
+
+        self.options, self.finished = options, Future()
+        self.node = rclpy.create_node(options.role)
+        self.executor = side.make_executor(options.executor)
+        self.executor.add_node(self.node)
+        self.told: queue.Queue[str] = queue.Queue()
+
+    def listen(self) -> None:
+        """Take what the launcher says; the process ends when it is gone."""
+        for line in sys.stdin:
+            self.told.put(line.strip())
+        self.finish()
+
+    def wait(self, seconds: float, done: Callable[[], bool]) -> None:
+        """Wait until something is done or the time is over."""
+        end = time.monotonic() + seconds
+        while not done() and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS / 2)
+
+    def finish(self) -> None:
+        """End the executor's work."""
+        if not self.finished.done():
+            self.finished.set_result(None)
+            self.executor.wake()
+
+    def run(self, found: Sequence[Callable[[], bool]], work: Callable[[], None]) -> None:
+        """Execute callbacks, from when all is found, while a thread does `work`."""
+        if not side.wait_until(self.stop, *found):
+            return
+        print("ready", flush=True)
+
+        def work_and_finish() -> None:
+            work()
+            self.finish()
+
+        for target in (self.listen, work_and_finish):
+            threading.Thread(target=target, daemon=True).start()
+        self.stop.then = self.finish
+        if not self.stop.signal:
+            side.spin(self.executor, self.options.executor, self.finished)
+
+    def end(self, content: dict[str, Any]) -> int:
+        """Leave `content` for the launcher, with the node's endpoints; the exit status."""
+        import rclpy  # noqa: PLC0415 (only in ROS)
+
+        content["graph"] = _endpoints(self.node)
+        path = self.options.output / f".{self.options.role}.json"
+        path.write_text(json.dumps(content), encoding="utf-8")
+        self.executor.shutdown()
+        self.node.destroy_node()
+        rclpy.shutdown()
+        return int(self.stop.status)
+
+
+def publish(process: Process) -> int:
+    """Publish at a fixed rate, call the service and send goals; the exit status."""
+    options, node = process.options, process.node
+    messages, calls, goals = all_traffic = traffic(node, None, options.payload)
+    over = threading.Event()
+    deadline = math.inf
+
+    def tick(each: Any) -> None:
+        if time.monotonic() >= deadline or len(messages.sent) == (options.messages or math.inf):
+            over.set()
+        if not over.is_set():
+            each.send()
+
+    periods = (1 / options.rate, CALL_SECONDS, GOAL_SECONDS)
+    timers = [
+        node.create_timer(period, partial(tick, each))
+        for period, each in zip(periods, all_traffic)  # noqa: B905 (Python 3.10 as well)
+    ]
+    for timer in timers:
+        timer.cancel()
+
+    def work() -> None:
+        nonlocal deadline
+        process.told.get()
+        deadline = math.inf if options.messages else time.monotonic() + options.seconds
+        for timer in timers:
+            timer.reset()
+        over.wait()
+        for timer in timers:
+            timer.cancel()
+        # What has not been answered by then never was.
+        process.wait(SETTLE_SECONDS, lambda: calls.settled and goals.settled)
+        print(len(messages.sent), flush=True)
+        process.told.get()
+
+    process.run([each.found for each in all_traffic], work)
+    return process.end({"sent": messages.sent, "calls": calls.calls, "goals": goals.goals})
+
+
+def subscribe(process: Process) -> int:
+    """Receive, serve and execute goals, with a timer that has little to do; the exit status."""
+    node = process.node
+    messages, _, goals = traffic(None, node)
+    node.create_timer(HEARTBEAT_SECONDS, lambda: None)
+
+    def work() -> None:
+        expected = int(process.told.get())
+        process.wait(DRAIN_SECONDS, lambda: len(messages.received) >= expected)
+
+    process.run([lambda: node.count_publishers(messages.topic) > 0], work)
+    return process.end({"received": messages.received, "executed": goals.executed})
+
+
+def _endpoints(node: Any) -> list[dict[str, Any]]:
+    found = []
+    for kind, endpoints in (("publisher", node.publishers), ("subscription", node.subscriptions)):
+        for endpoint in endpoints:
+            qos = endpoint.qos_profile
+            package = endpoint.msg_type.__module__.split(".")[0]
+            found.append(
+                {
+                    "topic": endpoint.topic_name,
+                    "node": node.get_fully_qualified_name(),
+                    "kind": kind,
+                    "type": f"{package}/msg/{endpoint.msg_type.__name__}",
+                    "reliability": qos.reliability.name.lower(),
+                    "durability": qos.durability.name.lower(),
+                    "history": qos.history.name.lower(),
+                    "depth": qos.depth,
+                }
+            )
+    return found
 
 
 class Failed(Exception):  # noqa: N818 (its text is the whole message)
     """A process died or did not do its part."""
 
 
-class Interrupted(Exception):  # noqa: N818
+class Stopped(Exception):  # noqa: N818
     """A signal asks to end."""
 
 
 class Nodes:
-    """The two processes."""
+    """The two processes, as the launcher has them."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, stop: Any) -> None:
+        self.stop = stop
         self.processes = {
             role: subprocess.Popen(
-                [
-                    *(sys.executable, str(HERE), role),
-                    *("--payload", str(options.payload), "--executor", options.executor),
-                    *("--rate", str(options.rate), "--seconds", str(options.seconds)),
-                    *("--messages", str(options.messages), "--output", str(options.output)),
-                ],
+                [sys.executable, *sys.argv, "--role", role],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                text=True,
             )
             for role in ROLES
         }
-        self.unread = dict.fromkeys(ROLES, b"")
         self.said: dict[str, list[str]] = {role: [] for role in ROLES}
-        self.selector = selectors.DefaultSelector()
-        for role, process in self.processes.items():
-            assert process.stdout is not None
-            self.selector.register(process.stdout, selectors.EVENT_READ, role)
+        for role in ROLES:
+            threading.Thread(target=self._read, args=(role,), daemon=True).start()
+
+    def _read(self, role: str) -> None:
+        for line in self.processes[role].stdout or ():
+            self.said[role].append(line.strip())
 
     def tell(self, role: str, line: str) -> None:
-        """Send a line to a process; one that is gone is noticed when it is listened to."""
+        """Send a line to a process; one that is gone is noticed when it is waited for."""
         pipe = self.processes[role].stdin
         assert pipe is not None
-        try:
-            pipe.write(line.encode() + b"\n")
+        with suppress(BrokenPipeError):
+            pipe.write(f"{line}\n")
             pipe.flush()
-        except BrokenPipeError:
-            pass
 
-    def expect(self, role: str, word: str, seconds: float) -> str | None:
-        """Wait until a process says `word`; what follows it, or None when the time is over.
+    def wait(self, done: Callable[[], bool]) -> None:
+        """Wait until something is done.
 
         Raises
         ------
         Failed
-            A process has ended.
+            A process has died.
+        Stopped
+            A signal came.
         """
-        deadline = time.monotonic() + seconds
-        while True:
-            for line in self.said[role]:
-                if line.split(" ")[0] == word:
-                    return line.partition(" ")[2]
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            for key, _ in self.selector.select(left):
-                self._read(key.data)
+        while not done():
+            for role, process in self.processes.items():
+                if status := process.poll():
+                    how = "was killed by signal" if status < 0 else "ended with status"
+                    raise Failed(f"the {role} process {how} {abs(status)}")
+            if self.stop.signal:
+                raise Stopped
+            time.sleep(LOOK_SECONDS)
 
-    def _read(self, role: str) -> None:
-        process = self.processes[role]
-        assert process.stdout is not None
-        data = os.read(process.stdout.fileno(), 65536)
-        if not data:
-            status = process.wait()
-            how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            raise Failed(f"the {role} process {how}")
-        *lines, self.unread[role] = (self.unread[role] + data).split(b"\n")
-        self.said[role] += [line.decode() for line in lines]
+    def work(self) -> None:
+        """Let them find each other, work, drain and end."""
+        self.wait(lambda: all(self.said.values()))
+        side.say_ready()
+        self.tell("publisher", "start")
+        self.wait(lambda: len(self.said["publisher"]) > 1)
+        self.tell("subscriber", self.said["publisher"][1])
+        self.wait(lambda: self.processes["subscriber"].poll() is not None)
+        self.tell("publisher", "stop")
+        self.wait(lambda: self.processes["publisher"].poll() is not None)
 
-    def end(self) -> list[str]:
-        """Wait for both to end, ending them where they do not; the roles that failed."""
-        deadline = time.monotonic() + END_SECONDS
-        failed = []
-        for role, process in self.processes.items():
+    def end(self) -> None:
+        """End both where they do not."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
             try:
-                status = process.wait(max(0.1, deadline - time.monotonic()))
+                process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-                status = process.wait()
-            if status:
-                failed.append(role)
-        return failed
-
-    def terminate(self) -> None:
-        """Ask both to end."""
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.terminate()
-
-
-def run(nodes: Nodes, options: argparse.Namespace) -> None:
-    """Let the nodes find each other, work, drain and stop.
-
-    Raises
-    ------
-    Failed
-        One of them did not do its part.
-    """
-    for role in ROLES:
-        if nodes.expect(role, "ready", READY_SECONDS) is None:
-            raise Failed(f"the {role} process was not ready within {READY_SECONDS:.0f} s")
-    if os.environ.get("ROSLENS_READY_FILE"):
-        Path(os.environ["ROSLENS_READY_FILE"]).touch()
-    nodes.tell("publisher", "start")
-    seconds = max(options.seconds, 2 * options.messages / options.rate)
-    sent = nodes.expect("publisher", "sent", seconds + READY_SECONDS)
-    if sent is None:
-        raise Failed("the publisher process did not end its work in time")
-    # What has not arrived by then is lost, or was never answered.
-    deadline = time.monotonic() + SETTLE_SECONDS
-    nodes.tell("publisher", "settle")
-    nodes.tell("subscriber", f"drain {sent}")
-    nodes.expect("subscriber", "drained", DRAIN_SECONDS)
-    nodes.expect("publisher", "settled", max(0.0, deadline - time.monotonic()))
-    for role in ROLES:
-        nodes.tell(role, "stop")
-    failed = nodes.end()
-    if failed:
-        raise Failed(f"the {' and the '.join(failed)} process ended with an error")
+                process.wait()
 
 
 def write_logs(folder: Path) -> None:
     """Merge what the two processes logged."""
-    parts: list[dict[str, Any]] = []
+    found: dict[str, Any] = {"graph": []}
     for role in ROLES:
         path = folder / f".{role}.json"
-        parts.append(json.loads(path.read_text(encoding="utf-8")))
+        part = json.loads(path.read_text(encoding="utf-8"))
+        found = {**found, **part, "graph": part["graph"] + found["graph"]}
         path.unlink()
-    sender, receiver = parts
-    _write(
-        folder / "messages.csv",
-        ("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns"),
-        [
-            (TOPIC, number, sent, receiver["received"][number])
-            for number, sent in enumerate(sender["sent"])
-        ],
-    )
-    _write(
-        folder / "calls.csv",
-        ("service", "sequence", *(f"{x}_realtime_ns" for x in ("request", "callback", "response"))),
-        [(SERVICE, *call) for call in sender["calls"]],
-    )
-    times = ("send", "accepted", "execute", "result")
-    _write(
-        folder / "goals.csv",
-        ("action", "goal_id", "sequence", *(f"{x}_realtime_ns" for x in times)),
-        [
-            (ACTION, goal, number, sent, accepted, receiver["goals"].get(goal, 0), result)
-            for number, (goal, sent, accepted, result) in enumerate(sender["goals"])
-        ],
-    )
-    graph = sender["graph"] + receiver["graph"]
-    (folder / "graph.json").write_text(json.dumps(graph, indent=1) + "\n", encoding="utf-8")
+    messages, calls, goals = all_traffic = traffic(None, None)
+    messages.sent = found["sent"]
+    messages.received = {int(number): at for number, at in found["received"].items()}
+    calls.calls, goals.goals, goals.executed = found["calls"], found["goals"], found["executed"]
+    for each in all_traffic:
+        side.write_csv(folder / each.file, each.header, each.rows())
+    text = json.dumps(found["graph"], indent=1)
+    (folder / "graph.json").write_text(text + "\n", encoding="utf-8")
 
 
-def _write(path: Path, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(header)
-        for row in rows:
-            # A sequence number may be 0; a time is 0 only if it never was.
-            writer.writerow(
-                "" if name.endswith("_ns") and not value else value
-                for name, value in zip(header, row)  # noqa: B905 (Python 3.10 as well)
-            )
-
-
-def main() -> int:
-    """Run the demo; its exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--payload", type=int, default=100, help="bytes of a message (>= 16)")
-    parser.add_argument(
-        "--executor",
-        default="SingleThreaded",
-        choices=("SingleThreaded", "MultiThreaded", "Events"),
-    )
-    parser.add_argument("--rate", type=float, default=500.0, help="messages per second")
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long is published")
-    parser.add_argument(
-        "--messages", type=int, default=0, help="so many are published, however long it takes"
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=os.environ.get("ROSLENS_NATIVE_DIR"),
-        help="where the logs go (default: $ROSLENS_NATIVE_DIR)",
-    )
-    options = parser.parse_args()
-    if options.output is None:
-        parser.error("--output or ROSLENS_NATIVE_DIR is needed")
-    if options.payload < 16 or options.rate <= 0 or options.seconds <= 0:
-        parser.error("--payload is at least 16, --rate and --seconds are above 0")
-    if options.messages < 0:
-        parser.error("--messages is at least 0")
-    options.output = options.output.resolve()
-    options.output.mkdir(parents=True, exist_ok=True)
-    received: list[int] = []
-
-    def on_signal(number: int, _frame: object) -> None:
-        received.append(number)
-        raise Interrupted
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-    nodes = Nodes(options)
+def launch(options: argparse.Namespace) -> int:
+    """Run the two processes; the exit status."""
+    stop = side.Stop()
+    nodes = Nodes(stop)
     try:
-        run(nodes, options)
+        nodes.work()
         write_logs(options.output)
     except Failed as error:
         print(f"demo: {error}", file=sys.stderr)
-        status = 1
-    except Interrupted:
-        status = 128 + received[0]
-    else:
-        return 0
-    # A second signal must not leave processes behind.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    nodes.terminate()
-    nodes.end()
-    return status
+        return 1
+    except Stopped:
+        return int(stop.status)
+    finally:
+        nodes.end()
+    return 0
+
+
+def main() -> int:
+    """Run the demo or one of its processes; the exit status."""
+    parser = side.parser(__doc__.splitlines()[0], rate=500.0, seconds=5.0)
+    parser.add_argument("--payload", type=int, default=100, help="bytes of a message (>= 8)")
+    parser.add_argument("--executor", default="SingleThreaded", choices=side.EXECUTORS)
+    parser.add_argument(
+        "--messages", type=int, default=0, help="so many are published, however long it takes"
+    )
+    parser.add_argument("--role", choices=ROLES, help=argparse.SUPPRESS)
+    options = side.parse(parser)
+    if options.payload < 8:
+        parser.error("--payload is at least 8")
+    if options.messages < 0:
+        parser.error("--messages is at least 0")
+    if options.role is None:
+        return launch(options)
+    try:
+        return (publish if options.role == "publisher" else subscribe)(Process(options))
+    except TimeoutError as error:
+        print(f"demo: {options.role}: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -22,200 +22,23 @@ Exit status: 0 done; 1 the nodes did not find each other; 128 + N ended by signa
 from __future__ import annotations
 
 import argparse
-import struct
 import sys
 import threading
 import time
-from array import array
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import rclpy_side as side  # type: ignore[import-not-found]  # in the folder above
+from rclpy_traffic import Calls, Goals, Messages  # type: ignore[import-not-found]
 
-HEADER = struct.Struct("<q")
 DRAIN_SECONDS = 2.0
 CLOCK_SECONDS = 0.002
-FIBONACCI_ORDER = 3
-WORKLOADS = ("pubsub", "service", "action")
-
-
-class Messages:
-    """Messages from one node to the other."""
-
-    header = side.MESSAGES
-    file = "messages.csv"
-
-    def __init__(self, nodes: tuple[Any, Any], index: int, payload: int) -> None:
-        from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: PLC0415 (only in ROS)
-        from std_msgs.msg import UInt8MultiArray  # noqa: PLC0415
-
-        self.topic = f"/data_{index}" if index else "/data"
-        qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-        self.message = UInt8MultiArray(data=array("B", bytes(max(payload, HEADER.size))))
-        self.publisher = nodes[0].create_publisher(UInt8MultiArray, self.topic, qos)
-        self.subscription = nodes[1].create_subscription(
-            UInt8MultiArray, self.topic, self.receive, qos
-        )
-        self.sent: list[int] = []
-        self.received: dict[int, int] = {}
-
-    @property
-    def found(self) -> bool:
-        """Whether both ends know each other."""
-        return bool(self.publisher.get_subscription_count())
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing is on its way."""
-        return len(self.received) == len(self.sent)
-
-    def send(self) -> None:
-        """Publish the next message."""
-        HEADER.pack_into(self.message.data, 0, len(self.sent))
-        self.sent.append(time.time_ns())
-        self.publisher.publish(self.message)
-
-    def receive(self, message: Any) -> None:
-        """Log one message."""
-        now = time.time_ns()
-        self.received[HEADER.unpack_from(message.data)[0]] = now
-
-    def rows(self) -> Iterator[Sequence[Any]]:
-        """What was logged."""
-        for number, sent in enumerate(self.sent):
-            yield self.topic, number, sent, self.received.get(number, 0)
-
-
-class Calls:
-    """Calls from a client to a service."""
-
-    header = side.CALLS
-    file = "calls.csv"
-
-    def __init__(self, nodes: tuple[Any, Any], index: int, _payload: int) -> None:
-        from std_srvs.srv import Trigger  # noqa: PLC0415 (only in ROS)
-
-        self.name = f"/ask_{index}" if index else "/ask"
-        self.request = Trigger.Request
-        self.client = nodes[0].create_client(Trigger, self.name)
-        self.service = nodes[1].create_service(Trigger, self.name, self.answer)
-        # request, callback, response; the callback's time is the response's text
-        self.calls: list[list[int]] = []
-        self.open = 0
-
-    @property
-    def found(self) -> bool:
-        """Whether the client sees the service."""
-        return bool(self.client.service_is_ready())
-
-    @property
-    def settled(self) -> bool:
-        """Whether every call has been answered."""
-        return not self.open
-
-    def send(self) -> None:
-        """Call once."""
-        request = self.request()
-        entry = [0, 0, 0]
-        self.calls.append(entry)
-        self.open += 1
-
-        def answered(future: Any) -> None:
-            entry[2] = time.time_ns()
-            entry[1] = int(future.result().message)
-            self.open -= 1
-
-        # As in C++, making the request is no part of the call.
-        entry[0] = time.time_ns()
-        self.client.call_async(request).add_done_callback(answered)
-
-    def answer(self, _request: Any, response: Any) -> Any:
-        """Answer with the time at which the callback began."""
-        response.message = str(time.time_ns())
-        response.success = True
-        return response
-
-    def rows(self) -> Iterator[Sequence[Any]]:
-        """What was logged."""
-        for number, entry in enumerate(self.calls):
-            yield self.name, number, *entry
-
-
-class Goals:
-    """Goals from an action client to a server."""
-
-    header = side.GOALS
-    file = "goals.csv"
-
-    def __init__(self, nodes: tuple[Any, Any], index: int, _payload: int) -> None:
-        from rclpy.action import ActionClient, ActionServer  # noqa: PLC0415 (only in ROS)
-
-        try:
-            from test_msgs.action import Fibonacci  # noqa: PLC0415
-        except ImportError:  # a ROS install without the test packages
-            from example_interfaces.action import Fibonacci  # noqa: PLC0415
-        self.name = f"/work_{index}" if index else "/work"
-        self.kind = Fibonacci
-        self.client = ActionClient(nodes[0], Fibonacci, self.name)
-        self.server = ActionServer(nodes[1], Fibonacci, self.name, self.execute)
-        # id, sent, accepted, result
-        self.goals: list[list[Any]] = []
-        self.executed: dict[str, int] = {}
-        self.open = 0
-
-    @property
-    def found(self) -> bool:
-        """Whether the client sees the server."""
-        return bool(self.client.server_is_ready())
-
-    @property
-    def settled(self) -> bool:
-        """Whether every goal has ended."""
-        return not self.open
-
-    def send(self) -> None:
-        """Send a goal."""
-        entry: list[Any] = ["", time.time_ns(), 0, 0]
-        self.goals.append(entry)
-        self.open += 1
-
-        def accepted(future: Any) -> None:
-            handle = future.result()
-            if not handle.accepted:
-                self.open -= 1
-                return
-            entry[2] = time.time_ns()
-            entry[0] = bytes(handle.goal_id.uuid).hex()
-            handle.get_result_async().add_done_callback(ended)
-
-        def ended(_future: Any) -> None:
-            entry[3] = time.time_ns()
-            self.open -= 1
-
-        goal = self.kind.Goal(order=FIBONACCI_ORDER)
-        self.client.send_goal_async(goal).add_done_callback(accepted)
-
-    def execute(self, goal: Any) -> Any:
-        """Give the Fibonacci sequence, one feedback for each number."""
-        self.executed[bytes(goal.goal_id.uuid).hex()] = time.time_ns()
-        sequence = [0, 1]
-        for _ in range(goal.request.order):
-            sequence.append(sequence[-1] + sequence[-2])
-            goal.publish_feedback(self.kind.Feedback(sequence=sequence))
-        goal.succeed()
-        return self.kind.Result(sequence=sequence)
-
-    def rows(self) -> Iterator[Sequence[Any]]:
-        """What was logged."""
-        for number, (goal, sent, accepted, result) in enumerate(self.goals):
-            yield self.name, goal, number, sent, accepted, self.executed.get(goal, 0), result
-
-
-SENDERS: dict[str, Any] = dict(
-    zip(WORKLOADS, (Messages, Calls, Goals))  # noqa: B905 (Python 3.10 as well)
-)
+KINDS = {
+    "pubsub": (Messages, "/data"),
+    "service": (Calls, "/ask"),
+    "action": (Goals, "/work"),
+}
 
 
 class Clock:
@@ -252,9 +75,9 @@ class Work:
         from rclpy.task import Future  # noqa: PLC0415 (only in ROS)
 
         self.options, self.stop = options, stop
-        self.senders = [
-            SENDERS[options.workload](nodes, i, options.payload) for i in range(options.clients)
-        ]
+        kind, name = KINDS[options.workload]
+        names = [f"{name}_{i}" if i else name for i in range(options.clients)]
+        self.senders = [kind(each, *nodes, options.payload) for each in names]
         self.executor = side.make_executor(options.executor)
         for node in nodes:
             self.executor.add_node(node)
@@ -275,7 +98,7 @@ class Work:
 
     def run(self) -> None:
         """Wait until all have found each other, then work, and wait for what is on its way."""
-        if side.wait_until(self.stop, *(lambda s=s: s.found for s in self.senders)):
+        if side.wait_until(self.stop, *(sender.found for sender in self.senders)):
             side.say_ready()
             self.deadline = time.monotonic() + self.options.seconds
             for timer in self.timers:
@@ -303,7 +126,7 @@ class Work:
 def main() -> int:
     """Run the process; its exit status."""
     parser = side.parser(__doc__.splitlines()[0], rate=200.0, seconds=5.0)
-    parser.add_argument("--workload", choices=WORKLOADS, default="pubsub")
+    parser.add_argument("--workload", choices=KINDS, default="pubsub")
     parser.add_argument("--executor", choices=side.EXECUTORS, default="SingleThreaded")
     parser.add_argument("--payload", type=int, default=1000, help="bytes of a message (>= 8)")
     parser.add_argument("--clients", type=int, default=1, help="senders, each at --rate")
@@ -329,7 +152,7 @@ def main() -> int:
         print(f"executors: {error}", file=sys.stderr)
         return 1
     rows = [row for sender in work.senders for row in sender.rows()]
-    kind = SENDERS[options.workload]
+    kind, _ = KINDS[options.workload]
     side.write_csv(options.output / kind.file, kind.header, rows)
     if clock is not None:
         clock.close()

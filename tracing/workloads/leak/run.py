@@ -29,6 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import rclpy_side as side  # type: ignore[import-not-found]  # in the folder above
+from rclpy_traffic import Messages, reliable  # type: ignore[import-not-found]
 
 TOPIC = "/data"
 HEADER = struct.Struct("<q")
@@ -39,8 +40,7 @@ class Leaking:
     """The node: a timer publishes, the subscription leaks."""
 
     def __init__(self, options: argparse.Namespace, node: Any) -> None:
-        from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: PLC0415 (only in ROS)
-        from std_msgs.msg import UInt8MultiArray  # noqa: PLC0415
+        from std_msgs.msg import UInt8MultiArray  # noqa: PLC0415 (only in ROS)
 
         self.leak = int(options.leak)
         room = int(options.rate * options.seconds * 1.1) + 16
@@ -56,7 +56,7 @@ class Leaking:
         self.libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
         self.libc.malloc_usable_size.restype = ctypes.c_size_t
         self.libc.malloc_usable_size.argtypes = [ctypes.c_void_p]
-        qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+        qos = reliable()
         self.message = UInt8MultiArray(data=array("B", bytes(max(options.payload, HEADER.size))))
         self.publisher = node.create_publisher(UInt8MultiArray, TOPIC, qos)
         self.subscription = node.create_subscription(UInt8MultiArray, TOPIC, self.receive, qos)
@@ -102,7 +102,7 @@ class Leaking:
     def write(self, folder: Path) -> None:
         """Leave the logs."""
         rows = ((TOPIC, n, self.sent[n], self.received[n]) for n in range(self.count))
-        side.write_csv(folder / "messages.csv", side.MESSAGES, rows)
+        side.write_csv(folder / "messages.csv", Messages.header, rows)
         found = {"bytes": self.leak, "chunk_bytes": self.chunk(), "messages": self.arrived}
         (folder / "leak.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
 
