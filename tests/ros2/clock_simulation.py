@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from roslens.collectors.ros2.clock_fit import fit_clocks
+
 EPOCH = 1_700_000_000_000_000_000
 Floats = npt.NDArray[np.float64]
 
@@ -78,3 +80,36 @@ def draw(seed: int, *, step: bool = False) -> Drawn:
         ]
         parts.append(pl.DataFrame(times).select(*names, "sent_ns", "taken_ns"))
     return Drawn(**{**vars(about), "crossings": pl.concat(parts)})
+
+
+def wrong(drawn: Drawn, widths: list[float]) -> str | None:
+    """What does not hold in a trial; the width of its bounds is added to `widths`."""
+    fit = fit_clocks(drawn.crossings, ["h0", "h1"])
+    if fit is None:
+        return "no fit"
+    true = np.linspace(0, drawn.seconds * 1e9, 200)
+    true = true[drawn.awake(true)]
+    ahead = drawn.ahead(true)
+    first = EPOCH + np.round(true).astype(np.int64)
+    own = EPOCH + np.round(true + ahead).astype(np.int64)
+    low, high = fit.ahead("h1", own)
+    if ((ahead < low) | (ahead > high)).any():
+        return "the true offset is outside of the bounds"
+    widths.append(float(np.median(high - low)))
+    # A smaller step changes nothing that messages tell, nor one with nothing after it.
+    after = true[-1] > drawn.step_at_s * 1e9
+    seen = after and abs(drawn.step_ns) > 2 * np.max(high - low)
+    if (seen and not fit.steps) or (fit.steps and not drawn.step_ns):
+        return f"{len(fit.steps)} steps found"
+    added, bounds = fit.added(), fit.bounds(aligned=True).get(("h0", "h1"), [])
+    at = [x - EPOCH for x, _ in bounds]
+    times = [
+        x - EPOCH + np.interp(x - EPOCH, [t - EPOCH for t, _ in line], [a for _, a in line])
+        for x, line in ((first, added.get("h0", [(0, 0)])), (own, added.get("h1", [(0, 0)])))
+    ]
+    if any((np.diff(x) < 0).any() for x in times):
+        return "a time line goes back"
+    within = np.interp(times[0], at, [bound for _, bound in bounds])
+    if (np.abs(times[1] - times[0]) > within).any():
+        return "times brought together are further apart than their bound"
+    return None

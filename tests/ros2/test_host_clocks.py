@@ -7,7 +7,7 @@ import random
 import numpy as np
 import polars as pl
 import pytest
-from clock_simulation import EPOCH, draw
+from clock_simulation import EPOCH, draw, wrong
 from ros2_trace import Trace, at
 
 from roslens.collectors.clocks import of_fit
@@ -44,17 +44,10 @@ def test_the_least_delay_each_way_bounds_the_offset() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_truth_is_within_the_bounds(seed: int) -> None:
     """`benchmarks/clocks.py` does it a thousand times."""
-    drawn = draw(seed)
-    fit = fit_clocks(drawn.crossings, ["h0", "h1"])
-    assert fit is not None
-    assert fit.steps == []
-    true = np.linspace(0, drawn.seconds * 1e9, 50)
-    ahead = drawn.ahead(true)
-    low, high = fit.ahead("h1", EPOCH + np.round(true + ahead).astype(np.int64))
-    assert (low <= ahead).all()
-    assert (ahead <= high).all()
+    widths: list[float] = []
+    assert wrong(draw(seed), widths) is None
     # Delays are below 20 ms all but surely.
-    assert np.median(high - low) < 20e6
+    assert widths[0] < 20e6
 
 
 @pytest.mark.parametrize("seed", [0, 6])
@@ -73,20 +66,8 @@ def test_a_step_is_found_where_it_was(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 6])
-def test_clocks_brought_together_agree_within_their_bound(seed: int) -> None:
-    drawn = draw(seed, step=True)
-    fit = fit_clocks(drawn.crossings, ["h0", "h1"])
-    assert fit is not None
-    added, within = fit.added(), fit.bounds(aligned=True)["h0", "h1"]
-    true = np.linspace(0, drawn.seconds * 1e9, 200)
-    true = true[drawn.awake(true)]
-    lines = []
-    for host, times in (("h0", true), ("h1", true + drawn.ahead(true))):
-        points = np.array(added.get(host, [(EPOCH, 0)])).T
-        lines.append(times + np.interp(times, points[0] - EPOCH, points[1]))
-        assert (np.diff(lines[-1]) >= 0).all()
-    most = np.interp(lines[0], [x - EPOCH for x, _ in within], [bound for _, bound in within])
-    assert (np.abs(lines[1] - lines[0]) <= most).all()
+def test_clocks_that_step_are_brought_together_within_their_bound(seed: int) -> None:
+    assert wrong(draw(seed, step=True), []) is None
 
 
 def test_through_other_hosts() -> None:
