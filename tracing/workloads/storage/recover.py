@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-MCAP_MAGIC = b"\x89MCAP0\r\n"
+from roslens.tracing.workloads.storage.verify import MCAP_MAGIC, messages_of
 
 Expected = Callable[[int], bytes]
 """The content of a message by its number."""
@@ -52,7 +52,7 @@ def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
     with path.open("rb") as stream:
         magic = stream.read(len(MCAP_MAGIC))
     if magic == MCAP_MAGIC:
-        plain = _count(_mcap(path), expected, "mcap (Python)")
+        plain = _count(messages_of(path)[1], expected, "mcap (Python)")
         return plain, plain
     if magic[:6] != b"SQLite":
         return Recovered(), Recovered()
@@ -119,13 +119,3 @@ def _sqlite_recover(path: Path, program: str) -> Iterable[tuple[int, bytes]]:
         yield from _sqlite(mended)
     finally:
         mended.unlink(missing_ok=True)
-
-
-def _mcap(path: Path) -> Iterable[tuple[int, bytes]]:
-    from mcap.records import Message  # noqa: PLC0415  (only where it is needed)
-    from mcap.stream_reader import StreamReader  # noqa: PLC0415
-
-    with path.open("rb") as stream:
-        for record in StreamReader(stream, validate_crcs=True).records:
-            if isinstance(record, Message):
-                yield record.log_time, record.data

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RECORDINGS = ("recording.db3", "recording.mcap", "recording")
 """What rosbag2's plugins write; a folder where rosbag2's writer wrote."""
-_MCAP_MAGIC = b"\x89MCAP0\r\n"
+MCAP_MAGIC = b"\x89MCAP0\r\n"
 _MESSAGE = 5
 _HEAD = struct.Struct("<BQHIQQ")
 """Opcode, length, channel, sequence, log time and publish time of a message in MCAP."""
@@ -92,7 +92,7 @@ def messages_of(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
         While reading: it cannot be read, or its own checks fail.
     """
     with path.open("rb") as stream:
-        is_mcap = stream.read(len(_MCAP_MAGIC)) == _MCAP_MAGIC
+        is_mcap = stream.read(len(MCAP_MAGIC)) == MCAP_MAGIC
     reader, found = _mcap(path) if is_mcap else _sqlite(path)
 
     def checked() -> Iterator[tuple[int, bytes]]:
