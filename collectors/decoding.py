@@ -86,7 +86,7 @@ class Written:
         return cls(raw.counts, 0, raw.warnings, lambda: raw)
 
 
-def read_raw(recording: Recording, *, threads: int = 0) -> Raw:
+def read_raw(recording: Recording) -> Raw:
     """Decode all traces of a recording into memory, writing nothing.
 
     Raises
@@ -94,9 +94,8 @@ def read_raw(recording: Recording, *, threads: int = 0) -> Raw:
     UsageError
         No trace there, or a trace cannot be read.
     """
-    trace, _ = _together(recording, {}, threads)
-    events = trace.read(threads=threads)
-    info = trace.info(threads=threads)
+    trace, _ = _together(recording, {}, 0)
+    events, info = trace.read(), trace.info()
     return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 

@@ -79,7 +79,6 @@ def record_attached(
     stacks: float = 0.0,
     waits: bool = False,
     share: float = math.inf,
-    root: Path = RECORDINGS,
     on_event: OnEvent = lambda _: None,
 ) -> tuple[Path, Manifest]:
     """Record programs that run already, until interrupted or the time is over.
@@ -89,7 +88,7 @@ def record_attached(
     wanted
         Process ids or names, as of `find_targets`.
     output
-        The new folder of the recording; default: ``<root>/attach/<UTC time>/000_r0``.
+        The new folder of the recording; default: ``data/recordings/attach/<UTC time>/000_r0``.
     options
         What it says of the kernel counts.
     time_limit
@@ -98,8 +97,6 @@ def record_attached(
         As of `record_command`.
     share
         Of a CPU that attaching may cost; beyond it there are pauses. Infinite: without any.
-    root
-        The folder of all recordings.
     on_event
         Is told what the user should know.
 
@@ -125,7 +122,7 @@ def record_attached(
     remove_leftovers()
     targets = find_targets(list(wanted))
     refuse_used(output)
-    made = output or new_campaign(root / ATTACH_SUITE, None)
+    made = output or new_campaign(RECORDINGS / ATTACH_SUITE, None)
     folder = output or made / "000_r0"
     for target in targets:
         on_event(Event("note", text=f"attached to {target.name} ({target.pid})"))

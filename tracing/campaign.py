@@ -171,9 +171,9 @@ def planned_seconds(suite: Suite, runs: int | None = None) -> float:
     return runs * seconds_of_run(suite)
 
 
-def utc_name(now: datetime | None = None) -> str:
+def utc_name() -> str:
     """A campaign's name: the time in UTC, such as ``20251121T140102Z``."""
-    return (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def run_campaign(

@@ -31,9 +31,7 @@ _LINE = re.compile(
 )
 
 
-def read_tasks(
-    path: Path, stack_words: Mapping[str, int], word_bytes: int = WORD_BYTES
-) -> pl.DataFrame:
+def read_tasks(path: Path, stack_words: Mapping[str, int]) -> pl.DataFrame:
     """Read the lines of ``vTaskList``: name, state, priority, words never used, number.
 
     Parameters
@@ -73,9 +71,9 @@ def read_tasks(
             )
         rows[task] = (
             task,
-            None if total is None else total * word_bytes,
-            free * word_bytes,
-            None if total is None else (total - free) * word_bytes,
+            None if total is None else total * WORD_BYTES,
+            free * WORD_BYTES,
+            None if total is None else (total - free) * WORD_BYTES,
         )
     if not rows:
         raise UsageError(f"{path}: names no task")

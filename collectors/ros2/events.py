@@ -356,9 +356,9 @@ def nothing(name: str) -> pl.DataFrame:
     return pl.DataFrame(schema={"time_ns": I64, "proc": I32, "thread": I64, **_fields(name)})
 
 
-def vtid(thread: str = "thread") -> pl.Expr:
+def vtid() -> pl.Expr:
     """The thread id within the number that stands for (host, vpid, vtid)."""
-    low = pl.col(thread) % 2**32
+    low = pl.col("thread") % 2**32
     return pl.when(low < 2**31).then(low).cast(I32)
 
 

@@ -126,7 +126,6 @@ def record_on_hosts(
     setup: str | None = None,
     here: Callable[[Path], Manifest] | None = None,
     time_limit: float | None = None,
-    root: Path = RECORDINGS,
     on_event: OnEvent = lambda _: None,
 ) -> HostsResult:
     """Record on other hosts for as long as something is recorded here.
@@ -136,7 +135,7 @@ def record_on_hosts(
     hosts
         The others. What cannot be reached is left out and said.
     output
-        The new folder of all recordings; default: ``<root>/hosts/<UTC time>``.
+        The new folder of all recordings; default: ``data/recordings/hosts/<UTC time>``.
     arguments
         Of ``roslens record`` on each.
     setup
@@ -146,8 +145,6 @@ def record_on_hosts(
         until interrupted, or until the time is over, or until all have ended.
     time_limit
         Seconds; only without `here`.
-    root
-        The folder of all recordings.
     on_event
         Is told what the user should know.
 
@@ -160,7 +157,7 @@ def record_on_hosts(
     """
     refuse_used(output)
     find_ssh()
-    folder = output or new_campaign(root / HOSTS_SUITE, None)
+    folder = output or new_campaign(RECORDINGS / HOSTS_SUITE, None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         state = HostsState(
