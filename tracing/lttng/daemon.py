@@ -85,7 +85,7 @@ class SessionDaemon:
         """Whether it still runs."""
         if self.process is not None:
             return self.process.poll() is None
-        return _answers(_shared_folder() / CLIENT_SOCKET)
+        return answers(_shared_folder() / CLIENT_SOCKET)
 
     def complaints(self, since: int = 0) -> tuple[list[str], int]:
         """Errors that it and its consumers wrote after position `since`; the new position."""
@@ -170,7 +170,7 @@ def _choose(
         return stack.enter_context(_shared(token, kernel and as_root, notes, progress, hold))
     if kernel and not as_root:
         # Only root's daemon can trace the kernel; the group 'tracing' may use it.
-        if _answers(GLOBAL_FOLDER / CLIENT_SOCKET):
+        if answers(GLOBAL_FOLDER / CLIENT_SOCKET):
             return stack.enter_context(_shared(token, True, notes, progress, hold))
         notes.append("no kernel trace: no session daemon of root runs")
         kernel = False
@@ -180,7 +180,7 @@ def _choose(
             return stack.enter_context(_private(token, kernel, notes, hold))
         except _NotPrivateError as error:
             reason = str(error)
-    if _answers(_shared_folder() / CLIENT_SOCKET) or as_root:
+    if answers(_shared_folder() / CLIENT_SOCKET) or as_root:
         return stack.enter_context(_shared(token, kernel, notes, progress, hold))
     raise RunFailedError(f"no LTTng session daemon runs and none can be started: {reason}")
 
@@ -288,7 +288,7 @@ def _end(process: subprocess.Popen[bytes], token: str) -> None:
 
 def _wait_until_answers(folder: Path, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not (_answers(folder / CLIENT_SOCKET) and any(folder.glob(PROGRAMS_SOCKETS))):
+    while not (answers(folder / CLIENT_SOCKET) and any(folder.glob(PROGRAMS_SOCKETS))):
         if process.poll() is not None or time.monotonic() > deadline:
             said = [x for x in log.read_text(errors="replace").splitlines() if x.strip()]
             said = [x for x in said if "open files limit" not in x]
@@ -309,7 +309,7 @@ def _shared(
     with ExitStack() as stack:
         stack.enter_context(_turn(folder, progress))
         process, log = None, None
-        if not _answers(folder / CLIENT_SOCKET):
+        if not answers(folder / CLIENT_SOCKET):
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roslens-")))
             stack.enter_context(guarded(f"{MARKER}={token}", scratch, hold=hold))
             log = scratch / "sessiond.log"
@@ -358,12 +358,13 @@ def _shared_folder() -> Path:
     own = Path(os.environ.get("LTTNG_HOME") or os.environ.get("HOME") or "/") / ".lttng"
     if os.geteuid() == 0:
         return GLOBAL_FOLDER
-    if in_tracing_group() and _answers(GLOBAL_FOLDER / CLIENT_SOCKET):
+    if in_tracing_group() and answers(GLOBAL_FOLDER / CLIENT_SOCKET):
         return GLOBAL_FOLDER
     return own
 
 
-def _answers(path: Path) -> bool:
+def answers(path: Path) -> bool:
+    """Whether somebody takes connections at a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(2.0)
         try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from roslens.tracing.lttng.daemon import GLOBAL_FOLDER, PROGRAMS_SOCKETS, answers
+
 _RUNTIME_DISABLE = "TRACETOOLS_RUNTIME_DISABLE"
-_ROOTS_FOLDERS = (Path("/var/run/lttng"),)
 _SOCKET = re.compile(rb"lttng-ust-sock-(\d+)")
 
 
@@ -135,20 +135,10 @@ def _linked_ust(library: Path, environ: Mapping[str, str]) -> Path | None:
 
 def _daemon_generations(home: Path) -> set[int]:
     """Generations of the sockets at which a living session daemon takes programs."""
-    folders = [home / ".lttng"] if os.geteuid() else [home / ".lttng", *_ROOTS_FOLDERS]
+    folders = [home / ".lttng"] if os.geteuid() else [home / ".lttng", GLOBAL_FOLDER]
     return {
         int(found.group(1))
         for folder in folders
-        for path in folder.glob("lttng-ust-sock-*")
-        if (found := re.fullmatch(r"lttng-ust-sock-(\d+)", path.name)) and _answers(path)
+        for path in folder.glob(PROGRAMS_SOCKETS)
+        if (found := re.fullmatch(r"lttng-ust-sock-(\d+)", path.name)) and answers(path)
     }
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as program:
-        program.settimeout(2.0)
-        try:
-            program.connect(str(path))
-        except OSError:
-            return False
-    return True
