@@ -24,45 +24,39 @@ from __future__ import annotations
 import argparse
 import csv
 import os
-import struct
 import subprocess
 import sys
 import threading
 import time
-from array import array
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import rclpy_side as side  # type: ignore[import-not-found]  # in the folder above
-from rclpy_traffic import Messages, reliable  # type: ignore[import-not-found]
+from rclpy_traffic import Messages  # type: ignore[import-not-found]
 
-HEADER = struct.Struct("<q")
 DRAIN_SECONDS = 1.0
 END_SECONDS = 10.0
 PART = "published.csv"
 
 
 class Sender:
-    """All publishers. Times are ns since the epoch."""
+    """All publishers; what they publish has one content."""
 
     def __init__(self, options: argparse.Namespace, node: Any) -> None:
-        from std_msgs.msg import UInt8MultiArray  # noqa: PLC0415 (only in ROS)
-
         self.options = options
         self.stopping = threading.Event()
-        self.publishers = [
-            node.create_publisher(UInt8MultiArray, f"/topic_{n}", reliable())
+        self.messages = [
+            Messages(f"/topic_{n}", node, None, 0 if n else options.payload)
             for n in range(options.publishers)
         ]
-        self.message = UInt8MultiArray(data=array("B", bytes(max(options.payload, HEADER.size))))
-        self.sent = [array("q") for _ in self.publishers]
+        for each in self.messages:
+            each.message = self.messages[0].message
 
     def found(self) -> bool:
         """Every publisher knows all its subscriptions."""
         wanted = self.options.subscriptions
-        return all(p.get_subscription_count() >= wanted for p in self.publishers)
+        return all(x.publisher.get_subscription_count() >= wanted for x in self.messages)
 
     def run(self) -> None:
         """Publish until the time is over or somebody stops it."""
@@ -70,55 +64,17 @@ class Sender:
         due = time.monotonic()
         end = due + self.options.seconds
         while not self.stopping.is_set() and due < end:
-            for publisher, sent in zip(self.publishers, self.sent):  # noqa: B905 (Python 3.10)
-                HEADER.pack_into(self.message.data, 0, len(sent))
-                sent.append(time.time_ns())
-                publisher.publish(self.message)
+            for each in self.messages:
+                each.send()
                 if self.stopping.is_set():
                     return
             due = max(due + period, time.monotonic())
             self.stopping.wait(max(0.0, due - time.monotonic()))
 
-
-class Receiver:
-    """All subscriptions: when each message arrived at which."""
-
-    def __init__(self, options: argparse.Namespace, node: Any) -> None:
-        from std_msgs.msg import UInt8MultiArray  # noqa: PLC0415 (only in ROS)
-
-        self.arrivals: dict[tuple[int, int], dict[int, int]] = {}
-        self.last = time.monotonic()
-        self.subscriptions = []
-        for topic in range(options.publishers):
-            for number in range(options.subscriptions):
-                arrived = self.arrivals.setdefault((topic, number), {})
-                callback = self.logger(arrived)
-                self.subscriptions.append(
-                    node.create_subscription(
-                        UInt8MultiArray, f"/topic_{topic}", callback, reliable()
-                    )
-                )
-
-    def logger(self, arrived: dict[int, int]) -> Any:
-        """The callback of one subscription."""
-
-        def receive(message: Any) -> None:
-            now = time.time_ns()
-            arrived[HEADER.unpack_from(message.data)[0]] = now
-            self.last = time.monotonic()
-
-        return receive
-
     @property
-    def count(self) -> int:
-        """Messages received."""
-        return sum(map(len, self.arrivals.values()))
-
-    def rows(self, sent: list[array[int]]) -> Iterator[tuple[str, int, int, int]]:
-        """The log."""
-        for (topic, _), arrived in self.arrivals.items():
-            for sequence, published in enumerate(sent[topic]):
-                yield f"/topic_{topic}", sequence, published, arrived.get(sequence, 0)
+    def sent(self) -> list[list[int]]:
+        """When each message was published, by topic."""
+        return [x.sent for x in self.messages]
 
 
 class InThread:
@@ -140,7 +96,7 @@ class InThread:
         """They have published all."""
         return not self.thread.is_alive()
 
-    def finish(self) -> list[array[int]]:
+    def finish(self) -> list[list[int]]:
         """End them; when each message was published, by topic."""
         self.sender.stopping.set()
         if self.thread.ident is not None:
@@ -191,7 +147,7 @@ class InProcess:
         """It has ended."""
         return self.process.poll() is not None
 
-    def finish(self) -> list[array[int]]:
+    def finish(self) -> list[list[int]]:
         """End it; when each message was published, by topic."""
         if self.process.poll() is None:
             self.process.terminate()
@@ -203,7 +159,7 @@ class InProcess:
         part = self.options.output / PART
         if not part.is_file():
             sys.exit(f"the publishing process died (exit status {self.process.returncode})")
-        sent = [array("q") for _ in range(self.options.publishers)]
+        sent: list[list[int]] = [[] for _ in range(self.options.publishers)]
         with part.open(newline="", encoding="utf-8") as stream:
             for topic, _, published in list(csv.reader(stream))[1:]:
                 sent[int(topic)].append(int(published))
@@ -218,7 +174,12 @@ def receive(options: argparse.Namespace) -> int:
     stop = side.Stop()
     side.start_rclpy()
     node = rclpy.create_node("comm")
-    receiver = Receiver(options, node)
+    # By topic, the subscriptions of each.
+    received = [
+        Messages(f"/topic_{topic}", None, node, 0)
+        for topic in range(options.publishers)
+        for _ in range(options.subscriptions)
+    ]
     sender = InThread(options, node) if options.processes == 1 else InProcess(options)
     executor = side.make_executor("SingleThreaded")
     executor.add_node(node)
@@ -227,10 +188,15 @@ def receive(options: argparse.Namespace) -> int:
         sender.start()
         while not stop.signal and not sender.done():
             executor.spin_once(timeout_sec=0.05)
-        ended = time.monotonic()
-        while not stop.signal and time.monotonic() < max(ended, receiver.last) + DRAIN_SECONDS:
+        last, count = time.monotonic(), 0
+        while not stop.signal and time.monotonic() < last + DRAIN_SECONDS:
             executor.spin_once(timeout_sec=0.05)
-    rows = receiver.rows(sender.finish())
+            before, count = count, sum(len(x.received) for x in received)
+            last = last if count == before else time.monotonic()
+    sent = sender.finish()
+    for number, each in enumerate(received):
+        each.sent = sent[number // options.subscriptions]
+    rows = (row for each in received for row in each.rows())
     side.write_csv(options.output / "messages.csv", Messages.header, rows)
     executor.shutdown()
     node.destroy_node()
