@@ -50,7 +50,9 @@ def programs(names: tuple[str, ...], note: Callable[[str], None]) -> Path:
     traced = preprocessed(rosbag2.compiler, "c++", _LTTNG) is not None
     digest = hashlib.sha256(repr((rosbag2, traced)).encode())
     described = _HERE / "rosbag2" / _NULL
-    for path in (*sorted(_SOURCES.iterdir()), *described.iterdir(), _SHARED / "workload.hpp"):
+    shared = (_SHARED / "workload.hpp", _SHARED / "messages.cpp")
+    sources = {path.stem: path for path in (*sorted(_SOURCES.iterdir()), *shared)}
+    for path in (*sources.values(), *described.iterdir()):
         digest.update(path.read_bytes())
     folder = cache_folder() / "storage" / digest.hexdigest()[:16]
     defined = {
@@ -65,11 +67,9 @@ def programs(names: tuple[str, ...], note: Callable[[str], None]) -> Path:
     libraries = (*rosbag2.link_flags, "-lsqlite3", *(("-llttng-ust", "-ldl") if traced else ()))
     plugin = Step(
         folder / "lib" / f"lib{_NULL}.so",
-        (*command, "-shared", str(_SOURCES / "null_storage.cpp"), *libraries),
+        (*command, "-shared", str(sources["null_storage"]), *libraries),
     )
-    steps = [
-        Step(folder / name, (*command, str(_SOURCES / f"{name}.cpp"), *libraries)) for name in names
-    ]
+    steps = [Step(folder / name, (*command, str(sources[name]), *libraries)) for name in names]
     with locked(folder.with_name(folder.name + ".lock")):
         private_folder(folder)
         announce(folder, described)

@@ -1,4 +1,4 @@
-"""Compiles the publishers and the recorder once, on rosbag2's writer and plugins."""
+"""Compiles the program that publishes and the recorder, on rosbag2's writer and plugins; once."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
     RoslensError
         rosbag2 cannot be had here, or something does not compile.
     """
-    folder = programs(("publishers", "recorder"), note)
+    folder = programs(("messages", "recorder"), note)
     return {PROGRAMS_VARIABLE: str(folder), PYTHON_VARIABLE: sys.executable}

@@ -17,6 +17,7 @@ signal N.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import signal
@@ -70,7 +71,7 @@ def main() -> int:
                 *(scratch, ROOM * rate * float(options.seconds)),
                 "take a lower rate (--only rate=...) or a shorter duration",
             )
-            counts = _record(options, _of_programs(options, plugin, size, rate, cache), scratch)
+            counts = _record(options, plugin, size, cache, scratch)
             found = _read_back(scratch / "recording", size, counts)
             found["bytes_on_disk"] = sum(
                 x.stat().st_size for x in (scratch / "recording").glob("recording_*")
@@ -109,43 +110,44 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _of_programs(
-    options: argparse.Namespace, plugin: tuple[str, str, str], size: int, rate: int, cache: int
-) -> dict[str, dict[str, str]]:
-    """The options that only one program has."""
-    named = dict(zip(("storage", "preset", "configuration"), plugin, strict=True))
-    return {
-        "recorder": {**named, "cache": str(cache)},
-        "publishers": {"payload": str(size), "rate": str(rate), "seconds": options.seconds},
-    }
-
-
 def _record(
-    options: argparse.Namespace, of_programs: dict[str, dict[str, str]], scratch: Path
+    options: argparse.Namespace, plugin: tuple[str, str, str], size: int, cache: int, scratch: Path
 ) -> dict[str, Any]:
-    programs = Path(os.environ["ROSLENS_STORAGE_PROGRAMS"])
-    both = {
-        "publishers": options.publishers,
-        "depth": options.depth,
-        "ready": str(scratch / "ready"),
-        "output": str(scratch),
+    """Let one program publish and the other one record; what both counted."""
+    publishers = int(options.publishers)
+    hz = bytes_of("rate", options.rate) / (size * publishers)
+    ready = str(scratch / "ready")
+    of_programs = {
+        "recorder": {
+            **dict(zip(("storage", "preset", "configuration"), plugin, strict=True)),
+            "cache": cache,
+            "bag": scratch / "recording",
+            "ready": ready,
+        },
+        "messages": {
+            "role": "publisher",
+            "topics": "each",
+            "payload": size,
+            "rate": hz,
+            "messages": max(1, int(hz * float(options.seconds))),
+            "after": ready,
+        },
     }
-    of_programs["recorder"]["bag"] = str(scratch / "recording")
-    commands = {
-        name: [
-            str(programs / name),
-            *(x for key, value in {**both, **own}.items() if value for x in (f"--{key}", value)),
-        ]
-        for name, own in of_programs.items()
-    }
+    both = {"publishers": publishers, "depth": options.depth, "output": scratch}
     running = {
-        name: subprocess.Popen(command, stdin=subprocess.DEVNULL)
-        for name, command in commands.items()
+        name: subprocess.Popen(
+            [
+                str(Path(os.environ["ROSLENS_STORAGE_PROGRAMS"], name)),
+                *(x for k, v in {**both, **own}.items() if v for x in (f"--{k}", str(v))),
+            ],
+            stdin=subprocess.DEVNULL,
+        )
+        for name, own in of_programs.items()
     }
     try:
         # Where the recorder fails, the publishers stop waiting for it, or publish to nobody.
-        running["publishers"].wait()
-        for name in ("recorder", "publishers"):
+        running["messages"].wait()
+        for name in of_programs:
             status = running[name].wait(END_SECONDS)
             if status:
                 raise RunFailedError(f"the program {name} ended with {status}")
@@ -156,10 +158,22 @@ def _record(
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    said: dict[str, Any] = {}
-    for name in commands:
-        said |= json.loads((scratch / f"{name}.json").read_bytes())
-    return said
+    counts = json.loads((scratch / "recorder.json").read_bytes())
+    return {**counts, **_published(scratch / "messages_publisher.csv", 1e9 / hz)}
+
+
+def _published(log: Path, period_ns: float) -> dict[str, int]:
+    """How many messages the publishers logged, how long it took, and how late one was at most."""
+    times: dict[str, list[int]] = {}
+    with log.open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            times.setdefault(row["publisher"], []).append(int(row["publish_realtime_ns"]))
+    late = (at - sent[0] - n * period_ns for sent in times.values() for n, at in enumerate(sent))
+    return {
+        "published": sum(map(len, times.values())),
+        "publishing_ns": max(int(sent[-1] - sent[0] + period_ns) for sent in times.values()),
+        "late_ns": max(0, *(int(x) for x in late)),
+    }
 
 
 def _read_back(bag: Path, size: int, counts: dict[str, int]) -> dict[str, object]:

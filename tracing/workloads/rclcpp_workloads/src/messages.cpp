@@ -4,7 +4,8 @@
 // callback_realtime_ns (first line of the callback), publisher, subscription. With --role, each
 // side writes what it knows into messages_<role>.csv, and run.py makes one file of both.
 //
-// --leak B: each callback takes B bytes from malloc, touches them and never frees them.
+// --leak B: each callback takes B bytes from malloc, touches them and never frees them. --after FILE:
+// all sides have been found only when this file is there, too.
 
 #include <atomic>
 #include <cstring>
@@ -99,7 +100,9 @@ public:
   Sender(const Settings & settings, rclcpp::Node & node, std::size_t number)
   : settings_(settings), number_(number), sent(settings.room, 0),
     publisher_(node.create_publisher<Message>(settings.topic(number), settings.qos))
-  {}
+  {
+    set_content(message_);
+  }
 
   std::size_t matched() const {return publisher_->get_subscription_count();}
 
@@ -116,6 +119,8 @@ public:
       std::this_thread::sleep_until(due);
       publish(i);
     }
+    // What lies in the publisher's history is not lost yet.
+    publisher_->wait_for_all_acked(std::chrono::seconds(10));
   }
 
 private:
@@ -134,6 +139,16 @@ private:
       publisher_->publish(message_);
     }
   }
+
+  // A pattern, so that whoever records it can tell that it is whole.
+  void set_content(Bytes & message)
+  {
+    for (std::size_t i = 0; i < settings_.payload; ++i) {
+      message.data.push_back(static_cast<std::uint8_t>(i));
+    }
+  }
+
+  void set_content(Number &) {}
 
   void fill(Bytes & message, std::size_t i)
   {
@@ -244,7 +259,7 @@ int work(const workloads::Options & options)
             return false;
           }
         }
-        return true;
+        return options.is("after", "") || std::ifstream(options.text("after")).good();
       });
     if (!found) {
       if (!rclcpp::ok()) {
@@ -304,7 +319,8 @@ int main(int count, char ** values)
     count, values,
     {{"publishers", "1"}, {"subscriptions", "1"}, {"topics", "one"}, {"payload", "100"},
       {"rate", "100"}, {"messages", "0"}, {"leak", "0"}, {"busy_us", "0"}, {"pointer", "shared"},
-      {"role", "both"}, {"others", "0"}, {"depth", "10"}, {"reliability", "reliable"}, {"intra_process", "off"}},
+      {"role", "both"}, {"others", "0"}, {"depth", "10"}, {"reliability", "reliable"}, {"intra_process", "off"},
+      {"after", ""}},
     [](const workloads::Options & options) {
       if (options.is("pointer", "loaned")) {
         if (options.count("payload") != kHeader) {
