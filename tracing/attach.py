@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import threading
 import time
@@ -18,6 +19,7 @@ from roslens.recording.schema import CPU_SAMPLES
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
 from roslens.tracing.ftrace.ctf import blocks_of
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
+from roslens.tracing.ftrace.functions import find_functions, notes_of, place_functions
 from roslens.tracing.ftrace.limit import FIRST_SECONDS, Limit
 from roslens.tracing.ftrace.names import (
     NEW_THREAD,
@@ -41,6 +43,7 @@ from roslens.tracing.ftrace.uprobes import (
     Target,
     cost_of_call,
     find_targets,
+    mapped_by,
     own_library,
     place_probes,
     threads_of,
@@ -121,6 +124,8 @@ def record_attached(
         raise UsageError(f"--attach: {reason}")
     remove_leftovers()
     targets = find_targets(list(wanted))
+    mapped = [x for target in targets for x in mapped_by(target.pid)]
+    functions = find_functions(options.probes, os.environ, mapped)
     refuse_used(output)
     made = output or new_campaign(RECORDINGS / ATTACH_SUITE, None)
     folder = output or made / "000_r0"
@@ -136,7 +141,8 @@ def record_attached(
 
         def prepare(instance: Instance) -> None:
             call_s = cost_of_call(instance, library)
-            notes.extend(place_probes(instance, targets))
+            notes.extend([*place_probes(instance, targets), *notes_of(functions)])
+            place_functions(instance, functions, own=False)
             instance.enable_own(NEW_THREAD)
             limit = Limit(instance, folder / RAW_NAME / PAUSES_NAME, call_s, share)
             followers.append(_Follower(targets, instance, folder / RAW_NAME, limit, on_event))
@@ -175,7 +181,7 @@ def record_attached(
             domains=["ust", "kernel"] if kernel else ["ust"],
             events=["ros2:*", *(f"kernel:{x}" for x in recording.events)],
             contexts=list(NEEDED_CONTEXTS),
-            notes=[*recording.notes, *notes, followers[0].told],
+            notes=[*recording.notes, *recording.not_called, *notes, followers[0].told],
         ),
         start_ns=begun,
         end_ns=time.time_ns(),

@@ -36,6 +36,7 @@ from roslens.recording.manifest import (
 )
 from roslens.recording.schema import ALLOCATION_SITES, CPU_SAMPLES
 from roslens.tracing import provenance
+from roslens.tracing.ftrace.functions import Function, find_functions, notes_of
 from roslens.tracing.ftrace.recorder import KernelRecording, monotonic_clock
 from roslens.tracing.host import HostLimits, HostWatch
 from roslens.tracing.interruption import Interruption
@@ -219,6 +220,7 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
     environment = _environment(spec, daemon)
     command = resolve_command(spec.command, environment.get("PATH"), spec.cwd)
     check_options(daemon, spec.options)
+    functions = find_functions(spec.options.probes, environment)
     if spec.samplers.heap > 0:
         build_probe()
     if spec.samplers.allocations:
@@ -233,7 +235,7 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
                 f"{spec.folder}: another recorder writes here; give another folder"
             ) from error
         reserve = _reserve(spec.folder)
-    return _Run(spec, daemon, interruption, command, environment, reserve).execute()
+    return _Run(spec, daemon, interruption, command, environment, reserve, functions).execute()
 
 
 @dataclass
@@ -246,6 +248,7 @@ class _Run:
     command: list[str]
     environment: dict[str, str]
     reserve: Path
+    functions: list[Function]
     ended: Ended | None = None
     stopped: bool = False
     full: bool = False
@@ -315,7 +318,7 @@ class _Run:
         try:
             kind, _ = choose_kernel(spec.options)
             with (
-                kernel_recording(spec.options, kind, spec.trace) as self.kernel,
+                kernel_recording(spec.options, kind, spec.trace, self.functions) as self.kernel,
                 start_session(self.daemon, spec.options, spec.trace, spec.preload) as session,
             ):
                 self.session = session
@@ -333,6 +336,7 @@ class _Run:
         finally:
             if self.kernel is not None:
                 self.failures += self.kernel.troubles
+                self.warnings += [*notes_of(self.functions), *self.kernel.not_called]
             if self.session is not None:
                 self.failures += self._troubles(self.session)
         written = {"resources": self.sampler, **self.samplers}
@@ -619,7 +623,7 @@ class _Run:
         return found.model_copy(
             update={
                 "domains": [*found.domains, "kernel"] if recorded else found.domains,
-                "kernel": self.kernel.kind if recorded else None,
+                "kernel": self.kernel.kind if recorded else found.kernel,
                 "events": [*found.events, *(f"kernel:{x}" for x in self.kernel.events)],
                 "notes": [*found.notes, *self.kernel.notes],
             }

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from roslens.recording import RunFailedError, UsageError
-from roslens.tracing.ftrace.recorder import KernelRecording, ftrace_recording
+from roslens.tracing.ftrace.functions import Function, place_functions
+from roslens.tracing.ftrace.recorder import FUNCTIONS_NAME, KernelRecording, ftrace_recording
 from roslens.tracing.ftrace.tracefs import remove_leftovers, why_no_ftrace
 from roslens.tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
 from roslens.tracing.lttng import session_daemon as _session_daemon
@@ -88,35 +89,56 @@ def _why_not_bounded(options: TracingOptions, what_records: str) -> str | None:
 
 @contextmanager
 def kernel_recording(
-    options: TracingOptions, kind: KernelKind | None, output: Path
+    options: TracingOptions,
+    kind: KernelKind | None,
+    output: Path,
+    functions: Sequence[Function] = (),
 ) -> Iterator[KernelRecording | None]:
     """Record the kernel into the folder `output`, unless a session of LTTng does it.
+
+    And the calls of functions, by what the calling thread starts.
 
     Raises
     ------
     RunFailedError
         It cannot be recorded.
     """
-    if kind is None or kind == "lttng":
+    if (kind is None or kind == "lttng") and not functions:
         yield None
         return
     size = options.kernel_buffer
     with ExitStack() as stack:
         try:
-            recording = stack.enter_context(
-                perf_recording(output, buffer_bytes=size)
-                if kind == "perf"
-                else ftrace_recording(
-                    output,
-                    options.kernel_events,
-                    buffer_bytes=size,
-                    descendants_only=options.kernel_of == "workload",
+            recording = (
+                KernelRecording()
+                if kind in {None, "lttng"}
+                else stack.enter_context(
+                    perf_recording(output, buffer_bytes=size)
+                    if kind == "perf"
+                    else ftrace_recording(
+                        output,
+                        options.kernel_events,
+                        buffer_bytes=size,
+                        descendants_only=options.kernel_of == "workload",
+                    )
                 )
             )
         except RunFailedError as error:
             if options.kernel != "auto":
                 raise
             recording = KernelRecording(notes=[str(error)])
+        if functions:
+            stack.enter_context(
+                ftrace_recording(
+                    output,
+                    (),
+                    buffer_bytes=size,
+                    descendants_only=True,
+                    prepare=lambda instance: place_functions(instance, functions, own=True),
+                    raw_name=FUNCTIONS_NAME,
+                    recording=recording,
+                )
+            )
         yield recording
 
 

@@ -88,7 +88,7 @@ def callbacks_per_run(
     Parameters
     ----------
     instances
-        ``callback_instances`` with ``run``.
+        ``callback_instances`` with ``run``, of callbacks alone.
     threads
         What threads used, sampled, with ``run``; may be empty.
     parts

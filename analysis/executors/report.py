@@ -36,6 +36,7 @@ from roslens.analysis.executors.work import (
 )
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import larger_first
@@ -103,7 +104,9 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         """Waiting, callbacks, the lock, and the executor's own work."""
         busy = busy_per_run(self.tables.table("executor_intervals"))
         alone = callbacks_per_run(
-            self.tables.table("callback_instances"), self.tables.threads, self.measured_parts
+            self.tables.table("callback_instances").filter(of_callbacks()),
+            self.tables.threads,
+            self.measured_parts,
         )
         return busy_estimates(busy, alone, self.counting, self.level)
 

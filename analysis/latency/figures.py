@@ -184,7 +184,8 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     lines = max((label.count("\n") + 1 for label in labels), default=1)
     figure = new_figure(1.0 + max(0.42, 0.16 * lines) * max(shown.height, 2))
     axes = figure.subplots()
-    kinds = {kind: i for i, kind in enumerate(("subscription", "timer", "service", None))}
+    order = ("subscription", "timer", "service", None, "function")
+    kinds = {kind: i for i, kind in enumerate(order)}
     floor = 1e-4  # 0.1 us: a logarithmic axis has no zero
     for y, row in enumerate(shown.iter_rows(named=True)):
         c = colour(kinds[row["kind"]])

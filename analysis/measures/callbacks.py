@@ -21,6 +21,11 @@ _OF_MESSAGE = (
 # Columns are always selected first: a factor may be called "cell" too.
 
 
+def of_callbacks() -> pl.Expr:
+    """Whether an execution is a callback's; else it is a probed function's."""
+    return pl.col("kind").ne_missing("function")
+
+
 def readable(name: pl.Expr) -> pl.Expr:
     """Names of callbacks for people: a timer's ``66666666 ns`` as ``66.67 ms (15 Hz)``.
 
@@ -73,6 +78,51 @@ def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
             p99_ns=quantile_of(d, 0.99),
             max_ns=d.max(),
             busy=d.sum() / pl.struct("run", "span").unique().struct.field("span").sum(),
+        )
+        .sort("cell", "kind", "count", *CALLBACK[1:], descending=[False, False, True, False, False])
+        .collect()
+    )
+
+
+def periods(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
+    """How regularly each callback or probed function began, in each cell.
+
+    Its period is the median of the times between its starts in a run; jitter is by how much such a
+    time differs from that.
+
+    Parameters
+    ----------
+    instances
+        ``callback_instances`` with ``run``.
+
+    Returns
+    -------
+    ``cell``, ``kind``, ``name``, ``node``, ``count`` (starts), ``period_ns`` (mean over runs),
+    ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns`` (executions that lasted
+    longer than the period), ``skipped`` (periods without a start).
+    """
+    one = ("run", "callback_id")
+    interval = pl.col("start_ns").diff().over(one)
+    jitter = (pl.col("interval_ns") - pl.col("period_ns")).abs()
+    return (
+        instances.select(*one, *CALLBACK, "start_ns", "duration_ns")
+        .drop_nulls("callback_id")
+        .sort("start_ns")
+        .with_columns(name=readable(pl.col("name")), interval_ns=interval)
+        .with_columns(period_ns=pl.col("interval_ns").median().over(one))
+        .join(_labels(runs), on="run")
+        .group_by("cell", *CALLBACK)
+        .agg(
+            count=pl.len(),
+            period_ns=pl.col("period_ns").mean(),
+            jitter_p50_ns=quantile_of(jitter, 0.5),
+            jitter_p99_ns=quantile_of(jitter, 0.99),
+            jitter_max_ns=jitter.max(),
+            overruns=(pl.col("duration_ns") > pl.col("period_ns")).sum(),
+            skipped=((pl.col("interval_ns") / pl.col("period_ns")).round() - 1)
+            .filter(pl.col("interval_ns") > pl.col("period_ns"), pl.col("period_ns") > 0)
+            .sum()
+            .cast(pl.Int64),
         )
         .sort("cell", "kind", "count", *CALLBACK[1:], descending=[False, False, True, False, False])
         .collect()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.measures.waits_for import (
     Thread,
     Wait,
@@ -85,6 +86,8 @@ def silences(tables: Mapping[str, pl.LazyFrame], known: Known) -> pl.DataFrame:
     before it. Where the tracer lost events of a silence there is no row.
     """
     schema = {name: kind for name, kind in SCHEMA.items() if name != "run"}
+    ran = tables["callback_instances"].filter(of_callbacks())
+    tables = {**tables, "callback_instances": ran}
     processes = tables["processes"].collect()
     recorded = known.recorded_until_ns or processes["end_ns"].max()
     sampled = known.sampled.group_by(_PROCESS).agg(sampled_ns=pl.col("time_ns").max())

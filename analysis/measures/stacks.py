@@ -34,8 +34,9 @@ _NUMBER = "callback_instance_id"
 
 
 def callback_title(kind: str | None, name: str | None, node: str | None) -> str:
-    """Such as ``subscription /scan of /planner``."""
-    return f"{kind or 'unknown'} {name or '?'} of {node or '?'}"
+    """Such as ``subscription /scan of /planner``; a function is of no node."""
+    of = "" if kind == "function" else f" of {node or '?'}"
+    return f"{kind or 'unknown'} {name or '?'}{of}"
 
 
 def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:

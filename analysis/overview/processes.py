@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from roslens.analysis.measures.callbacks import of_callbacks
+
 _PROCESS = ("run", "host", "vpid")
 
 
@@ -44,7 +46,9 @@ def processes_overview(
            - pl.col("time_ns").filter(pl.col("cpu_time_ns").is_not_null()).first()),
         pss_bytes=pl.col("pss_bytes").max(),
     )  # fmt: skip
-    ran = instances.group_by(_PROCESS).agg(ran_ns=pl.col("duration_ns").sum())
+    ran = (
+        instances.filter(of_callbacks()).group_by(_PROCESS).agg(ran_ns=pl.col("duration_ns").sum())
+    )
     lived = pl.col("end_ns") - pl.col("begin_ns")
     found = processes.select(*_PROCESS, "procname", "begin_ns", "end_ns")
     for more in (named, sampled, ran):

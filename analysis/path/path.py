@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
+from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.path.causes import STATES, WAITING, Kernel, Pieces, Told, joined, tell
 from roslens.analysis.path.groups import proven_groups
 from roslens.analysis.path.kernel import KernelView, kernel_view
@@ -63,6 +64,8 @@ class Paths:
         self, tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
     ) -> None:
         tid = pl.col("vtid").cast(pl.Int64).alias("tid")
+        ran = tables["callback_instances"].filter(of_callbacks())
+        tables = {**tables, "callback_instances": ran}
         self._callback_instances = tables["callback_instances"]
         self.executions = tables["callback_instances"].with_row_index("row").with_columns(tid)
         self.intervals = tables["executor_intervals"].with_columns(tid)

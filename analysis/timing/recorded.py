@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from roslens.analysis.flow.chain import Tables
+from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.measures.measured_part import start_up_s
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of
@@ -54,7 +55,8 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     own = {name: [column.name for column in TABLES[name].columns] for name in _NEEDED}
     found = pl.collect_all([tables.table(name).select(own[name]) for name in _NEEDED])
     frames = dict(zip(_NEEDED, found, strict=True))
-    whole = frames["callback_instances"].drop_nulls(["callback_id", "vtid", "end_ns"])
+    ran = frames["callback_instances"].filter(of_callbacks())
+    whole = ran.drop_nulls(["callback_id", "vtid", "end_ns"])
     first, last = whole["start_ns"].min(), whole["end_ns"].max()
     if not isinstance(first, int) or not isinstance(last, int):
         raise UsageError(f"{run.name}: no callback was recorded that ended, so nothing is timed")

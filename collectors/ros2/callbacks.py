@@ -33,8 +33,11 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
     alone = registered.join(added, on=["proc", "callback"], how="anti").select(
         "proc", "time_ns", "callback", "symbol"
     )
+    functions = with_names(events["function_register"]).select(
+        "proc", "time_ns", name="function_name", callback="function", kind=label("function")
+    )
     return (
-        pl.concat([added, alone], how="diagonal")
+        pl.concat([added, alone, functions], how="diagonal")
         .rename({"time_ns": "created_ns"})
         .pipe(numbered, "callback_id", ["callback"])
     )

@@ -202,6 +202,7 @@ def _intervals(
         from roslens.collectors.ros2.blocked import with_blocked  # noqa: PLC0415  (numpy)
 
         ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
+        ran = ran.filter(pl.col("kind").ne_missing("function"))
         stretches = with_blocked(stretches, ran)
     if scheduled:
         stretches = with_cpu(events, stretches, losses)

@@ -241,15 +241,17 @@ _KIND = Column(
     "kind",
     "string",
     "what the callback serves, null when its owner is not known",
-    values=("subscription", "timer", "service"),
+    values=("subscription", "timer", "service", "function"),
 )
-_CALLBACK_NAME = Column("name", "string", "topic, service, or the timer's period such as '2 ms'")
+_CALLBACK_NAME = Column(
+    "name", "string", "topic, service, the timer's period such as '2 ms', or LIB:FUNCTION"
+)
 _SYMBOL = Column("symbol", "string", "function, from rclcpp_callback_register")
 _INTRA = Column("intra_process", "bool", "whether the message came within the process")
 
 CALLBACKS = _objects(
     "callbacks",
-    "a callback object of a subscription, timer or service",
+    "a callback object of a subscription, timer or service, or a probed function",
     _pointer("callback", "callback object"),
     _KIND,
     Column("owner_id", "int64", "subscription_id, timer_id or service_id, by `kind`"),
@@ -313,7 +315,8 @@ ACTIONS = Table(
 
 CALLBACK_INSTANCES = Table(
     "callback_instances",
-    "one execution of a callback: callback_start to callback_end in one thread",
+    "one execution of a callback: callback_start to callback_end in one thread; or, of kind "
+    "function, of a probed function: from its first instruction until it returns",
     (
         _id("callback instance", "callback_instance_id"),
         _HOST,
@@ -327,7 +330,7 @@ CALLBACK_INSTANCES = Table(
         _time("start_ns", "callback_start", nullable=False),
         _time(
             "end_ns",
-            "callback_end; null when it never ended within the trace",
+            "callback_end; null when it never ended within the trace, or by an exception",
             operation=_OPERATIONS["callback_end_ns"],
         ),
         _time("duration_ns", "end - start"),

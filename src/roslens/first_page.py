@@ -450,7 +450,8 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def _callback(row: Mapping[str, Any]) -> str:
-    return f"{row['kind'] or 'callback'} {row['name'] or '?'} of {row['node'] or 'an unknown node'}"
+    of = "" if row["kind"] == "function" else f" of {row['node'] or 'an unknown node'}"
+    return f"{row['kind'] or 'callback'} {row['name'] or '?'}{of}"
 
 
 def _arrival(row: Mapping[str, Any]) -> str:

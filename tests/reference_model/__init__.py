@@ -88,7 +88,7 @@ def tables(
     found = {
         "processes": list(objects.processes.values()),
         **{name: objects.rows[name] for name in OBJECTS},
-        "callback_instances": callbacks.instances,
+        "callback_instances": [*callbacks.instances, *callbacks.functions],
         "publications": publications.rows,
         "takes": takes.rows,
         "messages": messages.rows,

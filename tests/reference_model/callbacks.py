@@ -12,6 +12,10 @@ Decided when the event comes:
 
 Decided at the end, as only then it is known which executions ended:
 
+* ``function_entry`` begins an execution of a probed function, ``function_exit`` with the same stack
+  pointer ends it. The stack grows downwards: whatever is open from there on was left otherwise when
+  another entry or exit comes from the same place or above it, and never ends. Nothing is within it.
+
 * Within which execution something happened: of those of its thread that had begun and ended
   no sooner, the one that began last. One that never ended counts for none: whether it had
   returned nobody knows.
@@ -36,9 +40,11 @@ class Callbacks:
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
         self.instances: list[Row] = []
+        self.functions: list[Row] = []
         self.ends_alone = 0
         self.latest: dict[Any, Row] = {}
         self._open: dict[Any, Stack] = defaultdict(tuple)
+        self._entered: dict[Any, list[Row]] = defaultdict(list)
 
     def on_callback_start(self, e: Event) -> None:
         instance = {
@@ -54,6 +60,29 @@ class Callbacks:
         self.latest[e["thread"]] = instance
         others = (i for i in self._open[e["thread"]] if i["_address"] != e["callback"])
         self._open[e["thread"]] = (*others, instance)
+
+    def on_function_entry(self, e: Event) -> None:
+        self._leave(e)
+        call = {
+            **place(e),
+            "start_ns": e["time_ns"],
+            "end_ns": None,
+            "_callback": self.objects.now("callback", e["proc"], e["function"]),
+            "_function": e["function"],
+            "_stack": e["stack"],
+        }
+        self.functions.append(call)
+        self._entered[e["thread"]].append(call)
+
+    def on_function_exit(self, e: Event) -> None:
+        for call in self._leave(e):
+            if (call["_stack"], call["_function"]) == (e["stack"], e["function"]):
+                call["end_ns"] = e["time_ns"]
+
+    def _leave(self, e: Event) -> list[Row]:
+        entered = self._entered[e["thread"]]
+        self._entered[e["thread"]] = [i for i in entered if i["_stack"] > e["stack"]]
+        return [i for i in entered if i["_stack"] <= e["stack"]]
 
     def on_callback_end(self, e: Event) -> None:
         instance = self.open_one(e)
@@ -72,6 +101,7 @@ class Callbacks:
     def on_gap(self, e: Event) -> None:
         for instance in self._open[e["thread"]]:
             instance["_cut"] = True
+        self._entered[e["thread"]] = []
 
     def running(self, thread: Any) -> Stack:
         """What `within` needs to know of this moment of a thread."""
@@ -79,13 +109,14 @@ class Callbacks:
         return () if stack and stack[-1]["_cut"] else stack
 
     def finish(self) -> None:
-        for instance in self.instances:
+        for instance in (*self.instances, *self.functions):
             callback = instance["_callback"] or {}
             for name in ("kind", "name", "node", "symbol"):
                 instance[name] = callback.get(name)
             instance["_owner"] = callback.get("_owner")
             end, of_message = instance["end_ns"], instance["kind"] in {None, "subscription"}
             instance["duration_ns"] = None if end is None else end - instance["start_ns"]
+            of_message = of_message and "_intra" in instance
             instance["intra_process"] = instance["_intra"] != 0 if of_message else None
 
 

@@ -41,6 +41,7 @@ INIT = (
     "rclcpp_timer_callback_added",
     "rclcpp_timer_link_node",
     "rclcpp_callback_register",
+    "function_register",
     "rcl_lifecycle_state_machine_init",
     "message_type_init",
     "message_link_periodic_async",

@@ -214,6 +214,11 @@ class Objects:
             self._callback(None, e, None)
         self._registered[e["proc"], e["callback"]].append(e)
 
+    def on_function_register(self, e: Event) -> None:
+        self._callback("function", {**e, "callback": e["function"]}, None)["_name"] = e[
+            "function_name"
+        ]
+
     # ------------------------------------------------------------ ring buffers
 
     def on_rclcpp_construct_ring_buffer(self, e: Event) -> None:
@@ -272,7 +277,7 @@ class Objects:
         callback["node"] = callback["_node"] and callback["_node"]["node"]
         names = {"subscription": "topic", "service": "service"}
         if owner is None:
-            callback["name"] = None
+            callback["name"] = callback.get("_name")
         elif callback["kind"] == "timer":
             callback["name"] = in_words(owner["period_ns"])
         else:

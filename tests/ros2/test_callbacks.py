@@ -161,3 +161,56 @@ def test_processes_count_all_their_events() -> None:
         ("h0", 1, "p1", "8.2.2", 5, 105, 14),
         ("h1", 7, "p7", "4.1.1", 50, 50, 1),
     ]  # fmt: skip
+
+
+def function(trace: Trace, us: float, *, lasts: float | None, stack: int, number: int = 1) -> None:
+    """A call of a probed function, whose caller's frame ends at an address."""
+    trace.emit(us, "function_entry", function=number, stack=stack)
+    if lasts is not None:
+        trace.emit(us + lasts, "function_exit", function=number, stack=stack)
+
+
+def test_functions_are_executions_beside_those_of_callbacks() -> None:
+    """update calls step, which calls a: what a publishes is a's, and what step does nobody's."""
+    trace = two_callbacks()
+    trace.publisher(40, 0x500, "/out", node=NODE)
+    for number, name in enumerate(("libloop.so:update", "libloop.so:step"), 1):
+        trace.emit(50, "function_register", function=number, function_name=name)
+    function(trace, 100, lasts=100, stack=0x9000)
+    function(trace, 110, lasts=80, stack=0x8000, number=2)
+    trace.publish(115, 0x500)
+    trace.run(120, A, lasts=50)
+    trace.publish(130, 0x500)
+    function(trace, 140, lasts=10, stack=0x7000, number=2)
+    trace.publish(160, 0x500)
+    tables = trace.tables()
+    of_functions = ("kind", "name", "node", "start_ns", "end_ns")
+    assert rows(tables["callback_instances"], *of_functions) == [
+        ("function", "libloop.so:update", None, 100, 200),
+        ("function", "libloop.so:step", None, 110, 190),
+        ("subscription", "/a", "/robot/n", 120, 170),
+        ("function", "libloop.so:step", None, 140, 150),
+    ]
+    number = tables["callback_instances"].filter(kind="subscription")["callback_instance_id"][0]
+    within = tables["publications"].sort("publish_ns")["callback_instance_id"]
+    assert within.to_list() == [None, number, number]
+    assert findings(tables) == {}
+
+
+def test_a_function_that_is_left_without_a_return_has_no_end() -> None:
+    """Recursion; then an exception out of two frames, caught above, and a call from the same place.
+
+    Last, the exit of a call that began before the recording.
+    """
+    trace = two_callbacks()
+    function(trace, 100, lasts=50, stack=0x9000)
+    function(trace, 110, lasts=10, stack=0x8000)
+    function(trace, 130, lasts=10, stack=0x8000)
+    function(trace, 200, lasts=None, stack=0x9000)
+    function(trace, 210, lasts=None, stack=0x8000)
+    function(trace, 220, lasts=10, stack=0x9000)
+    function(trace, 300, lasts=None, stack=0x8000)
+    trace.emit(310, "function_exit", function=1, stack=0x9100)
+    found = rows(trace.tables()["callback_instances"], "start_ns", "end_ns")
+    ended = [(100, 150), (110, 120), (130, 140), (220, 230)]
+    assert found == sorted([*ended, (200, None), (210, None), (300, None)])

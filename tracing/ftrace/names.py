@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,6 +23,7 @@ from roslens.tracing.ftrace.formats import HEAD_BYTES, Field, Format
 from roslens.tracing.ftrace.pages import Ints, find_events
 from roslens.tracing.ftrace.raw import Bytes, RawTrace, Records, Thread
 from roslens.tracing.ftrace.rows import numbers_at, windows
+from roslens.tracing.ftrace.tsdl import NAME_BYTES
 
 NAME_FIELD = "roslens_name"
 """What a probe adds to an event: the name of the topic or service."""
@@ -41,6 +42,8 @@ _TOLD = {f"rmw_{x}_init": x for x in ("publisher", "subscription", "client")} | 
 }
 NEW_THREAD = "task_newtask"
 """The kernel's event of a thread that begins."""
+NEW_NAME = "task_rename"
+"""The same of one that gets another name, as a process does that begins another program."""
 _OF_SAME_PROCESS = 0x10000
 """CLONE_THREAD (linux/sched.h)."""
 _DATA_BYTES = 256
@@ -151,16 +154,28 @@ def sightings(
 
 
 def with_new_threads(
-    trace: RawTrace, blocks: Iterable[Bytes], threads: Mapping[int, Thread]
+    trace: RawTrace,
+    blocks: Iterable[Bytes],
+    threads: Mapping[int, Thread],
+    *,
+    processes: bool = False,
 ) -> dict[int, Thread]:
     """Some threads and those that they began, of which some ended before anyone looked.
 
-    `trace` has the format of `NEW_THREAD`.
+    `trace` has the formats of `NEW_THREAD` and `NEW_NAME`. `processes`: also those of processes
+    that they began.
     """
     began: list[tuple[int, ...]] = []
+    names: list[tuple[int, int, str]] = []
     for data in blocks:
         for _, number, begin, time in _events(trace, data):
             where = {x.name: x.offset for x in trace.formats[number].fields}
+            if "newcomm" in where:
+                tids = numbers_at(data, begin + 4, "<i4").tolist()
+                for at, tid, now in zip(begin.tolist(), tids, time.tolist(), strict=True):
+                    text = bytes(data[at + where["newcomm"] :][:NAME_BYTES]).partition(b"\0")[0]
+                    names.append((now, tid, text.decode(errors="replace")))
+                continue
             places = ((4, "<i4"), (where["pid"], "<i4"), (where["clone_flags"], "<i8"))
             columns = [time, *(numbers_at(data, begin + at, kind) for at, kind in places)]
             began += zip(*(x.tolist() for x in columns), strict=True)
@@ -170,6 +185,11 @@ def with_new_threads(
         # In a namespace of its own, a thread has another number there.
         if vtid == parent and flags & _OF_SAME_PROCESS:
             found.setdefault(child, (vpid, child, name))
+        elif vtid == parent and processes:
+            found.setdefault(child, (child, child, name))
+    for _, tid, name in sorted(names) if processes else ():
+        if tid in found:
+            found[tid] = (*found[tid][:2], name)
     return found
 
 
@@ -287,6 +307,8 @@ class Names:
         Of the programs.
     graph, found
         What the graph shows; endpoints in the memory of the programs.
+    functions
+        Names of probed functions, which are numbered from 1 on.
     """
 
     def __init__(
@@ -295,8 +317,11 @@ class Names:
         threads: Mapping[int, Thread],
         graph: Iterable[GraphEndpoint],
         found: Iterable[FoundHandle],
+        functions: Sequence[str] = (),
     ) -> None:
         self._trace, self._threads = trace, threads
+        self._functions = functions
+        self._called: dict[tuple[int, int], tuple[int, int]] = {}
         self._graph = _Graph(graph, found)
         self._begin: int | None = None
         self._told: dict[Key, int] = {}
@@ -313,6 +338,12 @@ class Names:
             if _ASKING in where:
                 ids = windows(data, _GID_BYTES)[begin + where[_ASKING].offset]
                 self._asking.update(map(bytes, np.unique(ids)))
+            if name == "function_entry":
+                self._call(
+                    numbers_at(data, begin + 4, "<i4"),
+                    numbers_at(data, begin + where["function"].offset, "<i8"),
+                    time,
+                )
             if name in _TOLD:
                 tid = numbers_at(data, begin + 4, "<i4").tolist()
                 handle = numbers_at(data, begin + where[f"rmw_{_TOLD[name]}_handle"].offset, "<i8")
@@ -338,12 +369,34 @@ class Names:
             if own.time < before.time:
                 self._seen[key] = own
 
+    def _call(self, tid: Ints, function: Ints, time: Ints) -> None:
+        pairs, first = np.unique(np.stack([tid, function]), axis=1, return_index=True)
+        for one, number, at in zip(*pairs.tolist(), first.tolist(), strict=True):
+            if one in self._threads:
+                key, here = (self._threads[one][0], number), (int(time[at]), one)
+                self._called[key] = min(here, self._called.get(key, here))
+
+    @property
+    def not_called(self) -> list[str]:
+        """The names of probed functions that no known thread called."""
+        called = {number for _, number in self._called}
+        return [x for number, x in enumerate(self._functions, 1) if number not in called]
+
     def records(self) -> tuple[dict[int, Format], list[Records]]:
-        """Formats and init events, all before the first event."""
+        """Formats and init events: all before the first event, a function's before its first."""
         objects = self._objects()
         written = _Written()
-        if self._begin is None or not objects:
-            return {}, []
+        pieces = []
+        if self._begin is not None and objects:
+            self._write_objects(objects, written)
+            pieces.append(written.records(self._begin))
+        for (_, number), (time, written.tid) in sorted(self._called.items(), key=lambda x: x[1]):
+            name = self._functions[number - 1]
+            written.add("function_register", function=number, function_name=name)
+            pieces.append(written.records(time))
+        return written.formats, pieces
+
+    def _write_objects(self, objects: list[_Object], written: _Written) -> None:
         uppers, callbacks = self._above()
         nodes: dict[tuple[int, str, str], int] = {}
         for one in objects:
@@ -366,7 +419,6 @@ class Names:
             upper = uppers.get(own, one.handle + 1)
             one.gid = self._id_of(one)
             _write_object(written, one, node, upper, callbacks.get(own))
-        return written.formats, [written.records(self._begin)]
 
     def _objects(self) -> list[_Object]:
         before = {k: x for k, x in self._seen.items() if x.time < self._told.get(k, x.time + 1)}
@@ -536,11 +588,12 @@ class _Written:
         self._events.append(head + texts)
 
     def records(self, until: int) -> Records:
-        """All of them in their order, before a time."""
-        size = np.array([len(x) for x in self._events], dtype=np.int64)
+        """Those since the last time in their order, before a time."""
+        events, self._events = self._events, []
+        size = np.array([len(x) for x in events], dtype=np.int64)
         count = len(size)
         return Records(
-            np.frombuffer(b"".join(self._events), dtype=np.uint8),
+            np.frombuffer(b"".join(events), dtype=np.uint8),
             np.cumsum(size) - size,
             size,
             until - count + np.arange(count, dtype=np.int64),

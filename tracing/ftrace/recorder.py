@@ -30,6 +30,7 @@ from roslens.tracing.ftrace.formats import (
     parse_header_page,
 )
 from roslens.tracing.ftrace.names import (
+    NEW_NAME,
     NEW_THREAD,
     FoundHandle,
     GraphEndpoint,
@@ -45,6 +46,8 @@ from roslens.tracing.guard import guarded
 
 RAW_NAME = "ftrace"
 """Beside the trace: raw pages, until they are converted when the recording ends."""
+FUNCTIONS_NAME = "functions"
+"""The same of probed functions."""
 KERNEL_NAME = "kernel"
 ATTACHED_NAME = "attached"
 """Beside it: the trace of programs that were attached to."""
@@ -78,6 +81,7 @@ class _About(BaseModel):
     graph: list[GraphEndpoint] = []
     handles: list[FoundHandle] = []
     own: list[str] = []
+    functions: list[str] = []
 
 
 @dataclass
@@ -94,6 +98,8 @@ class KernelRecording:
         Events that are missing, as its trace says; known after the end.
     notes, troubles
         What the user should know; what went wrong, one line each.
+    not_called
+        Which probed functions were not called, likewise.
     """
 
     kind: str = "ftrace"
@@ -101,6 +107,7 @@ class KernelRecording:
     lost: int = 0
     notes: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    not_called: list[str] = field(default_factory=list)
 
 
 class Instance:
@@ -129,6 +136,7 @@ class Instance:
         self.threads: dict[int, Thread] | None = None
         self.graph: list[GraphEndpoint] = []
         self.handles: list[FoundHandle] = []
+        self.functions: list[str] = []
 
     @property
     def cpus(self) -> list[int]:
@@ -281,6 +289,8 @@ def ftrace_recording(
     buffer_bytes: int,
     descendants_only: bool = False,
     prepare: Callable[[Instance], None] = lambda _: None,
+    raw_name: str = RAW_NAME,
+    recording: KernelRecording | None = None,
 ) -> Iterator[KernelRecording]:
     """Record the kernel by ftrace for as long as the context lasts.
 
@@ -298,14 +308,18 @@ def ftrace_recording(
         Only what concerns the calling thread and what comes of it.
     prepare
         Called with the instance before it records.
+    raw_name
+        The folder of the raw pages instead.
+    recording
+        What is added to.
 
     Raises
     ------
     RunFailedError
         The kernel refuses, or the folder cannot be written.
     """
-    recording = KernelRecording()
-    raw = output.parent / RAW_NAME
+    recording = recording or KernelRecording()
+    raw = output.parent / raw_name
     with ExitStack() as stack:
         # When the instance is gone, and whatever ended the recording.
         stack.callback(_convert, raw, output, recording)
@@ -318,7 +332,7 @@ def ftrace_recording(
                 # It puts back switches that are missing.
                 instance.enable_own(RUNTIME)
             prepare(instance)
-            recording.events = sorted(
+            recording.events += sorted(
                 x.name
                 for name, text in instance.formats.items()
                 if not name.startswith(PROBES) and name not in instance.own
@@ -362,6 +376,7 @@ def describe(instance: Instance, raw: Path) -> None:
         threads=None if instance.threads is None else dict(instance.threads),
         graph=instance.graph,
         handles=list(instance.handles),
+        functions=instance.functions,
     )
     (raw / ABOUT_NAME).write_text(about.model_dump_json(), encoding="utf-8")
 
@@ -393,7 +408,8 @@ def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
         recording.troubles.append(f"the kernel's trace stays raw in {raw.name}: {error}")
         return
     shutil.rmtree(raw, ignore_errors=True)
-    recording.lost = done.missing
+    recording.lost += done.missing
+    recording.not_called += done.notes
     if done.complaint:
         recording.troubles.append(done.complaint)
     if done.of_others:
@@ -446,12 +462,13 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         if path.name.removeprefix("cpu").isdecimal() and path.is_file():
             cpus[int(path.name.removeprefix("cpu"))] = partial(pages_of, path)
     described: dict[bool, dict[int, Format]] = {True: {}, False: {}}
-    runtime = new_thread = None
+    runtime = None
+    began: dict[int, Format] = {}
     own_events: set[int] = set()
     for name, text in about.formats.items():
         found = parse_formats([(f"{raw}: {name}", text)])
         runtime = next((x for x in found.values() if x.name == RUNTIME), runtime)
-        new_thread = next((x for x in found.values() if x.name == NEW_THREAD), new_thread)
+        began.update((n, x) for n, x in found.items() if x.name in {NEW_THREAD, NEW_NAME})
         if name in about.own:
             own_events.update(found)
         else:
@@ -471,16 +488,18 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
     own = Clock(about.offset_ns, uuid=str(about.boot))
     clock = clock_beside(beside, own) or own
     others = missing = 0
+    notes: list[str] = []
     if about.threads is not None:
         pauses = _pauses_of(raw)
 
         def blocks() -> Iterator[Bytes]:
             return (x for pages in cpus.values() for x in blocks_of(pages(), header))
 
-        began = replace(trace, formats={new_thread.number: new_thread} if new_thread else {})
-        threads = with_new_threads(began, blocks(), about.threads)
+        threads = with_new_threads(
+            replace(trace, formats=began), blocks(), about.threads, processes=not about.whole
+        )
         seen = replace(trace, formats=described[True], pauses=pauses)
-        names = Names(seen, threads, about.graph, about.handles)
+        names = Names(seen, threads, about.graph, about.handles, about.functions)
         for block in blocks():
             names.read(block)
         made, records = names.records()
@@ -497,7 +516,8 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         )
         attached = write_ctf(programs, folder.with_name(ATTACHED_NAME), clock)
         others, missing = attached.of_others, attached.missing
+        notes = [f"{x} was not called while it was probed" for x in names.not_called]
     if about.threads is not None and not described[False]:
-        return Converted(of_others=others, missing=missing)
+        return Converted(of_others=others, missing=missing, notes=notes)
     done = write_ctf(trace, folder, clock)
-    return replace(done, of_others=others, missing=done.missing + missing)
+    return replace(done, of_others=others, missing=done.missing + missing, notes=notes)

@@ -20,12 +20,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
 from roslens.recording import UsageError
 from roslens.recording.errors import RoslensError
+from roslens.tracing.ftrace.functions import symbols_of
 from roslens.tracing.ftrace.names import NAME_FETCH, NAME_FIELD, NAMED
 from roslens.tracing.ftrace.raw import Thread
 from roslens.tracing.ftrace.recorder import Instance
@@ -112,11 +109,22 @@ def _named(name: str) -> Iterator[int]:
                 yield int(folder.name)
 
 
+def mapped_by(pid: int) -> list[Path]:
+    """The files that a process has mapped, as it sees them, which may be in a container.
+
+    Raises
+    ------
+    OSError
+        It is gone, or another user's.
+    """
+    lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+    found = [Path(f"/proc/{pid}/root{x}") for line in lines for x in line.split(maxsplit=5)[5:]]
+    return list(dict.fromkeys(found))
+
+
 def _target(pid: int) -> Target | None:
     with suppress(OSError):
-        lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
-        # As the process sees them, which may be in a container.
-        paths = [Path(f"/proc/{pid}/root{x}") for line in lines for x in line.split(maxsplit=5)[5:]]
+        paths = mapped_by(pid)
         library, actions = (
             next((x for x in paths if known.search(x.name)), None)
             for known in (_LIBRARY, _ACTION_LIBRARY)
@@ -288,25 +296,11 @@ def _name_fetch(register: str) -> str:
 
 def _offsets(library: Path, prefix: str) -> dict[str, int]:
     """By name without the prefix: where in the file a function begins."""
-    try:
-        with library.open("rb") as stream:
-            elf = ELFFile(stream)
-            symbols = elf.get_section_by_name(".dynsym")
-            if not isinstance(symbols, SymbolTableSection):
-                return {}
-            segments = [x for x in elf.iter_segments() if x["p_type"] == "PT_LOAD"]
-            found = {}
-            for symbol in symbols.iter_symbols():
-                value = symbol["st_value"]
-                if not symbol.name.startswith(prefix) or symbol["st_shndx"] == "SHN_UNDEF":
-                    continue
-                for segment in segments:
-                    if 0 <= value - segment["p_vaddr"] < segment["p_filesz"]:
-                        place = value - segment["p_vaddr"] + segment["p_offset"]
-                        found[symbol.name.removeprefix(prefix)] = place
-            return found
-    except (OSError, ELFError) as error:
-        raise UsageError(f"{library}: cannot be read as a library: {error}") from error
+    return {
+        x.name.removeprefix(prefix): x.offset
+        for x in symbols_of(library, [".dynsym"])
+        if x.name.startswith(prefix)
+    }
 
 
 def _instrumentation(target: Target, exported: set[str]) -> Instrumentation:

@@ -103,6 +103,10 @@ class TracingOptions(BaseModel):
         le=1 << 30,
         description="bytes that ftrace, or perf, holds per CPU",
     )
+    probes: tuple[str, ...] = Field(
+        default=(),
+        description="functions as LIB:FUNCTION, whose calls are recorded by ftrace, like callbacks",
+    )
     mode: Literal["discard", "overwrite", "blocking", "snapshot"] = Field(
         default="discard",
         description="what happens when the buffers are full: new events are dropped, the oldest "
@@ -174,6 +178,8 @@ class TracingOptions(BaseModel):
             raise ValueError("blocking_timeout_us is for mode: blocking")
         if self.max_disk is not None and self.mode == "snapshot":
             raise ValueError("max_disk is for traces that are written all the time")
+        if self.probes and (self.mode == "snapshot" or self.max_disk or self.flight):
+            raise ValueError("probes: ftrace keeps all calls; no snapshot, max_disk or flight")
         if self.kernel == "off" and any(
             getattr(self, name) != TracingOptions.model_fields[name].default
             for name in ("kernel_events", "kernel_of", "kernel_buffer")

@@ -14,6 +14,7 @@ _NAMES = {
     "kernel_events": "--kernel-event",
     "kernel_of": "--kernel-of",
     "kernel_buffer": "--kernel-buffer",
+    "probes": "--probe",
     "mode": "--mode",
     "max_disk": "--max-disk",
     "flight": "--flight",

@@ -8,6 +8,9 @@
 //! with the execution that would enclose it, and settled by `Callbacks::enclosing` after the pass.
 //! `rclcpp_executor_wait_for_work` or `executor_wait_start` begins a wait, the thread's next executor
 //! event ends it; the time in callbacks is that in executions that ended, each stretch counted once.
+//!
+//! Probed functions have executions too, beside those of callbacks: nothing belongs to them, and the
+//! stack pointer says which entry a return ends, and which frames an exception has left.
 
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe, entry};
@@ -68,9 +71,19 @@ struct Open {
     cut: bool,
 }
 
+/// A probed function that a thread is in.
+#[derive(Clone)]
+struct Entered {
+    function: u64,
+    stack: u64,
+    execution: Maybe<Execution>,
+}
+
 #[derive(Clone, Default)]
 struct State {
     open: Vec<Open>,
+    /// The innermost last: the stack grows downwards.
+    entered: Vec<Entered>,
     /// Whether an execution was seen.
     ran: bool,
     covered: i64,
@@ -172,9 +185,47 @@ impl Callbacks {
         true
     }
 
+    /// A probed function is entered.
+    pub fn on_entry(&mut self, event: &Event, objects: &Registry, process: Maybe<Process>) {
+        let [function, stack] = [0, 1].map(|field| event.get(field));
+        let execution = self.executions.next();
+        let entered = &mut entry(&mut self.threads, event.thread).entered;
+        let stack = stack.unwrap_or_default();
+        // No frame below the caller's is left.
+        while entered.pop_if(|of| of.stack <= stack).is_some() {}
+        entered.push(Entered {
+            function: function.unwrap_or_default(),
+            stack,
+            execution,
+        });
+        self.executions.push(Execution {
+            start: event.time,
+            end: NEVER,
+            thread: event.thread,
+            callback: objects.object(HandleKind::Callback, process, function, event.time),
+            below: None,
+            intra: None,
+        });
+    }
+
+    /// A probed function returns.
+    pub fn on_exit(&mut self, event: &Event) {
+        let [function, stack] = [0, 1].map(|field| event.get(field).unwrap_or_default());
+        let entered = &mut entry(&mut self.threads, event.thread).entered;
+        while let Some(of) = entered.pop_if(|of| of.stack <= stack) {
+            if of.stack == stack
+                && of.function == function
+                && let Some(execution) = self.executions.edit(of.execution)
+            {
+                execution.end = event.time;
+            }
+        }
+    }
+
     /// Events of a thread may be missing: when what is open ended, or whether, is not known.
     pub fn cut(&mut self, thread: Id<Thread>, time: i64) {
         let thread = entry(&mut self.threads, thread);
+        thread.entered.clear();
         for open in &mut thread.open {
             open.cut = true;
         }

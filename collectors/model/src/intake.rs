@@ -66,10 +66,12 @@ kinds! {
     Free "lttng_ust_libc:free" ["", "ptr"];
     Clear "rclcpp_ring_buffer_clear" ["buffer"];
     CallbackEnd "callback_end" ["callback"];
+    FunctionEntry "function_entry" ["function", "stack"];
+    FunctionExit "function_exit" ["function", "stack"];
 }
 
 impl Kind {
-    /// Whether ROS itself tells it: anything may allocate and free, anywhere.
+    /// Whether ROS itself tells it: anything may allocate and free, or be probed, anywhere.
     pub(crate) fn of_ros(self) -> bool {
         !matches!(
             self,
@@ -79,6 +81,8 @@ impl Kind {
                 | Self::Memalign
                 | Self::PosixMemalign
                 | Self::Free
+                | Self::FunctionEntry
+                | Self::FunctionExit
         )
     }
 }

@@ -213,6 +213,8 @@ impl Model {
             }
             Kind::Dequeue => self.on_dequeue(event, process, place),
             Kind::Clear => self.ring_buffers.on_clear(event, process),
+            Kind::FunctionEntry => self.callbacks.on_entry(event, &self.registry, process),
+            Kind::FunctionExit => self.callbacks.on_exit(event),
             // Of an allocator; in no known process one address is many blocks.
             _ if !kind.of_ros() => {
                 if let Some(process) = process {

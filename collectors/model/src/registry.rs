@@ -245,6 +245,8 @@ pub struct Registry {
     pub service: Maybe<Name>,
     /// What a callback serves, as a name: a timer.
     pub timer: Maybe<Name>,
+    /// What is no callback, as a name: a probed function.
+    pub function: Maybe<Name>,
     /// Processes that publish log messages.
     pub loggers: HashSet<Maybe<Process>>,
     births: Vec<Birth>,
@@ -295,7 +297,7 @@ impl Registry {
         let periods = of.rows(|row| of.time("period_ns", row));
         let mut known = |name| names.number(Some(name));
         let (discovery, rosout) = (known("ros_discovery_info"), known("/rosout"));
-        let kinds = ["subscription", "service", "timer"].map(known);
+        let kinds = ["subscription", "service", "timer", "function"].map(known);
         let loggers = publishers.iter().filter(|of| of.topic == rosout);
         Self {
             loggers: loggers.map(|of| of.process).collect(),
@@ -312,6 +314,7 @@ impl Registry {
             subscription: kinds[0],
             service: kinds[1],
             timer: kinds[2],
+            function: kinds[3],
             names,
             births,
             born: 0,
@@ -345,6 +348,11 @@ impl Registry {
     /// A callback; one of which nothing is known where there is none of that number.
     pub(crate) fn callback(&self, number: Maybe<Callback>) -> Callback {
         of(&self.callbacks, number).copied().unwrap_or_default()
+    }
+
+    /// Whether it is a probed function, and no callback.
+    pub(crate) fn is_function(&self, number: Maybe<Callback>) -> bool {
+        self.callback(number).kind == self.function
     }
 
     /// Whose messages a callback serves, if it is a subscription's.

@@ -81,6 +81,7 @@ _TRACING = {
     "kernel_event": "kernel_events",
     "kernel_of": "kernel_of",
     "kernel_buffer": "kernel_buffer",
+    "probe": "probes",
     "mode": "mode",
     "max_disk": "max_disk",
     "flight": "flight",
@@ -100,7 +101,7 @@ _OF_SUITE = {
     "waits": "samplers.waits",
 }
 """Options of 'record' that change a suite, and which of its fields."""
-_OF_KERNEL = ("kernel", "kernel_event", "kernel_buffer")
+_OF_KERNEL = ("kernel", "kernel_event", "kernel_buffer", "probe")
 _OF_COMMAND = frozenset(
     {*_TRACING, "output", "ros", "trace_rclpy", "allocations", "stacks", "waits", "time_limit"}
 )
@@ -218,6 +219,7 @@ def record(
     allocations: Annotated[bool, _FOR_PROGRAMS] = False,
     stacks: Annotated[list[float] | None, _FOR_PROGRAMS, Parameter(consume_multiple=True)] = None,
     waits: Annotated[bool, _FOR_PROGRAMS] = False,
+    probe: Annotated[tuple[str, ...], _FOR_PROGRAMS] = (),
     time_limit: float | None = None,
     triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
     attach: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -320,6 +322,10 @@ def record(
     waits
         Like --stacks, and also record where and how long threads wait, with the call stack of each
         wait. 'run.stacks.functions(waits=True)' then shows in which functions callbacks wait.
+    probe
+        Also record each call of this function, LIB:FUNCTION, like a callback, such as
+        libcontroller_manager.so:ControllerManager::update. LIB is a library or program, by name or
+        path. Needs root and ftrace. May be repeated.
     time_limit
         Stop after this many seconds.
     attach

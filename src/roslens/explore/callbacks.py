@@ -9,8 +9,13 @@ import polars as pl
 from roslens.analysis.figures.over_time import dots_over_time
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.flow.response_bounds import callback_bounds
-from roslens.analysis.measures.callbacks import callback_duration_estimates, durations
+from roslens.analysis.measures.callbacks import (
+    callback_duration_estimates,
+    durations,
+    periods,
+)
 from roslens.analysis.measures.latency import PERCENTILES
+from roslens.analysis.measures.stacks import callback_title
 from roslens.collectors.views import matching
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture, picture_of
@@ -37,7 +42,7 @@ class Callbacks(OfMessages):
 
         def told(column: str, words: str) -> str:
             row = found.sort(column, descending=True).row(0, named=True)
-            name = f"{row['kind'] or 'unknown'} {row['name'] or '?'} of {row['node'] or '?'}"
+            name = callback_title(row["kind"], row["name"], row["node"])
             return f"The callback that took longest {words} is {name}: {row[column] / 1e6:.3g} ms."
 
         return [told("p99_ns", "at P99"), told("max_ns", "once")]
@@ -90,6 +95,29 @@ class Callbacks(OfMessages):
         """
         report = self._report(by)
         return durations(report.callback_instances, report.counting)
+
+    def periods(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """How regularly each callback or probed function began, in each cell.
+
+        Parameters
+        ----------
+        by
+            Factors that make the cells; none: all.
+
+        Returns
+        -------
+        ``cell``, ``kind``, ``name``, ``node``, ``count``, ``period_ns`` (the median of the times
+        between its starts), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns`` (ns by which
+        such a time differs from the period), ``overruns`` (executions longer than the period),
+        ``skipped`` (periods without a start).
+
+        Raises
+        ------
+        UsageError
+            There is no such factor.
+        """
+        report = self._report(by)
+        return periods(report.callback_instances, report.counting)
 
     def estimates(
         self, topic: str | None = None, by: Sequence[str] | None = None, *, full: bool = False

@@ -32,6 +32,9 @@ impl Tables {
         let mut runs_in = vec![None; model.registry.callbacks.len()];
         let mut shared = false;
         for (_, row) in model.callbacks.executions.iter() {
+            if model.registry.is_function(row.callback) {
+                continue;
+            }
             *entry(&mut ran, row.thread) = true;
             if let Some(thread) = row.callback.and_then(|of| runs_in.get_mut(of.place())) {
                 shared |= thread

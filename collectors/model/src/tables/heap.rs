@@ -120,6 +120,7 @@ impl Tables {
         let rows = (!recorded.is_empty()).then(|| model.callbacks.executions.iter());
         let rows = rows.into_iter().flatten();
         let rows = rows.filter(|(_, row)| recorded.contains(&model.process(row.thread)));
+        let rows = rows.filter(|(_, row)| !model.registry.is_function(row.callback));
         let rows: Vec<(Id<Execution>, Execution, [i64; 5])> = rows
             .map(|(number, row)| {
                 (
