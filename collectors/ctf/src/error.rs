@@ -25,6 +25,18 @@ pub enum Place {
     Whole,
 }
 
+impl From<(u32, u32)> for Place {
+    fn from((line, column): (u32, u32)) -> Self {
+        Self::Text { line, column }
+    }
+}
+
+impl From<u64> for Place {
+    fn from(offset: u64) -> Self {
+        Self::Byte(offset)
+    }
+}
+
 /// Unreadable metadata or stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -35,37 +47,17 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error at a line and column of the metadata text.
-    pub fn at(place: (u32, u32), what: impl Into<String>) -> Self {
-        let (line, column) = place;
+    /// An error at a place.
+    pub fn new(place: impl Into<Place>, what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            place: Place::Text { line, column },
-        }
-    }
-
-    /// An error at any place.
-    pub fn new(place: Place, what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            place,
-        }
-    }
-
-    /// An error at a byte offset.
-    pub fn at_byte(offset: u64, what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            place: Place::Byte(offset),
+            place: place.into(),
         }
     }
 
     /// An error about the input as a whole.
     pub fn whole(what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            place: Place::Whole,
-        }
+        Self::new(Place::Whole, what)
     }
 }
 
@@ -89,3 +81,12 @@ impl std::error::Error for Error {}
 
 /// Shorthand.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error at a place, as a result.
+///
+/// # Errors
+///
+/// Always.
+pub fn fail<T>(place: impl Into<Place>, what: impl Into<String>) -> Result<T> {
+    Err(Error::new(place, what))
+}

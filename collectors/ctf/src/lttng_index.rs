@@ -6,7 +6,7 @@
 //!
 //! Source: `src/common/index/ctf-index.h` of LTTng-tools (versions 1.0 and 1.1), big-endian.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, fail};
 use crate::packet::MAX_PACKET;
 
 const MAGIC: u32 = 0xC1F1_DCC1;
@@ -56,28 +56,28 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
     };
     let header = (word(0), word(4), word(8), word(12));
     let (Some(magic), Some(major), Some(minor), Some(length)) = header else {
-        return Err(Error::at_byte(0, "ends inside its header"));
+        return fail(0, "ends inside its header");
     };
     if magic != MAGIC {
-        return Err(Error::at_byte(
+        return fail(
             0,
             format!("not an LTTng index: magic number 0x{magic:08X}, expected 0x{MAGIC:08X}"),
-        ));
+        );
     }
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     let numbered = minor >= 1;
     if major != 1 || length < ENTRY[usize::from(numbered)] || length > MAX_ENTRY {
-        return Err(Error::at_byte(
+        return fail(
             4,
             format!("version {major}.{minor} with entries of {length} bytes is not known"),
-        ));
+        );
     }
     let entries = bytes[HEADER..].chunks(length);
     let mut found: Vec<Entry> = Vec::with_capacity(entries.len());
     for (number, bytes) in entries.enumerate() {
         let at = (HEADER + number * length) as u64;
         if bytes.len() < length {
-            return Err(Error::at_byte(at, "ends inside an entry"));
+            return fail(at, "ends inside an entry");
         }
         let word = |field: usize| {
             let bytes = bytes.get(field * 8..).and_then(|b| b.first_chunk());
@@ -93,7 +93,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
             class: word(6),
             instance_and_sequence: numbered.then(|| (word(7), word(8))),
         };
-        check(&entry, found.last()).map_err(|what| Error::at_byte(at, what))?;
+        check(&entry, found.last()).map_err(|what| Error::new(at, what))?;
         found.push(entry);
     }
     Ok(found)

@@ -3,7 +3,7 @@
 //! `LTTng` cuts the text into packets (magic number `0x75D11D57`, in either byte order); other
 //! producers write plain text.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, fail};
 use crate::model::{ByteOrder, Trace};
 use crate::{ctf2, tsdl};
 
@@ -27,10 +27,10 @@ pub fn parse(bytes: &[u8]) -> Result<Trace> {
             _ => MAGIC.to_be_bytes(),
         };
         if bytes.starts_with(&magic) {
-            return Err(Error::at_byte(
+            return fail(
                 0,
                 "the metadata packets are not of the byte order that they declare",
-            ));
+            );
         }
         Ok(trace)
     }
@@ -44,7 +44,7 @@ pub fn parse(bytes: &[u8]) -> Result<Trace> {
 /// that ends inside a packet.
 pub fn text(bytes: &[u8]) -> Result<String> {
     if bytes.is_empty() {
-        return Err(Error::at_byte(0, "the metadata is empty"));
+        return fail(0, "the metadata is empty");
     }
     let first: Option<[u8; 4]> = bytes.get(..4).and_then(|b| b.try_into().ok());
     let read: fn([u8; 4]) -> u32 = match first {
@@ -57,7 +57,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     while at < bytes.len() {
         let packet = &bytes[at..];
         let cut = |end: usize| {
-            Error::at_byte(
+            Error::new(
                 end as u64,
                 format!("the metadata ends inside the packet that begins at byte {at}"),
             )
@@ -67,31 +67,31 @@ pub fn text(bytes: &[u8]) -> Result<String> {
         }
         let word = |i: usize| read([packet[i], packet[i + 1], packet[i + 2], packet[i + 3]]);
         if word(0) != MAGIC {
-            return Err(Error::at_byte(
+            return fail(
                 at as u64,
                 "expected the magic number of a metadata packet (0x75D11D57)",
-            ));
+            );
         }
         let content = u64::from(word(24)) / 8;
         let size = u64::from(word(28)) / 8;
         if content < HEADER as u64 || size < content {
-            return Err(Error::at_byte(
+            return fail(
                 at as u64,
                 format!("a metadata packet of {size} bytes cannot hold {content} bytes"),
-            ));
+            );
         }
         // compression, encryption and checksum schemes
         if packet[32] != 0 || packet[33] != 0 {
-            return Err(Error::at_byte(
+            return fail(
                 at as u64 + 32,
                 "compressed or encrypted metadata is not supported",
-            ));
+            );
         }
         if !matches!((packet[35], packet[36]), (1, 8) | (2, 0)) {
-            return Err(Error::at_byte(
+            return fail(
                 at as u64 + 35,
                 format!("expected CTF 1.8 or 2, found {}.{}", packet[35], packet[36]),
-            ));
+            );
         }
         let (Ok(content), Ok(size)) = (usize::try_from(content), usize::try_from(size)) else {
             return Err(cut(bytes.len()));
@@ -110,10 +110,10 @@ fn plain(bytes: &[u8]) -> Result<String> {
     let nul = bytes.iter().position(|b| *b == 0);
     let invalid = std::str::from_utf8(bytes).err().map(|e| e.valid_up_to());
     match nul.into_iter().chain(invalid).min() {
-        Some(at) => Err(Error::at_byte(
+        Some(at) => fail(
             at as u64,
             "the metadata is neither text nor metadata packets",
-        )),
+        ),
         None => Ok(String::from_utf8_lossy(bytes).into_owned()),
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, fail};
 use crate::model::{
     Enum, Field, Length, Path, Reference, Struct, Trace, Type, Unresolved, Variant, WideText,
     types_of,
@@ -277,10 +277,10 @@ fn by_name(
             return Ok((scope, path));
         }
     }
-    Err(Error::new(
+    fail(
         reference.unresolved.place.clone(),
         format!("no field '{}' is decoded before this one", names.join(".")),
-    ))
+    )
 }
 
 /// By name among the fields of the structures around, as written, that are declared before: what a
@@ -435,7 +435,7 @@ fn check(
     reference: &Found,
     targets: &[(usize, Steps)],
 ) -> Result<Choices> {
-    let fail = |what: String| Err(Error::new(reference.unresolved.place.clone(), what));
+    let fail = |what: String| fail(reference.unresolved.place.clone(), what);
     let name = reference.unresolved.path.to_string();
     let node = roots[root]
         .as_deref()

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use self::fields::{Fields, Meaning, Use, no_extensions};
 use self::node::Node;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, fail};
 use crate::model::{Clock, EventClass, LOG_LEVELS, Role, StreamClass, Trace};
 use crate::resolve::resolve;
 
@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<Trace> {
         .next()
         .is_some_and(|before| !before.trim().is_empty())
     {
-        return Err(Error::at_byte(0, "expected a record separator (0x1E)"));
+        return fail(0, "expected a record separator (0x1E)");
     }
     let mut values: Vec<Value> = Vec::new();
     for fragment in fragments {

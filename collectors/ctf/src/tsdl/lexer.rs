@@ -1,6 +1,6 @@
 //! TSDL text to tokens.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, fail};
 
 /// Line and column, from 1.
 pub(super) type At = (u32, u32);
@@ -80,7 +80,7 @@ impl<'a> Lexer<'a> {
                 self.skip(rest.len() - trimmed.len());
             } else if let Some(comment) = rest.strip_prefix("/*") {
                 let Some(end) = comment.find("*/") else {
-                    return Err(Error::at(self.place, "a comment that never ends"));
+                    return fail(self.place, "a comment that never ends");
                 };
                 self.skip(end + 4);
             } else if rest.starts_with("//") {
@@ -115,10 +115,7 @@ impl<'a> Lexer<'a> {
                 return Ok(Token::Punct(punct));
             }
         }
-        Err(Error::at(
-            self.place,
-            format!("unexpected character {first:?}"),
-        ))
+        fail(self.place, format!("unexpected character {first:?}"))
     }
 
     fn word(&mut self) -> &'a str {
@@ -146,10 +143,10 @@ impl<'a> Lexer<'a> {
         };
         match parsed {
             Ok(n) if n <= i128::from(u64::MAX) => Ok(Token::Number(n)),
-            _ => Err(Error::at(
+            _ => fail(
                 place,
                 format!("'{word}' is not a number of at most 64 bits"),
-            )),
+            ),
         }
     }
 
@@ -180,6 +177,6 @@ impl<'a> Lexer<'a> {
                 _ => value.push(c),
             }
         }
-        Err(Error::at(place, "a string that never ends"))
+        fail(place, "a string that never ends")
     }
 }

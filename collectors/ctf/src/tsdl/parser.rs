@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::lexer::{At, Token, tokens};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, fail};
 use crate::model::{
     Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, Lexical, MAX_BITS,
     MAX_DEPTH, MAX_NODES, Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved,
@@ -47,13 +47,8 @@ const SPECIFIERS: &[&str] = &[
     "void",
 ];
 
-#[derive(Default)]
-struct Scope {
-    aliases: HashMap<String, Type>,
-    structs: HashMap<String, Type>,
-    variants: HashMap<String, Type>,
-    enums: HashMap<String, Type>,
-}
+/// Named types of a scope, by the word for their kind and their name.
+type Scope = HashMap<(&'static str, String), Type>;
 
 /// A structure or variant whose fields are being read.
 #[derive(Clone)]
@@ -83,6 +78,12 @@ pub(super) struct Parser {
     events: Vec<(Option<u64>, EventClass, At)>,
 }
 
+/// What a block says of a name.
+enum Said {
+    Value(Value),
+    Type(Type),
+}
+
 /// The value of an attribute.
 enum Value {
     Number(i128),
@@ -94,16 +95,15 @@ impl Value {
     fn number(&self, at: At, name: &str) -> Result<i128> {
         match self {
             Self::Number(n) => Ok(*n),
-            Self::Text(t) | Self::Quoted(t) => Err(Error::at(
-                at,
-                format!("{name}: expected a number, found '{t}'"),
-            )),
+            Self::Text(t) | Self::Quoted(t) => {
+                fail(at, format!("{name}: expected a number, found '{t}'"))
+            }
         }
     }
 
     fn unsigned(&self, at: At, name: &str) -> Result<u64> {
         u64::try_from(self.number(at, name)?).map_err(|_| {
-            Error::at(
+            Error::new(
                 at,
                 format!("{name}: expected a number that is not negative"),
             )
@@ -120,10 +120,10 @@ impl Value {
     /// A word that is not in quotes.
     fn bare(&self, at: At, name: &str) -> Result<String> {
         match self {
-            Self::Quoted(t) => Err(Error::at(
+            Self::Quoted(t) => fail(
                 at,
                 format!("{name}: expected a word without quotes, found \"{t}\""),
-            )),
+            ),
             _ => Ok(self.text()),
         }
     }
@@ -156,10 +156,7 @@ impl Parser {
             self.top_level()?;
         }
         if !self.saw_trace {
-            return Err(Error::at(
-                self.place(),
-                "the metadata ends without a 'trace' block",
-            ));
+            return fail(self.place(), "the metadata ends without a 'trace' block");
         }
         self.finish()
     }
@@ -178,10 +175,8 @@ impl Parser {
         self.tokens[self.at].1
     }
 
-    fn next(&mut self) -> Token {
-        let token = self.tokens[self.at].0.clone();
+    fn next(&mut self) {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
-        token
     }
 
     fn is(&self, punct: &str) -> bool {
@@ -201,10 +196,8 @@ impl Parser {
     }
 
     fn unexpected<T>(&self, expected: &str) -> Result<T> {
-        Err(Error::at(
-            self.place(),
-            format!("expected {expected}, found {}", self.peek().describe()),
-        ))
+        let found = self.peek().describe();
+        fail(self.place(), format!("expected {expected}, found {found}"))
     }
 
     fn expect(&mut self, punct: &str) -> Result<()> {
@@ -215,13 +208,12 @@ impl Parser {
     }
 
     fn word(&mut self, what: &str) -> Result<String> {
-        if !matches!(self.peek(), Token::Word(_)) {
+        let Token::Word(word) = self.peek() else {
             return self.unexpected(what);
-        }
-        match self.next() {
-            Token::Word(word) => Ok(word),
-            _ => self.unexpected(what),
-        }
+        };
+        let word = word.clone();
+        self.next();
+        Ok(word)
     }
 
     /// A word that may name something.
@@ -232,17 +224,25 @@ impl Parser {
         self.word(what)
     }
 
-    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth >= MAX_DEPTH {
-            return Err(Error::at(
-                self.place(),
-                format!("nested deeper than {MAX_DEPTH} levels"),
-            ));
+    /// A name, if a word comes next.
+    fn optional_name(&mut self) -> Result<Option<String>> {
+        match self.peek() {
+            Token::Word(_) => self.name("a name").map(Some),
+            _ => Ok(None),
         }
-        self.depth += 1;
-        let result = parse(self);
-        self.depth -= 1;
-        result
+    }
+
+    /// Words and stars one after the other: names of types are made of them, as in C.
+    fn words(&mut self) -> Vec<String> {
+        let mut words = Vec::new();
+        loop {
+            match self.peek() {
+                Token::Word(word) => words.push(word.clone()),
+                Token::Punct("*") => words.push("*".into()),
+                _ => return words,
+            }
+            self.next();
+        }
     }
 
     // ------------------------------------------------------------ blocks
@@ -264,10 +264,7 @@ impl Parser {
                 "clock" => return self.clock_block(place),
                 "stream" => return self.stream_block(place),
                 "event" => return self.event_block(place),
-                "callsite" => {
-                    self.next();
-                    return self.block(|_, _, _| Ok(()), |_, _, _| Ok(()));
-                }
+                "callsite" => return self.block().map(drop),
                 _ => {}
             }
         }
@@ -277,33 +274,31 @@ impl Parser {
         self.unexpected("a block (trace, env, clock, stream, event) or a type declaration")
     }
 
-    /// `{ name = value; name := type; declaration; ... };`
-    fn block(
-        &mut self,
-        mut value: impl FnMut(&mut Self, (&str, At), Value) -> Result<()>,
-        mut kind: impl FnMut(&mut Self, (&str, At), Type) -> Result<()>,
-    ) -> Result<()> {
+    /// What a block (`name { name = value; name := type; declaration; ... };`) says of each name.
+    fn block(&mut self) -> Result<Vec<(String, At, Said)>> {
+        self.next();
         self.expect("{")?;
         self.scopes.push(Scope::default());
+        let mut found = Vec::new();
         while !self.take("}") {
             if self.declaration()? {
                 continue;
             }
             let place = self.place();
             let name = self.path()?;
-            if self.take("=") {
-                let found = self.value()?;
-                value(self, (&name, place), found)?;
+            let said = if self.take("=") {
+                Said::Value(self.value()?)
             } else if self.take(":=") {
-                let found = self.type_only()?;
-                kind(self, (&name, place), found)?;
+                Said::Type(self.type_only()?)
             } else {
                 return self.unexpected("'=' or ':='");
-            }
+            };
             self.expect(";")?;
+            found.push((name, place, said));
         }
         self.scopes.pop();
-        self.expect(";")
+        self.expect(";")?;
+        Ok(found)
     }
 
     fn path(&mut self) -> Result<String> {
@@ -320,10 +315,10 @@ impl Parser {
         let place = self.place();
         let path = self.path()?;
         if KEYWORDS.contains(&path.as_str()) {
-            return Err(Error::at(
+            return fail(
                 place,
                 format!("expected the path of a field, found the keyword '{path}'"),
-            ));
+            );
         }
         Ok(path)
     }
@@ -376,57 +371,44 @@ impl Parser {
 
     fn trace_block(&mut self, place: At) -> Result<()> {
         if self.saw_trace {
-            return Err(Error::at(place, "a second 'trace' block"));
+            return fail(place, "a second 'trace' block");
         }
         self.saw_trace = true;
-        self.next();
         let mut version = [None, None];
-        let mut uuid = None;
-        let mut header = None;
-        self.block(
-            |_, (name, at), value| {
-                match name {
-                    "major" => version[0] = Some(value.number(at, name)?),
-                    "minor" => version[1] = Some(value.number(at, name)?),
-                    "uuid" => uuid = Some(parse_uuid(&value.text(), at)?),
-                    _ => {}
+        for (name, at, said) in self.block()? {
+            match (name.as_str(), said) {
+                ("major", Said::Value(value)) => version[0] = Some(value.number(at, &name)?),
+                ("minor", Said::Value(value)) => version[1] = Some(value.number(at, &name)?),
+                ("uuid", Said::Value(value)) => {
+                    self.trace.uuid = Some(parse_uuid(&value.text(), at)?);
                 }
-                Ok(())
-            },
-            |_, (name, at), kind| {
-                // What is not known is passed over, as unknown attributes are.
-                if name == "packet.header" {
-                    header = Some(expect_struct(kind, at, name)?);
+                ("packet.header", Said::Type(kind)) => {
+                    self.trace.packet_header = Some(expect_struct(kind, at, &name)?);
                 }
-                Ok(())
-            },
-        )?;
+                // What is not known is passed over.
+                _ => {}
+            }
+        }
         if version != [Some(1), Some(8)] {
             let [major, minor] = version.map(|v| v.map_or("?".into(), |v| v.to_string()));
-            return Err(Error::at(
-                place,
-                format!("expected CTF 1.8, found {major}.{minor}"),
-            ));
+            let what = format!("expected CTF 1.8, found {major}.{minor}");
+            return fail(place, what);
         }
         self.trace.order = Some(self.native);
-        self.trace.uuid = uuid;
-        self.trace.packet_header = header;
         Ok(())
     }
 
     fn env_block(&mut self) -> Result<()> {
-        self.next();
-        self.block(
-            |this, (name, _), value| {
-                this.trace.env.push((name.to_owned(), value.text()));
-                Ok(())
-            },
-            |_, (name, at), _| Err(Error::at(at, format!("env: '{name}' is not a type"))),
-        )
+        for (name, at, said) in self.block()? {
+            match said {
+                Said::Value(value) => self.trace.env.push((name, value.text())),
+                Said::Type(_) => return fail(at, format!("env: '{name}' is not a type")),
+            }
+        }
+        Ok(())
     }
 
     fn clock_block(&mut self, place: At) -> Result<()> {
-        self.next();
         let mut clock = Clock {
             name: String::new(),
             frequency: 1_000_000_000,
@@ -435,108 +417,80 @@ impl Parser {
             uuid: None,
             added: Vec::new(),
         };
-        self.block(
-            |_, (name, at), value| {
-                match name {
-                    "name" => clock.name = value.text(),
-                    "uuid" => clock.uuid = Some(value.text()),
-                    "freq" => {
-                        clock.frequency = value.unsigned(at, name)?;
-                        if clock.frequency == 0 {
-                            return Err(Error::at(at, "a clock of frequency 0"));
-                        }
-                    }
-                    "offset_s" => clock.offset_seconds = signed(value.number(at, name)?),
-                    "offset" => clock.offset_cycles = signed(value.number(at, name)?),
-                    _ => {}
-                }
-                Ok(())
-            },
-            |_, (name, at), _| Err(Error::at(at, format!("clock has no type '{name}'"))),
-        )?;
+        for (name, at, said) in self.block()? {
+            let Said::Value(value) = said else {
+                return fail(at, format!("clock has no type '{name}'"));
+            };
+            match name.as_str() {
+                "name" => clock.name = value.text(),
+                "uuid" => clock.uuid = Some(value.text()),
+                "freq" => clock.frequency = value.unsigned(at, &name)?,
+                "offset_s" => clock.offset_seconds = signed(value.number(at, &name)?),
+                "offset" => clock.offset_cycles = signed(value.number(at, &name)?),
+                _ => {}
+            }
+            if clock.frequency == 0 {
+                return fail(at, "a clock of frequency 0");
+            }
+        }
         if clock.name.is_empty() {
-            return Err(Error::at(place, "a clock without a name"));
+            return fail(place, "a clock without a name");
         }
         if self.trace.clocks.iter().any(|c| c.name == clock.name) {
-            return Err(Error::at(
-                place,
-                format!("a second clock named '{}'", clock.name),
-            ));
+            return fail(place, format!("a second clock named '{}'", clock.name));
         }
         self.trace.clocks.push(clock);
         Ok(())
     }
 
     fn stream_block(&mut self, place: At) -> Result<()> {
-        self.next();
         let mut stream = StreamClass::default();
-        let mut header = None;
-        let mut packet = None;
-        let mut context = None;
-        self.block(
-            |_, (name, at), value| {
-                if name == "id" {
-                    stream.id = value.unsigned(at, name)?;
+        for (name, at, said) in self.block()? {
+            match (name.as_str(), said) {
+                ("id", Said::Value(value)) => stream.id = value.unsigned(at, &name)?,
+                ("packet.context", Said::Type(kind)) => {
+                    stream.packet_context = Some(expect_struct(kind, at, &name)?);
                 }
-                Ok(())
-            },
-            |_, (name, at), kind| {
-                let slot = match name {
-                    "packet.context" => &mut packet,
-                    "event.header" => &mut header,
-                    "event.context" => &mut context,
-                    _ => return Ok(()),
-                };
-                *slot = Some(expect_struct(kind, at, name)?);
-                Ok(())
-            },
-        )?;
-        stream.packet_context = packet;
-        stream.event_header = header;
-        stream.event_context = context;
+                ("event.header", Said::Type(kind)) => {
+                    stream.event_header = Some(expect_struct(kind, at, &name)?);
+                }
+                ("event.context", Said::Type(kind)) => {
+                    stream.event_context = Some(expect_struct(kind, at, &name)?);
+                }
+                _ => {}
+            }
+        }
         if !self.stream_ids.insert(stream.id) {
-            return Err(Error::at(place, format!("a second stream {}", stream.id)));
+            return fail(place, format!("a second stream {}", stream.id));
         }
         self.trace.streams.push(stream);
         Ok(())
     }
 
     fn event_block(&mut self, place: At) -> Result<()> {
-        self.next();
         let mut event = EventClass::default();
         let mut stream = None;
-        let mut context = None;
-        let mut payload = None;
-        self.block(
-            |_, (name, at), value| {
-                match name {
-                    "name" => event.name = value.text(),
-                    "id" => event.id = value.unsigned(at, name)?,
-                    "stream_id" => stream = Some(value.unsigned(at, name)?),
-                    "loglevel" => {
-                        let level = value.number(at, name)?;
-                        event.log_level = i64::try_from(level).ok();
-                    }
-                    "model.emf.uri" => event.emf_uri = Some(value.text()),
-                    _ => {}
+        for (name, at, said) in self.block()? {
+            match (name.as_str(), said) {
+                ("name", Said::Value(value)) => event.name = value.text(),
+                ("id", Said::Value(value)) => event.id = value.unsigned(at, &name)?,
+                ("stream_id", Said::Value(value)) => stream = Some(value.unsigned(at, &name)?),
+                ("loglevel", Said::Value(value)) => {
+                    event.log_level = i64::try_from(value.number(at, &name)?).ok();
                 }
-                Ok(())
-            },
-            |_, (name, at), kind| {
-                let slot = match name {
-                    "context" => &mut context,
-                    "fields" => &mut payload,
-                    _ => return Ok(()),
-                };
-                *slot = Some(expect_struct(kind, at, name)?);
-                Ok(())
-            },
-        )?;
-        if event.name.is_empty() {
-            return Err(Error::at(place, "an event without a name"));
+                ("model.emf.uri", Said::Value(value)) => event.emf_uri = Some(value.text()),
+                ("context", Said::Type(kind)) => {
+                    event.context = Some(expect_struct(kind, at, &name)?);
+                }
+                ("fields", Said::Type(kind)) => {
+                    event.payload = Some(expect_struct(kind, at, &name)?);
+                }
+                _ => {}
+            }
         }
-        event.context = context;
-        event.payload = payload;
+        if event.name.is_empty() {
+            return fail(place, "an event without a name");
+        }
         self.events.push((stream, event, place));
         Ok(())
     }
@@ -550,7 +504,7 @@ impl Parser {
             .iter()
             .map(|(name, at)| {
                 let found = clocks.get(name.as_str()).copied();
-                found.ok_or_else(|| Error::at(*at, format!("no clock is named '{name}'")))
+                found.ok_or_else(|| Error::new(*at, format!("no clock is named '{name}'")))
             })
             .collect::<Result<Vec<usize>>>()?;
         if self.trace.streams.is_empty() && !self.events.is_empty() {
@@ -563,17 +517,17 @@ impl Parser {
         for (stream, event, at) in std::mem::take(&mut self.events) {
             if stream.is_none() && several {
                 let name = &event.name;
-                return Err(Error::at(
+                return fail(
                     at,
                     format!("event '{name}': expected a stream_id, as there are several streams"),
-                ));
+                );
             }
             let stream = stream.unwrap_or_else(|| self.trace.streams[0].id);
             let Some(class) = streams.get(&stream) else {
-                return Err(Error::at(
+                return fail(
                     at,
                     format!("event '{}': no stream has id {stream}", event.name),
-                ));
+                );
             };
             self.trace.streams[*class].events.push(event);
         }
@@ -611,7 +565,7 @@ impl Parser {
                 let kind = self.dimensions(kind)?;
                 self.expect(":=")?;
                 let name = self.alias_name()?;
-                declare(&mut self.scope().aliases, "type", name, &kind, place)?;
+                self.declare("type", &name, &kind, place)?;
             }
             "typedef" => {
                 self.next();
@@ -620,23 +574,23 @@ impl Parser {
                 let mut name = first;
                 loop {
                     if SPECIFIERS.contains(&name.as_str()) {
-                        return Err(Error::at(
+                        return fail(
                             place,
                             format!("expected the name of a type, found the keyword '{name}'"),
-                        ));
+                        );
                     }
-                    let (found, kind) = self.array_suffix(name, base.clone())?;
+                    let kind = self.dimensions(base.clone())?;
                     self.charge(&kind)?;
                     if let Type::Array(array) = &kind
                         && matches!(array.length, Length::Field(_))
                         && self.scopes.len() == 1
                     {
-                        return Err(Error::at(
+                        return fail(
                             place,
                             "expected a number as length, as no structure is around this type",
-                        ));
+                        );
                     }
-                    declare(&mut self.scope().aliases, "type", found, &kind, place)?;
+                    self.declare("type", &name, &kind, place)?;
                     if !self.take(",") {
                         break;
                     }
@@ -656,71 +610,52 @@ impl Parser {
         Ok(true)
     }
 
-    fn scope(&mut self) -> &mut Scope {
-        if self.scopes.is_empty() {
-            self.scopes.push(Scope::default());
+    /// Remember a type under its name, which must be new among those of its kind in its scope.
+    fn declare(&mut self, what: &'static str, name: &str, kind: &Type, at: At) -> Result<()> {
+        let scope = self.scopes.last_mut();
+        let before = scope.and_then(|scope| scope.insert((what, name.to_owned()), kind.clone()));
+        match before {
+            Some(_) => fail(at, format!("{what} '{name}' is declared twice")),
+            None => Ok(()),
         }
-        let last = self.scopes.len() - 1;
-        &mut self.scopes[last]
     }
 
+    /// The name of a type, of one word or several.
     fn alias_name(&mut self) -> Result<String> {
         let place = self.place();
-        let mut words = Vec::new();
-        loop {
-            match self.peek() {
-                Token::Word(word) => words.push(word.clone()),
-                Token::Punct("*") => words.push("*".into()),
-                _ => break,
+        match self.words().as_slice() {
+            [] => self.unexpected("the name of a type"),
+            [word] if KEYWORDS.contains(&word.as_str()) => {
+                let what = format!("expected the name of a type, found the keyword '{word}'");
+                fail(place, what)
             }
-            self.next();
+            words => Ok(words.join(" ")),
         }
-        if words.is_empty() {
-            return self.unexpected("the name of a type");
-        }
-        if let [word] = words.as_slice()
-            && KEYWORDS.contains(&word.as_str())
-        {
-            return Err(Error::at(
-                place,
-                format!("expected the name of a type, found the keyword '{word}'"),
-            ));
-        }
-        Ok(words.join(" "))
     }
 
     /// Count the nodes of a type that is about to be copied.
     fn charge(&mut self, kind: &Type) -> Result<()> {
         self.nodes = self.nodes.saturating_add(kind.size());
         if self.nodes > MAX_NODES {
-            return Err(Error::at(
+            return fail(
                 self.place(),
                 format!("the types expand to more than {MAX_NODES} fields"),
-            ));
+            );
         }
         if kind.depth() > MAX_DEPTH {
-            return Err(Error::at(
+            return fail(
                 self.place(),
                 format!("types nested deeper than {MAX_DEPTH} levels"),
-            ));
+            );
         }
         Ok(())
     }
 
-    fn lookup(
-        &mut self,
-        what: &str,
-        name: &str,
-        at: At,
-        pick: impl Fn(&Scope) -> &HashMap<String, Type>,
-    ) -> Result<Type> {
-        let found = self
-            .scopes
-            .iter()
-            .rev()
-            .find_map(|scope| pick(scope).get(name));
+    fn lookup(&mut self, what: &'static str, name: &str, at: At) -> Result<Type> {
+        let key = (what, name.to_owned());
+        let found = self.scopes.iter().rev().find_map(|scope| scope.get(&key));
         let Some(found) = found.cloned() else {
-            return Err(Error::at(at, format!("no {what} is named '{name}'")));
+            return fail(at, format!("no {what} is named '{name}'"));
         };
         self.charge(&found)?;
         Ok(found)
@@ -747,7 +682,7 @@ impl Parser {
 
     fn named(&mut self, name: &str, at: At) -> Result<Type> {
         let name = name.strip_prefix("const ").unwrap_or(name);
-        self.lookup("type", name, at, |scope| &scope.aliases)
+        self.lookup("type", name, at)
     }
 
     /// A type and the name that follows it.
@@ -757,20 +692,11 @@ impl Parser {
             return Ok((kind, name));
         }
         let at = self.place();
-        let mut words = Vec::new();
-        loop {
-            match self.peek() {
-                Token::Word(word) => words.push(word.clone()),
-                Token::Punct("*") => words.push("*".into()),
-                _ => break,
-            }
-            self.next();
-        }
+        let mut words = self.words();
         match words.pop() {
-            Some(name) if KEYWORDS.contains(&name.as_str()) => Err(Error::at(
-                at,
-                format!("expected a name, found the keyword '{name}'"),
-            )),
+            Some(name) if KEYWORDS.contains(&name.as_str()) => {
+                fail(at, format!("expected a name, found the keyword '{name}'"))
+            }
             Some(name) if !words.is_empty() && name != "*" => {
                 let kind = self.named(&words.join(" "), at)?;
                 Ok((kind, name))
@@ -800,18 +726,26 @@ impl Parser {
             _ => return Ok(None),
         };
         self.next();
-        self.nested(parse).map(Some)
+        if self.depth >= MAX_DEPTH {
+            let what = format!("nested deeper than {MAX_DEPTH} levels");
+            return fail(self.place(), what);
+        }
+        self.depth += 1;
+        let kind = parse(self)?;
+        self.depth -= 1;
+        Ok(Some(kind))
     }
 
     fn structure(&mut self) -> Result<Type> {
         let at = self.place();
-        let name = match self.peek() {
-            Token::Word(word) if word != "align" => Some(self.name("a name")?),
-            _ => None,
+        let name = if self.is_word("align") {
+            None
+        } else {
+            self.optional_name()?
         };
         if !self.is("{") {
             return match name {
-                Some(name) => self.lookup("struct", &name, at, |scope| &scope.structs),
+                Some(name) => self.lookup("struct", &name, at),
                 None => self.unexpected("'{' or the name of a struct"),
             };
         }
@@ -832,7 +766,7 @@ impl Parser {
         }
         let kind = Type::Struct(kind);
         if let Some(name) = name {
-            declare(&mut self.scope().structs, "struct", name, &kind, at)?;
+            self.declare("struct", &name, &kind, at)?;
         }
         Ok(kind)
     }
@@ -863,13 +797,13 @@ impl Parser {
                 None => self.type_and_name()?,
             };
             loop {
-                let (name_found, kind) = self.array_suffix(name, base.clone())?;
+                let kind = self.dimensions(base.clone())?;
                 self.charge(&kind)?;
-                if !names.insert(name_found.clone()) {
-                    return Err(Error::at(at, format!("a second field '{name_found}'")));
+                if !names.insert(name.clone()) {
+                    return fail(at, format!("a second field '{name}'"));
                 }
                 fields.push(Field {
-                    name: name_found,
+                    name,
                     kind,
                     slot: None,
                 });
@@ -908,11 +842,7 @@ impl Parser {
         }))
     }
 
-    /// `name[length]...`; the outermost array is the first one written.
-    fn array_suffix(&mut self, name: String, base: Type) -> Result<(String, Type)> {
-        Ok((name, self.dimensions(base)?))
-    }
-
+    /// An array for each `[length]` that follows; the outermost is the first one written.
     fn dimensions(&mut self, base: Type) -> Result<Type> {
         let mut lengths = Vec::new();
         while self.take("[") {
@@ -921,7 +851,7 @@ impl Parser {
                 let number = self.signed_number()?;
                 Length::Fixed(
                     u64::try_from(number)
-                        .map_err(|_| Error::at(at, "an array of negative length"))?,
+                        .map_err(|_| Error::new(at, "an array of negative length"))?,
                 )
             } else {
                 let path = self.reference_path()?;
@@ -945,10 +875,7 @@ impl Parser {
 
     fn variant(&mut self) -> Result<Type> {
         let at = self.place();
-        let name = match self.peek() {
-            Token::Word(_) => Some(self.name("a name")?),
-            _ => None,
-        };
+        let name = self.optional_name()?;
         let mut tag = None;
         if self.take("<") {
             let place = self.place();
@@ -960,7 +887,7 @@ impl Parser {
             let Some(name) = name else {
                 return self.unexpected("'{' or the name of a variant");
             };
-            let mut found = self.lookup("variant", &name, at, |scope| &scope.variants)?;
+            let mut found = self.lookup("variant", &name, at)?;
             if let (Type::Variant(variant), Some(tag)) = (&mut found, tag) {
                 variant.tag = Some(tag);
             }
@@ -968,7 +895,7 @@ impl Parser {
         }
         let (_, options) = self.fields()?;
         if options.is_empty() {
-            return Err(Error::at(at, "a variant without options"));
+            return fail(at, "a variant without options");
         }
         let kind = Type::Variant(Variant {
             tag,
@@ -977,48 +904,42 @@ impl Parser {
             clears: Vec::new(),
         });
         if let Some(name) = name {
-            declare(&mut self.scope().variants, "variant", name, &kind, at)?;
+            self.declare("variant", &name, &kind, at)?;
         }
         Ok(kind)
     }
 
     fn enumeration(&mut self) -> Result<Type> {
         let at = self.place();
-        let name = match self.peek() {
-            Token::Word(_) => Some(self.name("a name")?),
-            _ => None,
-        };
+        let name = self.optional_name()?;
         let int = if self.take(":") {
             let place = self.place();
             match self.type_only()? {
                 Type::Int(int) => int,
                 _ => {
-                    return Err(Error::at(
-                        place,
-                        "an enum must be made of integers of at most 64 bits",
-                    ));
+                    return fail(place, "an enum must be made of integers of at most 64 bits");
                 }
             }
         } else if self.is("{") {
             match self.named("int", at) {
                 Ok(Type::Int(int)) => int,
                 _ => {
-                    return Err(Error::at(
+                    return fail(
                         at,
                         "an enum without a type, and no integer type 'int' to take",
-                    ));
+                    );
                 }
             }
         } else {
             let Some(name) = name else {
                 return self.unexpected("'{', ':' or the name of an enum");
             };
-            return self.lookup("enum", &name, at, |scope| &scope.enums);
+            return self.lookup("enum", &name, at);
         };
         let place = self.place();
         let mappings = self.mappings()?;
         if mappings.is_empty() {
-            return Err(Error::at(place, "an enum without labels"));
+            return fail(place, "an enum without labels");
         }
         let (low, high) = if int.signed {
             (-(1_i128 << (int.bits - 1)), (1_i128 << (int.bits - 1)) - 1)
@@ -1026,17 +947,17 @@ impl Parser {
             (0, (1_i128 << int.bits) - 1)
         };
         if let Some(m) = mappings.iter().find(|m| m.low < low || high < m.high) {
-            return Err(Error::at(
+            return fail(
                 place,
                 format!(
                     "label '{}': expected values from {low} to {high}, which the integer holds",
                     m.label
                 ),
-            ));
+            );
         }
         let kind = Type::Enum(Enum { int, mappings });
         if let Some(name) = name {
-            declare(&mut self.scope().enums, "enum", name, &kind, at)?;
+            self.declare("enum", &name, &kind, at)?;
         }
         Ok(kind)
     }
@@ -1060,7 +981,7 @@ impl Parser {
                     high = self.signed_number()?;
                 }
                 if high < low {
-                    return Err(Error::at(at, format!("an empty range {low} ... {high}")));
+                    return fail(at, format!("an empty range {low} ... {high}"));
                 }
             }
             free = high + 1;
@@ -1072,20 +993,18 @@ impl Parser {
         Ok(mappings)
     }
 
-    fn attributes(
-        &mut self,
-        mut take: impl FnMut(&mut Self, (&str, At), Value) -> Result<()>,
-    ) -> Result<()> {
+    /// What a type (`name { name = value; ... }`) says of each name.
+    fn attributes(&mut self) -> Result<Vec<(String, At, Value)>> {
         self.expect("{")?;
+        let mut found = Vec::new();
         while !self.take("}") {
             let at = self.place();
             let name = self.path()?;
             self.expect("=")?;
-            let value = self.value()?;
-            take(self, (&name, at), value)?;
+            found.push((name, at, self.value()?));
             self.expect(";")?;
         }
-        Ok(())
+        Ok(found)
     }
 
     fn integer(&mut self) -> Result<Type> {
@@ -1093,32 +1012,28 @@ impl Parser {
         let mut bits = None;
         let mut align = None;
         let mut int = Int::unsigned(0, 1, self.native);
-        self.attributes(|this, (name, at), value| {
-            match name {
+        for (name, at, value) in self.attributes()? {
+            match name.as_str() {
                 "size" => {
-                    let size = value.unsigned(at, name)?;
-                    bits = u32::try_from(size)
-                        .ok()
-                        .filter(|b| (1..=MAX_BITS).contains(b));
+                    let size = value.unsigned(at, &name)?;
+                    let fits = u32::try_from(size).ok();
+                    bits = fits.filter(|b| (1..=MAX_BITS).contains(b));
                     if bits.is_none() {
-                        return Err(Error::at(
-                            at,
-                            format!("an integer of {size} bits: expected 1 to {MAX_BITS}"),
-                        ));
+                        let what = format!("an integer of {size} bits: expected 1 to {MAX_BITS}");
+                        return fail(at, what);
                     }
                 }
-                "align" => align = Some(check_align(value.number(at, name)?, at)?),
-                "signed" => int.signed = boolean(&value.bare(at, name)?, at)?,
-                "byte_order" => int.order = this.byte_order(&value, at)?,
-                "encoding" => int.text = encoding(&value.bare(at, name)?, at)?,
-                "base" => int.base = base(&value.bare(at, name)?, at)?,
-                "map" => int.clock = Some(this.clock_reference(&value.text(), at)?),
+                "align" => align = Some(check_align(value.number(at, &name)?, at)?),
+                "signed" => int.signed = boolean(&value.bare(at, &name)?, at)?,
+                "byte_order" => int.order = self.byte_order(&value, at)?,
+                "encoding" => int.text = encoding(&value.bare(at, &name)?, at)?,
+                "base" => int.base = base(&value.bare(at, &name)?, at)?,
+                "map" => int.clock = Some(self.clock_reference(&value.text(), at)?),
                 _ => {}
             }
-            Ok(())
-        })?;
+        }
         let Some(bits) = bits else {
-            return Err(Error::at(place, "an integer without a size"));
+            return fail(place, "an integer without a size");
         };
         int.bits = bits;
         int.align = align.unwrap_or(if bits.is_multiple_of(8) { 8 } else { 1 });
@@ -1126,10 +1041,10 @@ impl Parser {
             return Ok(Type::Int(int));
         }
         if int.clock.is_some() {
-            return Err(Error::at(
+            return fail(
                 place,
                 format!("a clock's value of {bits} bits: expected 1 to 64"),
-            ));
+            );
         }
         Ok(Type::WideInt(WideInt {
             bits,
@@ -1146,10 +1061,10 @@ impl Parser {
             .strip_prefix("clock.")
             .and_then(|rest| rest.strip_suffix(".value"));
         let Some(name) = name else {
-            return Err(Error::at(
+            return fail(
                 at,
                 format!("map: expected clock.<name>.value, found '{path}'"),
-            ));
+            );
         };
         let next = self.clock_names.len();
         let number = *self.clock_numbers.entry(name.to_owned()).or_insert(next);
@@ -1172,27 +1087,26 @@ impl Parser {
         let (mut exponent, mut mantissa) = (0, 0);
         let mut align = None;
         let mut order = self.native;
-        self.attributes(|this, (name, at), value| {
-            match name {
-                "exp_dig" => exponent = value.unsigned(at, name)?,
-                "mant_dig" => mantissa = value.unsigned(at, name)?,
-                "align" => align = Some(check_align(value.number(at, name)?, at)?),
-                "byte_order" => order = this.byte_order(&value, at)?,
+        for (name, at, value) in self.attributes()? {
+            match name.as_str() {
+                "exp_dig" => exponent = value.unsigned(at, &name)?,
+                "mant_dig" => mantissa = value.unsigned(at, &name)?,
+                "align" => align = Some(check_align(value.number(at, &name)?, at)?),
+                "byte_order" => order = self.byte_order(&value, at)?,
                 _ => {}
             }
-            Ok(())
-        })?;
+        }
         let bits = match (exponent, mantissa) {
             (8, 24) => 32,
             (11, 53) => 64,
             _ => {
-                return Err(Error::at(
+                return fail(
                     place,
                     format!(
                         "a floating point number of exp_dig {exponent}, mant_dig {mantissa}: \
                          expected 8, 24 or 11, 53"
                     ),
-                ));
+                );
             }
         };
         Ok(Type::Float(Float {
@@ -1205,12 +1119,11 @@ impl Parser {
 
     fn string(&mut self) -> Result<Type> {
         if self.is("{") {
-            self.attributes(|_, (name, at), value| {
+            for (name, at, value) in self.attributes()? {
                 if name == "encoding" {
-                    encoding(&value.bare(at, name)?, at)?;
+                    encoding(&value.bare(at, &name)?, at)?;
                 }
-                Ok(())
-            })?;
+            }
         }
         Ok(Type::Text)
     }
@@ -1238,10 +1151,10 @@ fn check_tags(fields: &[Field]) -> Result<()> {
                         .iter()
                         .any(|m| options.contains(m.label.as_str()))
                     {
-                        return Err(Error::new(
+                        return fail(
                             tag.place.clone(),
                             format!("no label of '{name}' is an option of the variant"),
-                        ));
+                        );
                     }
                 }
             }
@@ -1267,7 +1180,7 @@ fn native_byte_order(tokens: &[(Token, At)]) -> Result<ByteOrder> {
             Token::Word(word) if in_trace && depth == 1 && word == "byte_order" => {
                 return match tokens.get(i + 2).map(|t| &t.0) {
                     Some(Token::Word(order)) => named_byte_order(order, *at),
-                    _ => Err(Error::at(*at, "byte_order: expected le or be")),
+                    _ => fail(*at, "byte_order: expected le or be"),
                 };
             }
             _ => {}
@@ -1276,10 +1189,9 @@ fn native_byte_order(tokens: &[(Token, At)]) -> Result<ByteOrder> {
     // Nothing can be decoded without it, but a metadata text that lacks the whole block gets
     // the clearer error of the parser.
     match tokens.iter().find(|t| t.0 == Token::Word("trace".into())) {
-        Some((_, at)) if in_trace || depth > 0 => Err(Error::at(
-            *at,
-            "the 'trace' block has no byte_order, or never ends",
-        )),
+        Some((_, at)) if in_trace || depth > 0 => {
+            fail(*at, "the 'trace' block has no byte_order, or never ends")
+        }
         _ => Ok(ByteOrder::Little),
     }
 }
@@ -1288,10 +1200,7 @@ fn named_byte_order(text: &str, at: At) -> Result<ByteOrder> {
     match text {
         "le" => Ok(ByteOrder::Little),
         "be" | "network" => Ok(ByteOrder::Big),
-        _ => Err(Error::at(
-            at,
-            format!("byte_order: expected le or be, found '{text}'"),
-        )),
+        _ => fail(at, format!("byte_order: expected le or be, found '{text}'")),
     }
 }
 
@@ -1299,10 +1208,7 @@ fn boolean(value: &str, at: At) -> Result<bool> {
     match value {
         "true" | "TRUE" | "1" => Ok(true),
         "false" | "FALSE" | "0" => Ok(false),
-        other => Err(Error::at(
-            at,
-            format!("expected true or false, found '{other}'"),
-        )),
+        other => fail(at, format!("expected true or false, found '{other}'")),
     }
 }
 
@@ -1313,10 +1219,10 @@ fn base(value: &str, at: At) -> Result<u8> {
         "hexadecimal" | "hex" | "x" | "X" | "p" | "16" => Ok(16),
         "octal" | "oct" | "o" | "8" => Ok(8),
         "binary" | "bin" | "b" | "2" => Ok(2),
-        other => Err(Error::at(
+        other => fail(
             at,
             format!("base: expected decimal, hexadecimal, octal or binary, found '{other}'"),
-        )),
+        ),
     }
 }
 
@@ -1324,35 +1230,17 @@ fn encoding(value: &str, at: At) -> Result<bool> {
     match value {
         "UTF8" | "utf8" | "UTF-8" | "utf-8" | "ASCII" | "ascii" => Ok(true),
         "none" | "NONE" => Ok(false),
-        other => Err(Error::at(
+        other => fail(
             at,
             format!("encoding: expected none, UTF8 or ASCII, found '{other}'"),
-        )),
+        ),
     }
-}
-
-/// Remember a type under its name, which must be new among those of its kind in its scope.
-fn declare(
-    known: &mut HashMap<String, Type>,
-    what: &str,
-    name: String,
-    kind: &Type,
-    at: At,
-) -> Result<()> {
-    if known.contains_key(&name) {
-        return Err(Error::at(at, format!("{what} '{name}' is declared twice")));
-    }
-    known.insert(name, kind.clone());
-    Ok(())
 }
 
 fn check_align(align: i128, at: At) -> Result<u64> {
     match u64::try_from(align) {
         Ok(a) if a.is_power_of_two() && a <= 1 << 20 => Ok(a),
-        _ => Err(Error::at(
-            at,
-            format!("align: expected a power of two, found {align}"),
-        )),
+        _ => fail(at, format!("align: expected a power of two, found {align}")),
     }
 }
 
@@ -1368,7 +1256,7 @@ fn signed(number: i128) -> i128 {
 fn expect_struct(kind: Type, at: At, name: &str) -> Result<Type> {
     match kind {
         Type::Struct(_) => Ok(kind),
-        _ => Err(Error::at(at, format!("{name} must be a struct"))),
+        _ => fail(at, format!("{name} must be a struct")),
     }
 }
 
@@ -1377,7 +1265,7 @@ fn parse_uuid(text: &str, at: At) -> Result<[u8; 16]> {
     let mut uuid = [0; 16];
     let valid = digits.len() == 32 && digits.iter().all(u8::is_ascii_hexdigit);
     if !valid {
-        return Err(Error::at(at, format!("'{text}' is not a UUID")));
+        return fail(at, format!("'{text}' is not a UUID"));
     }
     for (byte, pair) in uuid.iter_mut().zip(digits.chunks(2)) {
         let digit = |c: u8| char::from(c).to_digit(16).unwrap_or(0);
