@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
 
 use crate::columns::Kind;
 use crate::error::{Error, Result};
-use crate::model::{Field, Trace, Type};
+use crate::model::{Field, StreamClass, Trace, Type};
 use crate::plan::{FlatHeader, Plan, Source, compile, flat_header};
 
 /// Columns that every table begins with; the first four come from packet and trace.
@@ -45,8 +45,6 @@ pub struct Layout {
     pub table: usize,
     /// How it is decoded.
     pub plan: Plan,
-    /// Whether that is flat.
-    pub flat: bool,
     /// Column of each top-level field of stream context, event context and payload.
     pub targets: [Vec<Option<usize>>; 3],
     /// Source of each column of the table, for a flat plan.
@@ -76,6 +74,15 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
+    /// Of no event yet.
+    fn new(stream: &StreamClass) -> Self {
+        Self {
+            header: flat_header(stream),
+            events: HashMap::new(),
+            dense: Vec::new(),
+        }
+    }
+
     /// Layout of an event number.
     #[must_use]
     #[inline]
@@ -132,10 +139,8 @@ impl Catalog {
         for layout in &self.layouts {
             let stream = &self.members[layout.member].trace.streams[layout.stream];
             let event = &stream.events[layout.event];
-            let kinds = [&stream.event_context, &event.context, &event.payload];
-            for (kind, targets) in kinds.into_iter().zip(&layout.targets) {
-                let fields = kind.as_ref().and_then(Type::as_struct);
-                let fields = fields.map_or(&[][..], |s| &s.fields);
+            for (kind, targets) in event.scopes(stream).into_iter().zip(&layout.targets) {
+                let fields = kind.map_or(&[][..], Type::fields);
                 for (field, target) in fields.iter().zip(targets) {
                     let shown = match &field.kind {
                         Type::Int(int) => (int.base, int.bits),
@@ -181,7 +186,7 @@ impl Catalog {
         }
         let mut streams: Vec<Vec<StreamPlan>> = members
             .iter()
-            .map(|m| m.trace.streams.iter().map(stream_plan).collect())
+            .map(|m| m.trace.streams.iter().map(StreamPlan::new).collect())
             .collect();
         let mut tables = Vec::new();
         let mut layouts = Vec::new();
@@ -236,19 +241,6 @@ fn ambiguous(members: &[Member]) -> HashSet<String> {
     found
 }
 
-fn stream_plan(stream: &crate::model::StreamClass) -> StreamPlan {
-    StreamPlan {
-        header: flat_header(stream),
-        events: HashMap::new(),
-        dense: Vec::new(),
-    }
-}
-
-fn fields(kind: Option<&Type>) -> &[Field] {
-    kind.and_then(Type::as_struct)
-        .map_or(&[], |s| s.fields.as_slice())
-}
-
 fn table(
     name: String,
     members: &[Member],
@@ -258,12 +250,8 @@ fn table(
 ) -> Result<Table> {
     let scopes = |(m, s, e): (usize, usize, usize)| {
         let stream = &members[m].trace.streams[s];
-        let event = &stream.events[e];
-        [
-            fields(stream.event_context.as_ref()),
-            fields(event.context.as_ref()),
-            fields(event.payload.as_ref()),
-        ]
+        let scopes = stream.events[e].scopes(stream);
+        scopes.map(|kind| kind.map_or(&[][..], Type::fields))
     };
     let mut draft = Draft::default();
     let mut names: Vec<[Vec<Option<String>>; 3]> = Vec::new();
@@ -295,9 +283,9 @@ fn table(
     for (class, names) in classes.iter().zip(names) {
         let (m, s, e) = *class;
         let stream = &members[m].trace.streams[s];
-        let plan = match &stream.event_header {
-            _ if flat_header(stream).is_none() => Plan::General,
-            _ => compile(stream, &stream.events[e]),
+        let plan = match flat_header(stream) {
+            Some(_) => compile(stream, &stream.events[e]),
+            None => Plan::General,
         };
         let targets = names.map(|scope| {
             scope
@@ -329,7 +317,6 @@ fn table(
             stream: s,
             event: e,
             table: number,
-            flat: matches!(plan, Plan::Flat(..)),
             plan,
             targets,
             sources,
@@ -431,14 +418,8 @@ impl Draft {
 }
 
 fn members(fields: &[Field]) -> Vec<(String, Kind)> {
-    let whole = Type::Struct(crate::model::Struct {
-        fields: fields.to_vec(),
-        ..Default::default()
-    });
-    match Kind::of(&whole) {
-        Kind::Struct(members) => members,
-        _ => Vec::new(),
-    }
+    let members = fields.iter().map(|f| (f.name.clone(), Kind::of(&f.kind)));
+    members.collect()
 }
 
 impl Columns {

@@ -429,61 +429,77 @@ impl Type {
             Self::BitMap(b) => b.int.align,
             Self::Text | Self::VarInt(_) | Self::WideText(_) => 8,
             Self::Array(a) => a.element.align().max(a.min_align),
-            Self::Struct(s) => s
-                .fields
-                .iter()
-                .map(|f| f.kind.align())
+            Self::Struct(s) => self
+                .below()
+                .map(Self::align)
                 .fold(s.min_align.max(1), u64::max),
             Self::Variant(_) | Self::Optional(_) => 1,
         }
     }
 
+    /// Members of a structure, options of a variant, and what is optional.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        match self {
+            Self::Optional(o) => std::slice::from_ref(&o.field),
+            Self::Struct(s) => &s.fields,
+            Self::Variant(v) => &v.options,
+            _ => &[],
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn fields_mut(&mut self) -> &mut [Field] {
+        match self {
+            Self::Optional(o) => std::slice::from_mut(&mut o.field),
+            Self::Struct(s) => &mut s.fields,
+            Self::Variant(v) => &mut v.options,
+            _ => &mut [],
+        }
+    }
+
+    /// The types that it is made of, in order: those of its fields or, of an array, of its elements.
+    pub fn below(&self) -> impl Iterator<Item = &Self> {
+        let element = match self {
+            Self::Array(a) => Some(&a.element),
+            _ => None,
+        };
+        let fields = self.fields().iter().map(|f| &f.kind);
+        element.into_iter().chain(fields)
+    }
+
+    /// The same, to be changed.
+    pub fn below_mut(&mut self) -> impl Iterator<Item = &mut Self> {
+        let (element, fields) = match self {
+            Self::Array(a) => (Some(&mut a.element), &mut [][..]),
+            kind => (None, kind.fields_mut()),
+        };
+        let fields = fields.iter_mut().map(|f| &mut f.kind);
+        element.into_iter().chain(fields)
+    }
+
     /// Number of nodes in its tree.
     #[must_use]
     pub fn size(&self) -> usize {
-        match self {
-            Self::Int(_)
-            | Self::WideInt(_)
-            | Self::Float(_)
-            | Self::Text
-            | Self::Bool(_)
-            | Self::WideText(_) => 1,
-            Self::Enum(e) => 1 + e.mappings.len(),
-            Self::VarInt(v) => 1 + v.mappings.len(),
-            Self::BitMap(b) => 1 + b.flags.len(),
-            Self::Optional(o) => 1 + o.field.kind.size(),
-            Self::Array(a) => 1 + a.element.size(),
-            Self::Struct(s) => 1 + s.fields.iter().map(|f| f.kind.size()).sum::<usize>(),
-            Self::Variant(v) => 1 + v.options.iter().map(|f| f.kind.size()).sum::<usize>(),
-        }
+        let labels = match self {
+            Self::Enum(e) => e.mappings.len(),
+            Self::VarInt(v) => v.mappings.len(),
+            Self::BitMap(b) => b.flags.len(),
+            _ => 0,
+        };
+        1 + labels + self.below().map(Self::size).sum::<usize>()
     }
 
     /// Number of nested levels.
     #[must_use]
     pub fn depth(&self) -> usize {
-        match self {
-            Self::Array(a) => 1 + a.element.depth(),
-            Self::Optional(o) => 1 + o.field.kind.depth(),
-            Self::Struct(Struct { fields, .. })
-            | Self::Variant(Variant {
-                options: fields, ..
-            }) => 1 + fields.iter().map(|f| f.kind.depth()).max().unwrap_or(0),
-            _ => 1,
-        }
+        1 + self.below().map(Self::depth).max().unwrap_or(0)
     }
 
     /// Call `visit` with this type and all below it, outer before inner.
     pub fn visit(&mut self, visit: &mut impl FnMut(&mut Self)) {
         visit(self);
-        match self {
-            Self::Array(a) => a.element.visit(visit),
-            Self::Optional(o) => o.field.kind.visit(visit),
-            Self::Struct(Struct { fields, .. })
-            | Self::Variant(Variant {
-                options: fields, ..
-            }) => fields.iter_mut().for_each(|f| f.kind.visit(visit)),
-            _ => {}
-        }
+        self.below_mut().for_each(|kind| kind.visit(visit));
     }
 
     /// The structure, if it is one.
@@ -592,6 +608,14 @@ pub struct EventClass {
     pub context: Option<Type>,
     /// Its payload.
     pub payload: Option<Type>,
+}
+
+impl EventClass {
+    /// What follows an event's header: the context of the stream, its own, and the payload.
+    #[must_use]
+    pub fn scopes<'a>(&'a self, stream: &'a StreamClass) -> [Option<&'a Type>; 3] {
+        [&stream.event_context, &self.context, &self.payload].map(Option::as_ref)
+    }
 }
 
 /// Names of log levels in CTF 2 traces that Babeltrace writes, by number.

@@ -170,8 +170,6 @@ pub enum Source {
     Floats(Spot, Count, Load),
     /// Members.
     Struct(Vec<Source>),
-    /// A structure without members.
-    Nothing,
 }
 
 impl Source {
@@ -192,7 +190,6 @@ impl Source {
             }
             Self::Text(spot) => spot.offset,
             Self::Struct(members) => members.iter().map(Self::end).max().unwrap_or(0),
-            Self::Nothing => 0,
         }
     }
 }
@@ -219,12 +216,7 @@ pub fn compile(stream: &StreamClass, event: &EventClass) -> Plan {
         segments: vec![OPEN],
         slots: HashMap::new(),
     };
-    let scopes = [
-        stream.event_context.as_ref(),
-        event.context.as_ref(),
-        event.payload.as_ref(),
-    ];
-    let sources = scopes.map(|scope| match scope {
+    let sources = event.scopes(stream).map(|scope| match scope {
         None => Some(Vec::new()),
         Some(kind) => match compiler.field(kind)? {
             Source::Struct(members) => Some(members),
@@ -339,11 +331,7 @@ impl Compiler {
                     }
                     members.push(source);
                 }
-                Some(if members.is_empty() {
-                    Source::Nothing
-                } else {
-                    Source::Struct(members)
-                })
+                Some(Source::Struct(members))
             }
             _ => None,
         }

@@ -8,8 +8,7 @@ use std::collections::HashMap;
 
 use crate::error::{Error, Result, fail};
 use crate::model::{
-    Enum, Field, Length, Path, Reference, Struct, Trace, Type, Unresolved, Variant, WideText,
-    types_of,
+    Enum, Field, Length, Path, Reference, Trace, Type, Unresolved, WideText, types_of,
 };
 
 /// What is decoded before an event's end, in order.
@@ -116,51 +115,32 @@ fn settle(kind: &mut Type, slots: &Slots) {
         *slot = slots.first(*slot);
     }
     match kind {
-        Type::Struct(Struct { fields, .. }) => {
-            for slot in fields.iter_mut().filter_map(|f| f.slot.as_mut()) {
-                *slot = slots.first(*slot);
-            }
-        }
         Type::Variant(v) => {
             v.clears = v.options.iter().flat_map(|o| filled(o, slots)).collect();
             v.clears.sort_unstable();
             v.clears.dedup();
-            for slot in v.options.iter_mut().filter_map(|o| o.slot.as_mut()) {
-                *slot = slots.first(*slot);
-            }
         }
-        Type::Optional(o) => {
-            o.clears = filled(&o.field, slots);
-            if let Some(slot) = &mut o.field.slot {
-                *slot = slots.first(*slot);
-            }
-        }
+        Type::Optional(o) => o.clears = filled(&o.field, slots),
         _ => {}
+    }
+    for slot in kind.fields_mut().iter_mut().filter_map(|f| f.slot.as_mut()) {
+        *slot = slots.first(*slot);
     }
 }
 
 /// Slots that a field and all below it fill.
 fn filled(field: &Field, slots: &Slots) -> Vec<usize> {
     let mut found: Vec<usize> = field.slot.iter().map(|s| slots.first(*s)).collect();
-    match &field.kind {
-        Type::Array(a) => found.extend(filled_below(&a.element, slots)),
-        kind => found.extend(filled_below(kind, slots)),
-    }
+    fill(&field.kind, slots, &mut found);
     found.sort_unstable();
     found.dedup();
     found
 }
 
-fn filled_below(kind: &Type, slots: &Slots) -> Vec<usize> {
-    match kind {
-        Type::Array(a) => filled_below(&a.element, slots),
-        Type::Optional(o) => filled(&o.field, slots),
-        Type::Struct(Struct { fields, .. })
-        | Type::Variant(Variant {
-            options: fields, ..
-        }) => fields.iter().flat_map(|f| filled(f, slots)).collect(),
-        _ => Vec::new(),
-    }
+fn fill(kind: &Type, slots: &Slots, found: &mut Vec<usize>) {
+    let fields = kind.fields().iter();
+    found.extend(fields.filter_map(|f| Some(slots.first(f.slot?))));
+    kind.below().for_each(|kind| fill(kind, slots, found));
 }
 
 fn resolve_root(roots: &mut Roots<'_>, root: usize, slots: &mut Slots) -> Result<()> {
@@ -218,24 +198,12 @@ fn collect(kind: &Type, path: &mut Steps, found: &mut Vec<Found>) -> Result<()> 
             unresolved: Unresolved::clone(unresolved),
         });
     }
-    let mut below = |at: usize, kind: &Type| {
+    for (at, kind) in kind.below().enumerate() {
         path.push(at);
-        let result = collect(kind, path, found);
+        collect(kind, path, found)?;
         path.pop();
-        result
-    };
-    match kind {
-        Type::Array(array) => below(0, &array.element),
-        Type::Optional(optional) => below(0, &optional.field.kind),
-        Type::Struct(Struct { fields, .. })
-        | Type::Variant(Variant {
-            options: fields, ..
-        }) => fields
-            .iter()
-            .enumerate()
-            .try_for_each(|(i, field)| below(i, &field.kind)),
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// The field that a TSDL reference names: by absolute path, else the nearest one in the structures
@@ -516,11 +484,9 @@ fn slot_of(roots: &mut Roots<'_>, targets: &[(usize, Steps)], slots: &mut Slots)
         else {
             continue;
         };
-        let field = match step_mut(kind, parents) {
-            Some(Type::Struct(s)) => &mut s.fields[*last],
-            Some(Type::Variant(v)) => &mut v.options[*last],
-            Some(Type::Optional(o)) => &mut o.field,
-            _ => continue,
+        let Some(field) = step_mut(kind, parents).and_then(|k| k.fields_mut().get_mut(*last))
+        else {
+            continue;
         };
         match (field.slot, shared) {
             (Some(slot), Some(other)) => slots.join(slot, other),
@@ -532,21 +498,10 @@ fn slot_of(roots: &mut Roots<'_>, targets: &[(usize, Steps)], slots: &mut Slots)
 }
 
 fn step<'a>(kind: &'a Type, path: &[usize]) -> Option<&'a Type> {
-    path.iter().try_fold(kind, |kind, at| match kind {
-        Type::Array(array) => Some(&array.element),
-        Type::Optional(o) => Some(&o.field.kind),
-        Type::Struct(s) => s.fields.get(*at).map(|f| &f.kind),
-        Type::Variant(v) => v.options.get(*at).map(|f| &f.kind),
-        _ => None,
-    })
+    path.iter().try_fold(kind, |kind, at| kind.below().nth(*at))
 }
 
 fn step_mut<'a>(kind: &'a mut Type, path: &[usize]) -> Option<&'a mut Type> {
-    path.iter().try_fold(kind, |kind, at| match kind {
-        Type::Array(array) => Some(&mut array.element),
-        Type::Optional(o) => Some(&mut o.field.kind),
-        Type::Struct(s) => s.fields.get_mut(*at).map(|f| &mut f.kind),
-        Type::Variant(v) => v.options.get_mut(*at).map(|f| &mut f.kind),
-        _ => None,
-    })
+    path.iter()
+        .try_fold(kind, |kind, at| kind.below_mut().nth(*at))
 }

@@ -358,10 +358,7 @@ impl<'a> Reading<'a> {
         let time = self.time()?;
         let layout = self.layout(id)?;
         let event = &stream.events[self.catalog.layouts[layout].event];
-        for kind in [&stream.event_context, &event.context, &event.payload]
-            .into_iter()
-            .flatten()
-        {
+        for kind in event.scopes(stream).into_iter().flatten() {
             walk(&mut cursor, kind, &mut self.state, None)?;
         }
         self.general_end = cursor.at;
@@ -461,7 +458,10 @@ fn shorts(catalog: &Catalog, plan: &StreamPlan) -> Vec<u32> {
             let id = id as u64;
             let usable = short.low <= id
                 && id <= short.high
-                && catalog.layouts.get(*layout).is_some_and(|l| l.flat);
+                && catalog
+                    .layouts
+                    .get(*layout)
+                    .is_some_and(|l| matches!(l.plan, Plan::Flat(..)));
             if usable {
                 u32::try_from(*layout).unwrap_or(u32::MAX)
             } else {

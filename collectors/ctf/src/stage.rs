@@ -318,11 +318,6 @@ impl<'a> Stage<'a> {
         let trace = &self.catalog.members[layout.member].trace;
         let stream = reading.stream;
         let event = &stream.events[layout.event];
-        let scopes = [
-            stream.event_context.as_ref(),
-            event.context.as_ref(),
-            event.payload.as_ref(),
-        ];
         let defect = |stop: Stop| Error::whole(format!("event '{}': {stop:?}", event.name));
         let mut state = State::new(trace);
         state.slots.clone_from(&reading.packet.head.slots);
@@ -334,7 +329,7 @@ impl<'a> Stage<'a> {
         let begin = cursor.at;
         header(&mut cursor, stream.event_header.as_ref(), &mut state).map_err(defect)?;
         let mut filled = vec![false; self.columns.len()];
-        for (kind, targets) in scopes.iter().zip(&layout.targets) {
+        for (kind, targets) in event.scopes(stream).into_iter().zip(&layout.targets) {
             let Some(kind @ Type::Struct(members)) = kind else {
                 continue;
             };
@@ -585,7 +580,6 @@ fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()>
             }
             column.valid(staged.count);
         }
-        Source::Nothing => column.valid(staged.count),
     }
     Ok(())
 }

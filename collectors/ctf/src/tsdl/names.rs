@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
-use crate::model::{Clock, Enum, Field, Int, Role, Struct, Trace, Type, Variant, types_of};
+use crate::model::{Clock, Enum, Field, Int, Role, Trace, Type, types_of};
 
 /// Roles in the packet header (CTF 1.8, 5.1).
 const PACKET_HEADER: [(&str, Role); 3] = [
@@ -166,19 +166,14 @@ fn mark(fields: &mut [Field], names: &[(&str, Role)]) -> Result<()> {
 pub(super) fn publish(trace: &mut Trace) {
     for kind in types_of(trace) {
         kind.visit(&mut |kind| {
-            if let Type::Struct(Struct { fields, .. })
-            | Type::Variant(Variant {
-                options: fields, ..
-            }) = kind
-            {
-                let mut seen: HashMap<String, usize> = HashMap::new();
-                for field in fields.iter() {
-                    *seen.entry(public(&field.name).into()).or_default() += 1;
-                }
-                for field in fields {
-                    if seen.get(public(&field.name)) == Some(&1) {
-                        field.name = public(&field.name).into();
-                    }
+            let fields = kind.fields_mut();
+            let mut seen: HashMap<String, usize> = HashMap::new();
+            for field in fields.iter() {
+                *seen.entry(public(&field.name).into()).or_default() += 1;
+            }
+            for field in fields {
+                if seen.get(public(&field.name)) == Some(&1) {
+                    field.name = public(&field.name).into();
                 }
             }
         });

@@ -31,7 +31,6 @@ pub fn exercise(metadata: &[u8], stream: &[u8]) -> Option<u64> {
     let mut general = catalog;
     for layout in &mut general.layouts {
         layout.plan = Plan::General;
-        layout.flat = false;
     }
     for plan in general.streams.iter_mut().flatten() {
         plan.header = None;
