@@ -219,7 +219,7 @@ pub enum Data {
     List(Vec<i32>, Box<Column>, Arc<ArrowField>),
     /// Members.
     Struct(Vec<Column>, Fields),
-    /// A structure without members: no column at all.
+    /// No column at all: whatever is appended is dropped. So are structures without members.
     Nothing,
 }
 
@@ -232,14 +232,20 @@ pub struct Column {
 }
 
 impl Column {
+    /// What nobody wants.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self {
+            data: Data::Nothing,
+            validity: Validity::default(),
+        }
+    }
+
     /// An empty column.
     #[must_use]
     pub fn new(kind: &Kind) -> Self {
         if kind.is_nothing() {
-            return Self {
-                data: Data::Nothing,
-                validity: Validity::default(),
-            };
+            return Self::nothing();
         }
         let data = match kind {
             Kind::Int(8, true) => Data::I8(Vec::new()),
@@ -324,7 +330,7 @@ impl Column {
                 ends.resize(ends.len() + rows, end);
             }
             Data::Struct(members, _) => members.iter_mut().for_each(|m| m.push_nulls(rows)),
-            Data::Nothing => {}
+            Data::Nothing => return,
         }
         self.validity.append(rows, false);
     }
@@ -381,10 +387,10 @@ impl Column {
     }
 
     /// Append value and label of an enumeration.
-    pub fn push_enum(&mut self, value: u64, label: Option<&str>) {
+    pub fn push_enum<'l>(&mut self, value: u64, label: impl FnOnce() -> Option<&'l str>) {
         if let Data::Enum(values, labels) = &mut self.data {
             values.push_int(value);
-            match label {
+            match label() {
                 Some(label) => labels.push_text(label.as_bytes()),
                 None => labels.push_nulls(1),
             }
@@ -408,18 +414,24 @@ impl Column {
     }
 
     /// The elements of a list column.
-    pub fn elements(&mut self) -> Option<&mut Self> {
-        match &mut self.data {
-            Data::List(_, elements, _) => Some(elements),
-            _ => None,
+    pub fn elements(&mut self) -> &mut Self {
+        match self {
+            Self {
+                data: Data::List(_, elements, _),
+                ..
+            } => elements,
+            nothing => nothing,
         }
     }
 
     /// A member of a structure column.
-    pub fn member(&mut self, at: usize) -> Option<&mut Self> {
-        match &mut self.data {
-            Data::Struct(members, _) => members.get_mut(at),
-            _ => None,
+    pub fn member(&mut self, at: usize) -> &mut Self {
+        match self {
+            Self {
+                data: Data::Struct(members, _),
+                ..
+            } => &mut members[at],
+            nothing => nothing,
         }
     }
 

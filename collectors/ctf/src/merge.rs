@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 
 use crate::catalog::Catalog;
 use crate::error::Error;
-use crate::plan::{Plan, over};
+use crate::plan::over;
 use crate::scan::{Damage, Filter, Found, Packet, Reading};
 use crate::stage::{BATCH, Projection, Stage};
 use crate::text::{Labels, Origin};
@@ -35,27 +35,23 @@ impl From<Error> for Halt {
     }
 }
 
-/// How an event of one layout gets into its table.
+/// How events of one layout lie in a packet.
 #[derive(Debug, Clone, Copy)]
-enum Way {
-    /// Nobody wants it, and it has a fixed size.
-    Skip(usize),
-    /// Nobody wants it.
-    Over,
-    /// Shape, size, and wanted bytes.
+enum Form {
+    /// With a fixed size: shape, size, and wanted bytes.
     Simple(usize, usize, usize),
-    /// Shape.
+    /// In segments: shape.
     Segments(usize),
-    /// With the general decoder.
+    /// As only the general decoder knows.
     General,
-    /// The same, and nobody wants it.
-    OverGeneral,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Route {
     table: usize,
-    way: Way,
+    /// Whether somebody wants them.
+    wanted: bool,
+    form: Form,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -109,22 +105,17 @@ impl<'a> Merge<'a> {
             .iter()
             .map(|layout| Route {
                 table: layout.table,
-                way: match (&layout.plan, filter.tables[layout.table]) {
-                    (Plan::General, true) => Way::General,
-                    (Plan::General, false) => Way::OverGeneral,
-                    (Plan::Flat(..), _) => Way::Over,
-                },
+                wanted: filter.tables[layout.table],
+                form: Form::General,
             })
             .collect();
         let mut stages = Vec::with_capacity(catalog.tables.len());
-        for (table, wanted) in filter.tables.iter().enumerate() {
+        for table in 0..catalog.tables.len() {
             let (stage, shapes) = Stage::new(catalog, table, projection);
             for (layout, shape) in shapes {
-                routes[layout].way = match (stage.shapes[shape].simple, wanted) {
-                    (Some((size, bytes)), true) => Way::Simple(shape, size, bytes),
-                    (Some((size, _)), false) => Way::Skip(size),
-                    (None, true) => Way::Segments(shape),
-                    (None, false) => Way::Over,
+                routes[layout].form = match stage.shapes[shape].simple {
+                    Some((size, bytes)) => Form::Simple(shape, size, bytes),
+                    None => Form::Segments(shape),
                 };
             }
             stages.push(stage);
@@ -280,43 +271,33 @@ impl<'a> Merge<'a> {
             let route = &routes[found.layout as usize];
             let at = found.at as usize;
             let stage = &mut stages[route.table];
-            let way = match route.way {
-                way if found.time >= begin_ns => way,
-                Way::Simple(_, size, _) => Way::Skip(size),
-                Way::Segments(_) => Way::Over,
-                Way::General => Way::OverGeneral,
-                way => way,
-            };
-            let next = match way {
-                Way::Simple(_, size, _) | Way::Skip(size) if at + size > end => reading.torn(),
-                Way::Simple(shape, size, wanted) => {
-                    let head = (found.time, *origin);
-                    stage.push_simple(shape, head, reading.bytes(), at, wanted)?;
+            let wanted = route.wanted && found.time >= begin_ns;
+            let head = (found.time, *origin);
+            let next = match route.form {
+                Form::Simple(_, size, _) if at + size > end => reading.torn(),
+                Form::Simple(shape, size, bytes) => {
+                    if wanted {
+                        stage.push_simple(shape, head, reading.bytes(), at, bytes)?;
+                    }
                     reading.after(found, at + size)
                 }
-                Way::Skip(size) => reading.after(found, at + size),
-                Way::Segments(shape) => {
-                    let head = (found.time, *origin);
-                    match stage.push_segments(shape, head, reading.bytes(), end, at)? {
-                        Some(end) => reading.after(found, end),
-                        None => reading.torn(),
-                    }
-                }
-                Way::Over => {
-                    let plan = &self.catalog.layouts[found.layout as usize].plan;
-                    let Plan::Flat(segments, _) = plan else {
-                        return Err(Halt::Failed(Error::whole("a way that leads nowhere")));
+                Form::Segments(shape) => {
+                    let next = if wanted {
+                        stage.push_segments(shape, head, reading.bytes(), end, at)?
+                    } else {
+                        over(&stage.shapes[shape].segments, reading.bytes(), end, at)
                     };
-                    match over(segments, reading.bytes(), end, at) {
+                    match next {
                         Some(end) => reading.after(found, end),
                         None => reading.torn(),
                     }
                 }
-                Way::General => {
-                    stage.push_general(reading, found, *origin)?;
+                Form::General => {
+                    if wanted {
+                        stage.push_general(reading, found, *origin)?;
+                    }
                     reading.after_general(found)
                 }
-                Way::OverGeneral => reading.after_general(found),
             };
             if stage.is_full() {
                 let batch = stage.finish(origins, labels)?;

@@ -2,7 +2,7 @@
 
 use crate::bits::mask;
 use crate::model::{Role, Trace};
-use crate::walk::{Cursor, State, Stop, walk};
+use crate::walk::{Cursor, State, Stop, skip};
 
 /// Largest packet, in bytes: bit positions fit into 32 bits.
 pub const MAX_PACKET: u64 = 1 << 29;
@@ -70,7 +70,7 @@ pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, HeadError> {
     };
     let mut head = Head::default();
     if let Some(kind) = &trace.packet_header {
-        walk(&mut cursor, kind, &mut state, None)?;
+        skip(&mut cursor, kind, &mut state)?;
     }
     let told = &state.told;
     if let Some(magic) = told.value(Role::Magic)
@@ -93,7 +93,7 @@ pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, HeadError> {
         HeadError::Bad(format!("the metadata declares no stream {id}"))
     })?;
     if let Some(kind) = &trace.streams[head.stream].packet_context {
-        walk(&mut cursor, kind, &mut state, None)?;
+        skip(&mut cursor, kind, &mut state)?;
     }
     let told = &state.told;
     head.begin = told.time(Role::Begin);

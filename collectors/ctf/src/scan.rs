@@ -7,7 +7,7 @@ use crate::catalog::{Catalog, StreamPlan};
 use crate::model::{Clock, Role, StreamClass, Trace, Type};
 use crate::packet::Head;
 use crate::plan::{FlatHeader, Plan, Short, over};
-use crate::walk::{Cursor, State, Stop, advance, walk};
+use crate::walk::{Cursor, State, Stop, advance, skip};
 
 /// What is wanted.
 #[derive(Debug, Clone)]
@@ -359,7 +359,7 @@ impl<'a> Reading<'a> {
         let layout = self.layout(id)?;
         let event = &stream.events[self.catalog.layouts[layout].event];
         for kind in event.scopes(stream).into_iter().flatten() {
-            walk(&mut cursor, kind, &mut self.state, None)?;
+            skip(&mut cursor, kind, &mut self.state)?;
         }
         self.general_end = cursor.at;
         let at = u32::try_from(at).map_err(|_| Stop::Bad("a packet beyond 512 MiB".into()))?;
@@ -483,7 +483,7 @@ pub fn header(
 ) -> Result<u64, Stop> {
     state.told.next_event();
     if let Some(kind) = kind {
-        walk(cursor, kind, state, None)?;
+        skip(cursor, kind, state)?;
     }
     state.told.number(Role::EventClass)
 }

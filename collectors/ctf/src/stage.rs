@@ -71,7 +71,8 @@ impl Projection {
 /// How events of one layout lie in a row.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shape {
-    segments: Vec<Segment>,
+    /// What an event is made of.
+    pub segments: Vec<Segment>,
     /// Byte of the row at which each segment's bytes of fixed size begin.
     fixed: Vec<usize>,
     /// Byte of the row that tells where in the heap the rest of each segment lies.
@@ -329,17 +330,20 @@ impl<'a> Stage<'a> {
         let begin = cursor.at;
         header(&mut cursor, stream.event_header.as_ref(), &mut state).map_err(defect)?;
         let mut filled = vec![false; self.columns.len()];
+        let mut nothing = Column::nothing();
         for (kind, targets) in event.scopes(stream).into_iter().zip(&layout.targets) {
             let Some(kind @ Type::Struct(members)) = kind else {
                 continue;
             };
             cursor.at = crate::bits::align_up(cursor.at, kind.align());
             for (member, target) in members.fields.iter().zip(targets) {
-                let slot = target.and_then(|target| self.slots[target]);
-                let out = slot.and_then(|slot| self.columns.get_mut(slot));
-                if let Some(slot) = slot {
-                    filled[slot] = true;
-                }
+                let out = match target.and_then(|target| self.slots[target]) {
+                    Some(slot) => {
+                        filled[slot] = true;
+                        &mut self.columns[slot]
+                    }
+                    None => &mut nothing,
+                };
                 field(&mut cursor, member, &mut state, out).map_err(defect)?;
             }
         }
@@ -544,7 +548,7 @@ fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()>
             let at = staged.shape.place(*spot);
             for row in staged.rows() {
                 let value = load.at(row, at);
-                column.push_enum(value, e.label(crate::bits::number(value, load.signed)));
+                column.push_enum(value, || e.label(crate::bits::number(value, load.signed)));
             }
         }
         Source::Text(spot) => {
@@ -574,9 +578,7 @@ fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()>
         }
         Source::Struct(members) => {
             for (i, source) in members.iter().enumerate() {
-                if let Some(member) = column.member(i) {
-                    fill(member, source, staged)?;
-                }
+                fill(column.member(i), source, staged)?;
             }
             column.valid(staged.count);
         }
@@ -606,16 +608,15 @@ fn fill_list(
 ) -> Result<()> {
     let width = load.bytes as usize;
     for bytes in staged.counted(spot, count, width) {
-        if let Some(elements) = column.elements() {
-            // GIDs and other byte arrays.
-            if let (Data::U8(values), 1) = (&mut elements.data, width) {
-                values.extend_from_slice(bytes);
-                elements.valid(bytes.len());
-            } else {
-                bytes
-                    .chunks_exact(width)
-                    .for_each(|raw| push(elements, raw));
-            }
+        let elements = column.elements();
+        // GIDs and other byte arrays.
+        if let (Data::U8(values), 1) = (&mut elements.data, width) {
+            values.extend_from_slice(bytes);
+            elements.valid(bytes.len());
+        } else {
+            bytes
+                .chunks_exact(width)
+                .for_each(|raw| push(elements, raw));
         }
         column.end_list()?;
     }

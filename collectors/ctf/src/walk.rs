@@ -3,7 +3,7 @@
 use crate::bits::{
     align_up, decimal, extend, mask, number, read, read_wide, reverse_wide, until_nul,
 };
-use crate::columns::Column;
+use crate::columns::{Column, Data};
 use crate::model::{
     Array, ByteOrder, Encoding, Field, Int, Length, Optional, Reference, Role, Roles, Trace, Type,
     VarInt, Variant, WideInt, WideText, label,
@@ -342,7 +342,16 @@ pub fn advance(clock: u64, value: u64, bits: u32) -> u64 {
     }
 }
 
-/// Decode one field into `out`, or step over it. Returns the value of an integer or enumeration.
+/// Step over a field. Returns the value of an integer or enumeration.
+///
+/// # Errors
+///
+/// As [`walk`].
+pub fn skip(cursor: &mut Cursor<'_>, kind: &Type, state: &mut State) -> Result<i128, Stop> {
+    walk(cursor, kind, state, &mut Column::nothing())
+}
+
+/// Decode one field into `out`. Returns the value of an integer or enumeration.
 ///
 /// # Errors
 ///
@@ -351,102 +360,78 @@ pub fn walk(
     cursor: &mut Cursor<'_>,
     kind: &Type,
     state: &mut State,
-    mut out: Option<&mut Column>,
+    out: &mut Column,
 ) -> Result<i128, Stop> {
     match kind {
         Type::Int(int) => {
             let value = integer(cursor, int, state)?;
-            if let Some(out) = out {
-                out.push_int(value);
-            }
+            out.push_int(value);
             return Ok(number(value, int.signed));
         }
-        Type::WideInt(int) => match out {
-            Some(out) => out.push_text(cursor.wide_int(int, state)?.as_bytes()),
-            None => _ = cursor.reach(int.align, int.bits, int.order, state)?,
+        Type::WideInt(int) => match out.data {
+            Data::Nothing => _ = cursor.reach(int.align, int.bits, int.order, state)?,
+            _ => out.push_text(cursor.wide_int(int, state)?.as_bytes()),
         },
         Type::Enum(e) => {
             let value = integer(cursor, &e.int, state)?;
             let known = number(value, e.int.signed);
-            if let Some(out) = out {
-                out.push_enum(value, e.label(known));
-            }
+            out.push_enum(value, || e.label(known));
             return Ok(known);
         }
         Type::VarInt(int) => return variable(cursor, int, state, out),
         Type::Bool(int) => {
             let value = cursor.bits(int, state)? != 0;
-            if let Some(out) = out {
-                out.push_bool(value);
-            }
+            out.push_bool(value);
             return Ok(i128::from(value));
         }
         Type::BitMap(map) => {
             let value = cursor.bits(&map.int, state)?;
-            if let Some(out) = out {
-                if let Some(member) = out.member(0) {
-                    member.push_int(value);
-                }
-                if let Some(list) = out.member(1) {
-                    for (name, _) in map.flags.iter().filter(|(_, mask)| value & mask != 0) {
-                        if let Some(names) = list.elements() {
-                            names.push_text(name.as_bytes());
-                        }
-                    }
-                    list.end_list().map_err(|e| Stop::Bad(e.to_string()))?;
-                }
-                out.valid(1);
+            out.member(0).push_int(value);
+            let list = out.member(1);
+            for (name, _) in map.flags.iter().filter(|(_, mask)| value & mask != 0) {
+                list.elements().push_text(name.as_bytes());
             }
+            end_list(list)?;
+            out.valid(1);
         }
         Type::WideText(wide) => {
             let text = wide_text(cursor, wide, state)?;
-            if let Some(out) = out {
-                out.push_text(text.as_bytes());
-            }
+            out.push_text(text.as_bytes());
         }
         Type::Optional(optional) => return self::optional(cursor, optional, state, out),
         Type::Float(float) => {
             let mut as_int = Int::unsigned(float.bits, float.align, float.order);
             as_int.reversed = float.reversed;
             let value = cursor.bits(&as_int, state)?;
-            if let Some(out) = out {
-                out.push_float(float_of(value, float.bits));
-            }
+            out.push_float(float_of(value, float.bits));
         }
-        Type::Text => {
-            let text = cursor.text()?;
-            if let Some(out) = out {
-                out.push_text(text);
-            }
-        }
+        Type::Text => out.push_text(cursor.text()?),
         Type::Array(array) => self::array(cursor, array, state, out)?,
         Type::Struct(s) => {
             cursor.align_within(kind.align())?;
-            for (i, field) in s.fields.iter().enumerate() {
-                let member = out.as_deref_mut().and_then(|out| out.member(i));
-                self::field(cursor, field, state, member)?;
+            for (i, member) in s.fields.iter().enumerate() {
+                field(cursor, member, state, out.member(i))?;
             }
-            if let Some(out) = out {
-                out.valid(1);
-            }
+            out.valid(1);
         }
         Type::Variant(variant) => {
             let chosen = choose(variant, state)?;
             state.clear(&variant.clears);
             for (i, option) in variant.options.iter().enumerate() {
-                let member = out.as_deref_mut().and_then(|out| out.member(i));
                 if i == chosen {
-                    self::field(cursor, option, state, member)?;
-                } else if let Some(member) = member {
-                    member.push_nulls(1);
+                    field(cursor, option, state, out.member(i))?;
+                } else {
+                    out.member(i).push_nulls(1);
                 }
             }
-            if let Some(out) = out {
-                out.valid(1);
-            }
+            out.valid(1);
         }
     }
     Ok(0)
+}
+
+fn end_list(out: &mut Column) -> Result<(), Stop> {
+    out.end_list().map_err(|e| Stop::Bad(e.to_string()))
 }
 
 /// Decode a member and keep its value if something refers to it.
@@ -458,7 +443,7 @@ pub fn field(
     cursor: &mut Cursor<'_>,
     field: &Field,
     state: &mut State,
-    out: Option<&mut Column>,
+    out: &mut Column,
 ) -> Result<i128, Stop> {
     let value = walk(cursor, &field.kind, state, out)?;
     if let Some(slot) = field.slot {
@@ -502,7 +487,7 @@ fn variable(
     cursor: &mut Cursor<'_>,
     int: &VarInt,
     state: &mut State,
-    out: Option<&mut Column>,
+    out: &mut Column,
 ) -> Result<i128, Stop> {
     let (raw, bits) = cursor.leb128(int.signed)?;
     if let Some(clock) = int.clock {
@@ -512,12 +497,10 @@ fn variable(
     if !int.roles.is_empty() {
         state.told.note(int.roles, value, int.clock, 64);
     }
-    if let Some(out) = out {
-        if int.mappings.is_empty() {
-            out.push_int(raw);
-        } else {
-            out.push_enum(raw, label(&int.mappings, value));
-        }
+    if int.mappings.is_empty() {
+        out.push_int(raw);
+    } else {
+        out.push_enum(raw, || label(&int.mappings, value));
     }
     Ok(value)
 }
@@ -526,7 +509,7 @@ fn optional(
     cursor: &mut Cursor<'_>,
     optional: &Optional,
     state: &mut State,
-    out: Option<&mut Column>,
+    out: &mut Column,
 ) -> Result<i128, Stop> {
     let selector = state.referred(&optional.selector)?;
     state.clear(&optional.clears);
@@ -537,9 +520,7 @@ fn optional(
     if there {
         return field(cursor, &optional.field, state, out);
     }
-    if let Some(out) = out {
-        out.push_nulls(1);
-    }
+    out.push_nulls(1);
     Ok(EMPTY)
 }
 
@@ -587,7 +568,7 @@ fn array(
     cursor: &mut Cursor<'_>,
     array: &Array,
     state: &mut State,
-    mut out: Option<&mut Column>,
+    out: &mut Column,
 ) -> Result<(), Stop> {
     let length = number_of(&array.length, state)?;
     cursor.align_within(array.element.align().max(array.min_align))?;
@@ -596,9 +577,7 @@ fn array(
     }
     if array.is_text() {
         let text = cursor.take(length)?;
-        if let Some(out) = out {
-            out.push_text(until_nul(text));
-        }
+        out.push_text(until_nul(text));
         return Ok(());
     }
     // Elements may be of no size at all; a length that the packet cannot hold is still a lie.
@@ -607,11 +586,7 @@ fn array(
         return Err(Stop::End);
     }
     for _ in 0..length {
-        let element = out.as_deref_mut().and_then(Column::elements);
-        walk(cursor, &array.element, state, element)?;
+        walk(cursor, &array.element, state, out.elements())?;
     }
-    if let Some(out) = out {
-        out.end_list().map_err(|e| Stop::Bad(e.to_string()))?;
-    }
-    Ok(())
+    end_list(out)
 }

@@ -96,18 +96,17 @@ fn run<S: Sink>(
         let mut windows = Windows::default();
         let mut feed = Feed::new(job.recording, &spans, sort, numbers, &mut windows);
         let mut told = 0;
-        while let Some(bytes) = feed.step(&mut merge)? {
-            done += bytes;
+        loop {
+            let bytes = feed.step(&mut merge)?;
             for (table, batch) in merge.ready.drain(..) {
                 job.give(batch, &mut sinks[table], &mut tables[table])?;
             }
+            let Some(bytes) = bytes else { break };
+            done += bytes;
             if done >= told + STRIDE {
                 told = done;
                 progress(done, total)?;
             }
-        }
-        for (table, batch) in merge.ready.drain(..) {
-            job.give(batch, &mut sinks[table], &mut tables[table])?;
         }
         damage.extend(merge.damage.into_iter().map(|d| (d.packet, d)));
         sinks.iter_mut().try_for_each(Sink::end)?;
