@@ -3,10 +3,11 @@
 use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::callbacks::Execution;
+use crate::decide::Reason;
 use crate::existing::Existing;
 use crate::ids::{Id, Maybe, flagged};
 use crate::matches::{Key, chains, mark};
-use crate::messages::{Join, Matched};
+use crate::messages::Matched;
 use crate::model::Model;
 use crate::publications::Publication;
 use crate::registry::{Name, Subscription};
@@ -113,7 +114,11 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
             && (of.is_none() || topic.is_none())
         {
             take.matched = true;
-            found.push(Matched::new(*message, (number, take), Join::TimestampAlone));
+            found.push(Matched::new(
+                *message,
+                (number, take),
+                Reason::TimestampAlone,
+            ));
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Connection {
     pub count: i64,
     pub never_taken: i64,
     /// When the one that was taken last was taken.
-    before: i64,
+    last_take: i64,
     /// How many messages the history of the subscription holds.
     depth: usize,
     /// How many of the takes that `Facts` foresees are behind.
@@ -43,7 +43,7 @@ impl Connection {
             first,
             count: 0,
             never_taken: 0,
-            before: NEVER,
+            last_take: NEVER,
             depth: model.registry.depth(subscription),
             passed: [0; 2],
             waiting: 0,
@@ -59,7 +59,7 @@ impl Connection {
         }
         self.waiting += usize::from(row.is_open());
         if between {
-            self.before = self.before.max(row.take_time());
+            self.last_take = self.last_take.max(row.take_time());
         }
         self.count += 1;
     }
@@ -73,9 +73,9 @@ impl Connection {
         now: i64,
     ) -> bool {
         if let Some([by_any, by_take]) = foreseen {
-            let [next, after] = &mut self.passed;
-            flight.next = by_any.after(flight.number, next);
-            flight.after = by_take.after(flight.number, after);
+            let [taken, take] = &mut self.passed;
+            flight.next_taken = by_any.after(flight.number, taken);
+            flight.next_take = by_take.after(flight.number, take);
         }
         let behind = |(of, _): &(u64, i64)| *of <= flight.number;
         while self.pushes.front().is_some_and(behind) {
@@ -83,10 +83,10 @@ impl Connection {
         }
         let last = self.depth.checked_sub(1);
         let full = last.and_then(|last| self.pushes.get(last));
-        flight.full = full.map_or(NEVER, |(_, time)| *time);
+        flight.full_at = full.map_or(NEVER, |(_, time)| *time);
         // Only of what was taken before and will be taken again a rule asks whether it was pushed out.
-        let known = flight.full != NEVER || self.depth == 0 || flight.after <= now;
-        let known = known || flight.before == NEVER;
+        let known = flight.full_at != NEVER || self.depth == 0 || flight.next_take <= now;
+        let known = known || flight.last_take == NEVER;
         if known {
             self.waiting -= 1;
             if self.waiting == 0 {
@@ -97,8 +97,8 @@ impl Connection {
     }
 }
 
-/// All messages, one after the other.
-pub struct Messages {
+/// What became of all messages, one after the other.
+pub struct Decisions {
     pub pairing: Pairing,
     /// By publisher and subscription.
     pub connections: HashMap<Ends, Connection>,
@@ -114,7 +114,7 @@ pub struct Messages {
     now: i64,
 }
 
-impl Messages {
+impl Decisions {
     /// From the first one on.
     pub(crate) fn new(model: &Model) -> Self {
         Self {
@@ -167,10 +167,10 @@ impl Messages {
                 connection.or_insert_with(|| Connection::new(judge.model, key.1, number));
             self.flights.push_back(Flight {
                 number,
-                before: connection.before,
-                next: NEVER,
-                after: NEVER,
-                full: NEVER,
+                last_take: connection.last_take,
+                next_taken: NEVER,
+                next_take: NEVER,
+                full_at: NEVER,
                 row,
             });
             connection.on_message(number, &row);

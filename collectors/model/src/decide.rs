@@ -11,7 +11,7 @@ use crate::gaps::Place;
 use crate::identity::Process;
 use crate::ids::{Maybe, flagged, of};
 use crate::intake::Kind;
-use crate::messages::{Ends, First, Join, Leg, Message};
+use crate::messages::{Ends, First, Leg, Message};
 use crate::model::Model;
 use crate::pairing::Partners;
 use crate::registry::Subscription;
@@ -148,22 +148,22 @@ pub struct Flight {
     pub row: Message,
     pub number: u64,
     /// When an earlier message of its connection was taken last.
-    pub before: i64,
+    pub last_take: i64,
     /// When the next one of its connection was taken or, without a take, its callback began.
-    pub next: i64,
+    pub next_taken: i64,
     /// When the next one was taken of which a take tells.
-    pub after: i64,
+    pub next_take: i64,
     /// When as many later ones had been published as the subscription's history holds.
-    pub full: i64,
+    pub full_at: i64,
 }
 
 impl Flight {
     /// Until when its own take can have been.
     pub const fn until(&self) -> i64 {
-        if self.next == NEVER {
+        if self.next_taken == NEVER {
             i64::MAX
         } else {
-            self.next
+            self.next_taken
         }
     }
 }
@@ -181,7 +181,8 @@ pub struct Judge<'a> {
 type Rule = (Reason, Outcome, fn(&Judge<'_>, &Flight) -> bool);
 
 /// What became of a message between processes of which no take is known: the first rule that applies
-/// decides. Their numbers are those of docs/model.md; a message becomes `lost` by the last ones alone.
+/// decides. Their numbers are those of docs/model.md; a message becomes `lost` by the last one, or if
+/// none applies.
 const RULES: &[Rule] = &[
     // 1.
     (
@@ -223,14 +224,14 @@ const RULES: &[Rule] = &[
         let longest = judge.longest(flight).unwrap_or(USUAL_WAIT);
         let process = judge.model.identity.end(flight.row.process);
         let end = process.min(judge.model.registry.ended(flight.row.subscription));
-        flight.next == NEVER && flight.row.publish.saturating_add(longest) > end
+        flight.next_taken == NEVER && flight.row.publish.saturating_add(longest) > end
     }),
     // 5.
     (Reason::BeforeFirstTake, Outcome::NotMatched, |_, flight| {
-        flight.before == NEVER && flight.next != NEVER
+        flight.last_take == NEVER && flight.next_taken != NEVER
     }),
     (Reason::NeverTaken, Outcome::NotMatched, |_, flight| {
-        flight.before == NEVER
+        flight.last_take == NEVER
     }),
     // 6.
     (Reason::PushedOut, Outcome::Replaced, |judge, flight| {
@@ -238,54 +239,42 @@ const RULES: &[Rule] = &[
     }),
     // 7.
     (Reason::Overtaken, Outcome::Lost, |_, flight| {
-        flight.next != NEVER
+        flight.next_taken != NEVER
     }),
-    (Reason::ReceiverSeen, Outcome::Lost, |_, _| true),
 ];
 
 impl Judge<'_> {
     /// What became of a message.
     pub fn decide(&self, flight: &Flight) -> Decision {
         let row = &flight.row;
-        let how = row.join.how();
-        let so = |outcome, how, reason| Decision {
+        let (outcome, reason) = match row.leg {
+            Leg::Decided(outcome, reason) => (outcome, reason),
+            Leg::BeforeSubscription => (Outcome::Replayed, Reason::PublishedBeforeSubscription),
+            Leg::LateJoiner if self.is_late_joiner(row) => (Outcome::Replayed, Reason::LateJoiner),
+            Leg::LateJoiner => (Outcome::Unknown, Reason::PublicationNotRecorded),
+            _ if row.execution.is_some() => return self.joined(Outcome::Delivered, flight),
+            _ if row.take.is_some() => return self.joined(Outcome::Taken, flight),
+            Leg::Buffer => (Outcome::Unknown, Reason::StillInBuffer),
+            Leg::Middleware => {
+                let rule = RULES.iter().find(|(.., applies)| applies(self, flight));
+                rule.map_or((Outcome::Lost, Reason::ReceiverSeen), |rule| {
+                    (rule.1, rule.0)
+                })
+            }
+        };
+        let how = row.joined.map_or(Match::Nothing, Reason::how);
+        Decision {
             outcome,
             how,
             reason,
-        };
-        match row.leg {
-            Leg::BeforeSubscription => {
-                so(Outcome::Replayed, how, Reason::PublishedBeforeSubscription)
-            }
-            Leg::LateJoiner if self.is_late_joiner(row) => {
-                so(Outcome::Replayed, how, Reason::LateJoiner)
-            }
-            Leg::LateJoiner | Leg::Unpublished => {
-                so(Outcome::Unknown, how, Reason::PublicationNotRecorded)
-            }
-            _ if row.execution.is_some() => self.joined(Outcome::Delivered, flight),
-            _ if row.take.is_some() => self.joined(Outcome::Taken, flight),
-            Leg::NoSubscription => so(Outcome::NoSubscriber, how, Reason::NoSubscription),
-            Leg::UnknownSubscription => so(Outcome::Unknown, how, Reason::SubscriptionUnknown),
-            Leg::Overwritten => so(Outcome::Overwritten, how, Reason::PlaceOverwritten),
-            Leg::Cleared => so(Outcome::Overwritten, how, Reason::BufferCleared),
-            Leg::Buffer => so(Outcome::Unknown, how, Reason::StillInBuffer),
-            Leg::Middleware => {
-                let mut rules = RULES.iter();
-                let rule = rules.find(|(.., applies)| applies(self, flight));
-                let (reason, outcome) = rule.map_or(
-                    (Reason::ReceiverSeen, Outcome::Lost),
-                    |(reason, outcome, _)| (*reason, *outcome),
-                );
-                so(outcome, how, reason)
-            }
         }
     }
 
     /// A message with a take or a callback.
     fn joined(&self, outcome: Outcome, flight: &Flight) -> Decision {
         let row = &flight.row;
-        let how = row.join.how();
+        let reason = row.joined.unwrap_or(Reason::SameTimestamp);
+        let how = row.joined.map_or(Match::Nothing, Reason::how);
         let doubt = || {
             let processes = [self.model.publishing_process(row.message), row.process];
             let gaps = &self.model.gaps;
@@ -314,7 +303,7 @@ impl Judge<'_> {
         Decision {
             outcome,
             how: doubt.map_or(how, |_| Match::Approximate),
-            reason: doubt.unwrap_or(row.join.reason()),
+            reason: doubt.unwrap_or(reason),
         }
     }
 
@@ -352,8 +341,13 @@ impl Judge<'_> {
         let alone = self.facts.alone.get(&flight.row.subscription);
         let alone = alone.map_or(&[][..], Vec::as_slice);
         let next = alone.partition_point(|time| *time < flight.row.publish);
-        let claimed = alone.get(next).is_some_and(|time| *time <= flight.after);
-        !flight.row.sent.by_middleware || flight.before == NEVER || flight.after == NEVER || claimed
+        let claimed = alone
+            .get(next)
+            .is_some_and(|time| *time <= flight.next_take);
+        !flight.row.sent.by_middleware
+            || flight.last_take == NEVER
+            || flight.next_take == NEVER
+            || claimed
     }
 
     /// Whether later messages have its place in the subscription's history.
@@ -362,36 +356,27 @@ impl Judge<'_> {
         let sender = of(&self.model.registry.publishers, row.publisher);
         let hosts = [sender.and_then(|of| of.process), row.process];
         let hosts = hosts.map(|process| self.model.identity.host(process));
-        let wait = flight.full.saturating_sub(row.sent.push.max(flight.before));
+        let wait = flight
+            .full_at
+            .saturating_sub(row.sent.push.max(flight.last_take));
         let soon = self.longest(flight).is_some_and(|longest| wait <= longest);
         hosts[0].is_some()
             && hosts[0] == hosts[1]
-            && flight.full != NEVER
-            && flight.after != NEVER
-            && flight.full < flight.after
+            && flight.full_at != NEVER
+            && flight.next_take != NEVER
+            && flight.full_at < flight.next_take
             && (soon || self.model.registry.depth(row.subscription) > 1)
     }
 }
 
-impl Join {
-    /// What tables say of it.
-    pub const fn how(self) -> Match {
+impl Reason {
+    /// How it joins a publication and a take, if that is what it does.
+    const fn how(self) -> Match {
         match self {
-            Self::Nothing => Match::Nothing,
             Self::SameTimestamp | Self::RingBuffer => Match::Exact,
             Self::SharedTimestamp => Match::Ambiguous,
             Self::NearestTimestamp | Self::TimestampAlone | Self::InOrder => Match::Approximate,
-        }
-    }
-
-    const fn reason(self) -> Reason {
-        match self {
-            Self::Nothing | Self::SameTimestamp => Reason::SameTimestamp,
-            Self::RingBuffer => Reason::RingBuffer,
-            Self::SharedTimestamp => Reason::SharedTimestamp,
-            Self::NearestTimestamp => Reason::NearestTimestamp,
-            Self::TimestampAlone => Reason::TimestampAlone,
-            Self::InOrder => Reason::InOrder,
+            _ => Match::Nothing,
         }
     }
 }

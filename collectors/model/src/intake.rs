@@ -87,9 +87,11 @@ impl Kind {
     }
 }
 
-/// Some kinds of events.
+/// Some kinds of events, a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u64);
+
+const _: () = assert!(KINDS.len() <= u32::BITS as usize);
 
 impl Kinds {
     /// Those with these names, as in `KINDS`; other names are left out.

@@ -1,6 +1,7 @@
 //! What a message is: a publication and a subscription, what joined them, and which way it took.
 
 use crate::callbacks::Execution;
+use crate::decide::{Outcome, Reason};
 use crate::identity::Process;
 use crate::ids::{Id, Maybe};
 use crate::publications::Publication;
@@ -11,25 +12,6 @@ use crate::takes::Take;
 /// A publisher and a subscription.
 pub type Ends = (Maybe<Publisher>, Maybe<Subscription>);
 
-/// By what a publication and a take belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Join {
-    /// Nothing: there is no take.
-    Nothing,
-    /// Topic and source timestamp.
-    SameTimestamp,
-    /// A place in a ring buffer.
-    RingBuffer,
-    /// The order of several publications with one topic and timestamp.
-    SharedTimestamp,
-    /// The nearest timestamp, where the publication holds none.
-    NearestTimestamp,
-    /// A timestamp that no other publication has, where a topic is not known.
-    TimestampAlone,
-    /// The order of publications and callbacks.
-    InOrder,
-}
-
 /// Which way a message took, or had to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leg {
@@ -37,20 +19,12 @@ pub enum Leg {
     Middleware,
     /// Through the middleware, to a subscription that is younger than it.
     BeforeSubscription,
-    /// Into a ring buffer.
+    /// Through a ring buffer, out of which it was taken.
     Buffer,
-    /// Into a ring buffer in which a later one took its place.
-    Overwritten,
-    /// Into a ring buffer that was cleared.
-    Cleared,
     /// Out of a ring buffer into which a publisher's history may have put it.
     LateJoiner,
-    /// Out of a ring buffer, and who published it was not recorded.
-    Unpublished,
-    /// None: its topic had no subscription.
-    NoSubscription,
-    /// Not known: a subscription may be missing.
-    UnknownSubscription,
+    /// Whichever: that way alone says what became of it.
+    Decided(Outcome, Reason),
 }
 
 /// A publication and a take.
@@ -61,7 +35,8 @@ pub struct Matched {
     pub subscription: Maybe<Subscription>,
     pub take: Maybe<Take>,
     pub execution: Maybe<Execution>,
-    pub join: Join,
+    /// By what they belong together.
+    pub by: Reason,
 }
 
 impl Matched {
@@ -69,14 +44,14 @@ impl Matched {
     pub const fn new(
         message: Id<Publication>,
         (number, take): (Id<Take>, &Take),
-        join: Join,
+        by: Reason,
     ) -> Self {
         Self {
             message,
             subscription: take.subscription,
             take: Some(number),
             execution: take.execution,
-            join,
+            by,
         }
     }
 
@@ -91,7 +66,7 @@ impl Matched {
             subscription: Some(subscription),
             take: None,
             execution: Some(execution),
-            join: Join::InOrder,
+            by: Reason::InOrder,
         }
     }
 }
@@ -171,7 +146,8 @@ pub struct Message {
     pub process: Maybe<Process>,
     pub take: Maybe<Take>,
     pub execution: Maybe<Execution>,
-    pub join: Join,
+    /// By what its publication and its take belong together, if they do.
+    pub joined: Option<Reason>,
     /// Whether it came within the process, where that can be said.
     pub intra: Option<bool>,
     pub publish: i64,
@@ -203,6 +179,6 @@ impl Message {
 
     /// Whether it is not known to be taken, so that what came after it on its connection tells.
     pub fn is_open(&self) -> bool {
-        self.leg == Leg::Middleware && self.join == Join::Nothing
+        self.leg == Leg::Middleware && self.joined.is_none()
     }
 }

@@ -10,17 +10,23 @@ use std::vec::IntoIter;
 use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::approximate;
+use crate::decide::{Outcome, Reason};
 use crate::existing::Existing;
 use crate::identity::Process;
 use crate::ids::{Id, Maybe, last, numbered, of};
 use crate::intake::Kind;
 use crate::matches::{Key, chained};
-use crate::messages::{Join, Leg, Matched, Message, Sent};
+use crate::messages::{Leg, Matched, Message, Sent};
 use crate::model::Model;
 use crate::publications::{Enqueue, Fate, Publication};
 use crate::registry::Subscription;
 use crate::rows::NEVER;
 use crate::takes::Take;
+
+const STILL_IN_BUFFER: Leg = Leg::Decided(Outcome::Unknown, Reason::StillInBuffer);
+const PLACE_OVERWRITTEN: Leg = Leg::Decided(Outcome::Overwritten, Reason::PlaceOverwritten);
+const BUFFER_CLEARED: Leg = Leg::Decided(Outcome::Overwritten, Reason::BufferCleared);
+const NOT_RECORDED: Leg = Leg::Decided(Outcome::Unknown, Reason::PublicationNotRecorded);
 
 /// Publications that are read at once.
 const CHUNK: usize = 512;
@@ -67,7 +73,7 @@ impl Model {
                         found.push(Matched::new(
                             *message,
                             (*number, take),
-                            Join::SharedTimestamp,
+                            Reason::SharedTimestamp,
                         ));
                     }
                     *rank += 1;
@@ -233,7 +239,7 @@ impl Pairing {
             process: None,
             take: None,
             execution: None,
-            join: Join::Nothing,
+            joined: None,
             intra: None,
             publish: row.publish,
             taken: NEVER,
@@ -242,18 +248,18 @@ impl Pairing {
         };
         // Of a message of the middleware's own there is no row.
         for one in self.given.iter().filter(|_| topic != discovery) {
-            let (leg, join) = match one.fate {
-                Fate::Pending => (Leg::Buffer, Join::Nothing),
-                Fate::Dequeued => (Leg::Buffer, Join::RingBuffer),
-                Fate::Overwritten => (Leg::Overwritten, Join::RingBuffer),
-                Fate::Cleared => (Leg::Cleared, Join::RingBuffer),
+            let (leg, joined) = match one.fate {
+                Fate::Pending => (STILL_IN_BUFFER, None),
+                Fate::Dequeued => (Leg::Buffer, Some(Reason::RingBuffer)),
+                Fate::Overwritten => (PLACE_OVERWRITTEN, Some(Reason::RingBuffer)),
+                Fate::Cleared => (BUFFER_CLEARED, Some(Reason::RingBuffer)),
             };
             let take = model.takes.rows.get(one.take);
             found.push(Message {
                 subscription: one.subscription,
                 take: one.take,
                 execution: take.and_then(|take| take.execution),
-                join,
+                joined,
                 intra: Some(true),
                 leg,
                 ..draft
@@ -272,7 +278,7 @@ impl Pairing {
                 subscription,
                 take,
                 execution: of.and_then(|of| of.execution),
-                join: of.map_or(Join::Nothing, |of| of.join),
+                joined: of.map(|of| of.by),
                 intra: (subscription.is_some() || take.is_some()).then_some(false),
                 leg,
                 ..draft
@@ -296,7 +302,11 @@ impl Pairing {
             while there.next_if(same).is_some() {}
             if !within(found, subscription) {
                 let pending = of.is_none() && unresolved;
-                let leg = [Leg::Middleware, Leg::Buffer][usize::from(pending)];
+                let leg = if pending {
+                    STILL_IN_BUFFER
+                } else {
+                    Leg::Middleware
+                };
                 found.push(one(subscription, of, leg));
             }
         }
@@ -306,8 +316,12 @@ impl Pairing {
         if found.len() == begin && topic != discovery {
             let unseen = partners.unseen.is_some_and(|since| since <= row.publish);
             let unknown = topic.is_none() || partners.nameless || unseen;
-            let leg = [Leg::NoSubscription, Leg::UnknownSubscription][usize::from(unknown)];
-            found.push(one(None, None, leg));
+            let (outcome, reason) = if unknown {
+                (Outcome::Unknown, Reason::SubscriptionUnknown)
+            } else {
+                (Outcome::NoSubscriber, Reason::NoSubscription)
+            };
+            found.push(one(None, None, Leg::Decided(outcome, reason)));
         }
     }
 
@@ -322,14 +336,14 @@ impl Pairing {
         self.matched.clear();
         if row.taken.is_some() && !partners.shared.contains(&message) {
             chained(&model.takes.rows, row.taken, &mut self.chain);
-            let join = if row.estimated {
-                Join::NearestTimestamp
+            let by = if row.estimated {
+                Reason::NearestTimestamp
             } else {
-                Join::SameTimestamp
+                Reason::SameTimestamp
             };
             // Of several takes of one subscription the first.
             let first = self.chain.iter().filter(|(_, take)| take.matched);
-            let first = first.map(|(number, take)| Matched::new(message, (*number, take), join));
+            let first = first.map(|(number, take)| Matched::new(message, (*number, take), by));
             self.matched.extend(first);
         }
         while let Some(one) = partners.more.get(self.more)
@@ -364,11 +378,11 @@ fn unpublished(model: &Model, partners: &Partners, found: &mut Vec<Message>) {
             process: row.process,
             take: row.take,
             execution: take.and_then(|take| take.execution),
-            join: Join::Nothing,
+            joined: None,
             intra: Some(true),
             publish: NEVER,
             taken: NEVER,
-            leg: [Leg::Unpublished, Leg::LateJoiner][usize::from(late)],
+            leg: if late { Leg::LateJoiner } else { NOT_RECORDED },
             sent: Sent::NONE,
         });
     }

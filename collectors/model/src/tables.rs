@@ -17,7 +17,7 @@ use arrow_schema::ArrowError;
 use crate::about::Source;
 use crate::callbacks::{Callbacks, Execution};
 use crate::columns::{Columns, Texts, columns};
-use crate::connections::Messages;
+use crate::connections::Decisions;
 use crate::decide::Facts;
 use crate::identity::Thread;
 use crate::ids::{Id, flagged, of};
@@ -88,7 +88,7 @@ impl Tables {
             .map(|of| of.topic)
             .collect();
         let mut found = Self {
-            messages: Messages::new(&model),
+            messages: Decisions::new(&model),
             model,
             partners,
             facts,

@@ -6,7 +6,7 @@ use ahash::{HashMap, HashSet};
 
 use crate::callbacks::Execution;
 use crate::columns::{Columns, Texts};
-use crate::connections::Messages;
+use crate::connections::Decisions;
 use crate::decide::{Decision, Facts, Judge};
 use crate::identity::{Host, Process, Thread};
 use crate::ids::{Id, Maybe, of};
@@ -31,7 +31,7 @@ pub struct Tables {
     pub(super) model: Model,
     pub(super) partners: Partners,
     pub(super) facts: Facts,
-    pub(super) messages: Messages,
+    pub(super) messages: Decisions,
     /// How many of the messages were asked for.
     pub(super) told: u32,
     pub(super) calls: Vec<Call>,
@@ -53,7 +53,7 @@ impl Tables {
             facts: &self.facts,
         };
         if range.start < self.told {
-            (self.messages, self.told) = (Messages::new(&self.model), 0);
+            (self.messages, self.told) = (Decisions::new(&self.model), 0);
         }
         let rows = std::iter::from_fn(|| self.messages.next(&judge));
         let skipped = (range.start - self.told) as usize;
