@@ -70,50 +70,40 @@ pub fn losses(packets: &[Account]) -> Vec<Loss> {
     let mut found = Vec::new();
     let mut before: Option<Account> = None;
     let mut discarded = 0;
-    for (at, packet) in packets.iter().enumerate() {
-        if let (Some(before), Some(now)) = (before.and_then(|b| b.sequence), packet.sequence)
-            && now <= before
-        {
-            continue;
-        }
-        if let (None, Some(count @ 1..)) = (before, packet.sequence) {
+    for (packet, now) in packets.iter().enumerate() {
+        let mut note = |kind, count, begin_ns, end_ns| {
             found.push(Loss {
-                packet: at,
-                kind: LossKind::MissingHead,
+                packet,
+                kind,
                 count,
-                begin_ns: None,
-                end_ns: packet.begin_ns,
+                begin_ns,
+                end_ns,
             });
+        };
+        let end_before = before.and_then(|b| b.end_ns);
+        match (before.and_then(|b| b.sequence), now.sequence) {
+            (Some(last), Some(number)) if number <= last => continue,
+            (Some(last), Some(number)) if number - last > 1 => {
+                let count = number - last - 1;
+                note(LossKind::LostPackets, count, end_before, now.begin_ns);
+            }
+            (None, Some(count @ 1..)) if before.is_none() => {
+                note(LossKind::MissingHead, count, None, now.begin_ns);
+            }
+            _ => {}
         }
-        if let (Some(last), Some(now)) = (before.and_then(|b| b.sequence), packet.sequence)
-            && now - last > 1
-        {
-            found.push(Loss {
-                packet: at,
-                kind: LossKind::LostPackets,
-                count: now - last - 1,
-                begin_ns: before.and_then(|b| b.end_ns),
-                end_ns: packet.begin_ns,
-            });
-        }
-        if let Some((now, bits)) = packet.discarded {
+        if let Some((total, bits)) = now.discarded {
             let mask = crate::bits::mask(bits);
-            let count = now.wrapping_sub(discarded) & mask;
+            let count = total.wrapping_sub(discarded) & mask;
             let back = before.is_some() && count > mask / 2;
             if !back {
-                discarded = now;
+                discarded = total;
             }
             if count > 0 && !back {
-                found.push(Loss {
-                    packet: at,
-                    kind: LossKind::DiscardedEvents,
-                    count,
-                    begin_ns: before.and_then(|b| b.end_ns),
-                    end_ns: packet.end_ns,
-                });
+                note(LossKind::DiscardedEvents, count, end_before, now.end_ns);
             }
         }
-        before = Some(*packet);
+        before = Some(*now);
     }
     found
 }

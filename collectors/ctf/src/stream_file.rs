@@ -75,7 +75,8 @@ pub struct Found {
 
 /// How far an index has proved right.
 struct Guide {
-    entries: Vec<Entry>,
+    /// None if there is no index, or it is not believed.
+    entries: Option<Vec<Entry>>,
     /// The entry of the next packet.
     next: usize,
     /// Number of the packet that was not as its entry says.
@@ -184,52 +185,48 @@ fn head_at(
 
 impl Guide {
     fn new(index: Option<&[u8]>) -> Self {
-        let (entries, fault) = match index.map(lttng_index::parse) {
-            None => (Vec::new(), None),
-            Some(Ok(entries)) => (entries, None),
-            Some(Err(error)) => (Vec::new(), Some(error.to_string())),
+        let (entries, fault) = match index.map(lttng_index::parse).transpose() {
+            Ok(entries) => (entries, None),
+            Err(error) => (None, Some(error.to_string())),
         };
-        let mut guide = Self {
+        Self {
             entries,
             next: 0,
             doubt: None,
-            fault: None,
-        };
-        match fault {
-            Some(fault) => guide.refuse(fault),
-            // No index is no fault.
-            None if index.is_none() => guide.next = usize::MAX,
-            None => {}
+            fault,
         }
-        guide
     }
 
     fn refuse(&mut self, why: String) {
-        if self.fault.is_none() && self.next != usize::MAX {
+        if self.entries.take().is_some() {
             self.fault = Some(why);
         }
-        self.entries.clear();
-        self.next = usize::MAX;
         self.doubt = None;
+    }
+
+    /// The entries of the next packet and those behind it.
+    fn left(&self) -> &[Entry] {
+        let entries = self.entries.as_deref().unwrap_or_default();
+        entries.get(self.next..).unwrap_or_default()
     }
 
     /// Compare a head that was read with its entry.
     fn hold_against(&mut self, trace: &Trace, offset: u64, head: &Head, packet: usize) {
-        if self.next == usize::MAX {
+        let Some(entries) = &self.entries else {
             return;
-        }
+        };
         // A head that differs may be what is damaged, but not if the next one is in its place.
         if let Some(doubtful) = self.doubt {
             self.refuse(format!("entry {doubtful} is not that of its packet"));
             return;
         }
-        match self.entries.get(self.next) {
+        match entries.get(self.next) {
             Some(entry) if agrees(trace, entry, offset, head) => {}
             Some(_) => self.doubt = Some(packet),
             None => {
+                let count = entries.len();
                 self.refuse(format!(
-                    "its {} entries end before the packet at byte {offset}",
-                    self.entries.len()
+                    "its {count} entries end before the packet at byte {offset}"
                 ));
                 return;
             }
@@ -252,19 +249,17 @@ impl Guide {
         {
             return Ok(None);
         }
-        let from = self.next.min(self.entries.len());
-        for at in from..self.entries.len() {
-            let entry = self.entries[at];
-            if entry.offset <= offset || entry.offset >= source.size() {
+        for (passed, entry) in self.left().iter().enumerate() {
+            let offset_of = entry.offset;
+            if offset_of <= offset || offset_of >= source.size() {
                 continue;
             }
-            if let Ok(head) = head_at(trace, source, entry.offset)?
-                && agrees(trace, &entry, entry.offset, &head)
+            if let Ok(head) = head_at(trace, source, offset_of)?
+                && agrees(trace, entry, offset_of, &head)
             {
-                let passed = (at - self.next) as u64;
-                self.next = at;
+                self.next += passed;
                 self.doubt = None;
-                return Ok(Some((entry.offset, passed)));
+                return Ok(Some((offset_of, passed as u64)));
             }
         }
         Ok(None)
@@ -277,7 +272,7 @@ impl Guide {
         }
         let last = found.packets.last();
         let end = last.map_or(0, |p| p.offset.saturating_add(p.head.total_bits / 8));
-        self.next < self.entries.len() && self.follows(end, found)
+        !self.left().is_empty() && self.follows(end, found)
     }
 
     /// Whether the entries that are left may be of packets from byte `offset` on.
@@ -287,7 +282,7 @@ impl Guide {
         let mut time = last
             .and_then(|head| head.end)
             .map_or(0, |(_, cycles)| cycles);
-        for entry in self.entries.get(self.next..).unwrap_or_default() {
+        for entry in self.left() {
             let number = entry.instance_and_sequence.map(|(_, number)| number);
             let numbered = sequence
                 .zip(number)
@@ -308,7 +303,7 @@ impl Guide {
     fn rest(&self, found: &Found, what: String) -> Lost {
         let last = found.packets.last();
         let clock = last.and_then(|p| p.head.end).map(|(clock, _)| clock);
-        let gone = self.entries.get(self.next..).filter(|e| !e.is_empty());
+        let gone = Some(self.left()).filter(|entries| !entries.is_empty());
         Lost {
             after: found.packets.len().checked_sub(1),
             until: None,

@@ -173,10 +173,7 @@ impl Recording {
                 match recording.scan_file(member, &name, &path) {
                     Ok(found) => readable += usize::from(found),
                     Err(what) => {
-                        let label = recording.place(member, &name);
-                        recording
-                            .warnings
-                            .push(format!("{label}: not read: {what}"));
+                        recording.warn(member, &name, &format!("not read: {what}"));
                         first_problem.get_or_insert(Failure::input(&path, what));
                     }
                 }
@@ -286,6 +283,12 @@ impl Recording {
         }
     }
 
+    /// Say what is odd about a stream file.
+    fn warn(&mut self, member: usize, name: &str, what: &str) {
+        let place = self.place(member, name);
+        self.warnings.push(format!("{place}: {what}"));
+    }
+
     /// Find the packets of a file; false if it is empty.
     fn scan_file(
         &mut self,
@@ -307,10 +310,8 @@ impl Recording {
         };
         let found = stream_file::find(&trace, &mut Window::new(&file, size), index.as_deref())?;
         if let Some(fault) = fault.or(found.index_fault) {
-            let place = self.place(member, &beside);
-            self.warnings.push(format!(
-                "{place}: not used: {fault}; the heads of the packets tell all there is"
-            ));
+            let why = "the heads of the packets tell all there is";
+            self.warn(member, &beside, &format!("not used: {fault}; {why}"));
         }
         let number = self.files.len();
         let first = self.packets.len();
@@ -343,15 +344,13 @@ impl Recording {
 
     /// Tell of packets that are gone from a file whose packets begin at `first`.
     fn lost(&mut self, member: usize, name: &str, first: usize, lost: &Lost, end_ns: Option<i64>) {
-        let place = self.place(member, name);
         let how_many = match (lost.packets, lost.until) {
             (None, _) => "the rest of this file is lost".to_owned(),
             (Some(0), _) => "the packet before it is damaged".to_owned(),
             (Some(count), None) => format!("its last packets, {count}, are lost"),
             (Some(count), Some(_)) => format!("packets lost here: {count}"),
         };
-        self.warnings
-            .push(format!("{place}: {}; {how_many}", lost.what));
+        self.warn(member, name, &format!("{}; {how_many}", lost.what));
         let before = lost.after.map(|at| &self.packets[first + at]);
         let after = lost.until.map(|at| &self.packets[first + at]);
         // A gap in the numbers of packets, which begin at 0, tells the same.
@@ -395,9 +394,11 @@ impl Recording {
             }
             Err(error) => (None, None, None, format!("its index is no use: {error}")),
         };
-        let place = self.place(member, name);
-        self.warnings
-            .push(format!("{place}: this stream file is not there; {what}"));
+        self.warn(
+            member,
+            name,
+            &format!("this stream file is not there; {what}"),
+        );
         self.losses.push(LossRow {
             member,
             stream: name.to_owned(),
@@ -514,12 +515,12 @@ impl Recording {
                 .collect();
             let first = &self.packets[numbers[0]];
             if let Some(missing @ 1..) = first.head.sequence {
-                let file = &self.files[first.file];
-                let place = self.place(file.member, &file.name);
-                self.warnings.push(format!(
-                    "{place}: begins with packet number {missing}; a snapshot or a rotation of \
+                let StreamFile { name, member, .. } = self.files[first.file].clone();
+                let what = format!(
+                    "begins with packet number {missing}; a snapshot or a rotation of \
                      files left out those before it"
-                ));
+                );
+                self.warn(member, &name, &what);
             }
             for loss in losses(&accounts) {
                 let packet = &self.packets[numbers[loss.packet]];
@@ -606,17 +607,16 @@ impl Recording {
     fn early(&mut self, ends: &[(usize, i64)]) {
         let times: Vec<i64> = ends.iter().map(|(_, end)| *end).collect();
         for (at, by) in ended_early(&times) {
-            let packet = &self.packets[ends[at].0];
-            let file = &self.files[packet.file];
-            let place = self.place(file.member, &file.name);
-            let ms = by / 1_000_000;
-            self.warnings.push(format!(
-                "{place}: ends {ms} ms before other streams of its session; what came then is missing"
-            ));
+            let (ms, last) = (by / 1_000_000, ends[at].0);
+            let StreamFile { name, member, .. } = self.files[self.packets[last].file].clone();
+            let what = format!(
+                "ends {ms} ms before other streams of its session; what came then is missing"
+            );
+            self.warn(member, &name, &what);
             self.losses.push(LossRow {
-                member: file.member,
-                stream: file.name.clone(),
-                cpu: packet.head.cpu,
+                member,
+                stream: name,
+                cpu: self.packets[last].head.cpu,
                 kind: LossKind::MissingTail,
                 count: None,
                 begin_ns: Some(times[at]),
@@ -639,10 +639,8 @@ impl Recording {
             if rows.any(|row| row.member == member && row.stream == stream) {
                 continue; // its index has told
             }
-            let place = self.place(member, &stream);
-            self.warnings.push(format!(
-                "{place}: no packet of this stream is there, though there are some of other CPUs"
-            ));
+            let what = "no packet of this stream is there, though there are some of other CPUs";
+            self.warn(member, &stream, what);
             self.losses.push(LossRow {
                 member,
                 stream,
