@@ -7,7 +7,7 @@ use arrow_array::types::{
     UInt32Type, UInt64Type,
 };
 use arrow_array::{ArrayRef, BooleanArray, ListArray, PrimitiveArray, StructArray};
-use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBufferBuilder, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field as ArrowField, Fields};
 
 use crate::error::{Error, Result};
@@ -161,31 +161,6 @@ fn unify_ints(a: u32, a_signed: bool, b: u32, b_signed: bool) -> Option<u32> {
     (needed <= 64).then_some(needed)
 }
 
-/// Which rows hold a value; nothing is kept as long as all do.
-#[derive(Debug, Default)]
-pub struct Validity {
-    length: usize,
-    bits: Option<BooleanBufferBuilder>,
-}
-
-impl Validity {
-    fn append(&mut self, rows: usize, valid: bool) {
-        if !valid && self.bits.is_none() {
-            let mut bits = BooleanBufferBuilder::new(self.length + rows);
-            bits.append_n(self.length, true);
-            self.bits = Some(bits);
-        }
-        if let Some(bits) = &mut self.bits {
-            bits.append_n(rows, valid);
-        }
-        self.length += rows;
-    }
-
-    fn finish(self) -> Option<NullBuffer> {
-        self.bits.map(|mut bits| NullBuffer::new(bits.finish()))
-    }
-}
-
 /// The values of a column.
 #[derive(Debug)]
 pub enum Data {
@@ -228,7 +203,8 @@ pub enum Data {
 pub struct Column {
     /// Values.
     pub data: Data,
-    validity: Validity,
+    /// Which rows hold a value.
+    validity: NullBufferBuilder,
 }
 
 impl Column {
@@ -237,7 +213,7 @@ impl Column {
     pub fn nothing() -> Self {
         Self {
             data: Data::Nothing,
-            validity: Validity::default(),
+            validity: NullBufferBuilder::new(0),
         }
     }
 
@@ -272,7 +248,7 @@ impl Column {
         };
         Self {
             data,
-            validity: Validity::default(),
+            validity: NullBufferBuilder::new(0),
         }
     }
 
@@ -303,7 +279,7 @@ impl Column {
 
     /// Note that `rows` values were put into `data`.
     pub fn valid(&mut self, rows: usize) {
-        self.validity.append(rows, true);
+        self.validity.append_n_non_nulls(rows);
     }
 
     /// Append rows without a value.
@@ -332,7 +308,7 @@ impl Column {
             Data::Struct(members, _) => members.iter_mut().for_each(|m| m.push_nulls(rows)),
             Data::Nothing => return,
         }
-        self.validity.append(rows, false);
+        self.validity.append_n_nulls(rows);
     }
 
     /// Append one integer, given as 64 bits with its sign extended.
@@ -353,7 +329,7 @@ impl Column {
             Data::U64(v) => v.push(value),
             _ => return,
         }
-        self.validity.append(1, true);
+        self.validity.append_non_null();
     }
 
     /// Append one floating point number.
@@ -367,14 +343,14 @@ impl Column {
             Data::F64(v) => v.push(value),
             _ => return,
         }
-        self.validity.append(1, true);
+        self.validity.append_non_null();
     }
 
     /// Append true or false.
     pub fn push_bool(&mut self, value: bool) {
         if let Data::Bool(bits) = &mut self.data {
             bits.append(value);
-            self.validity.append(1, true);
+            self.validity.append_non_null();
         }
     }
 
@@ -382,7 +358,7 @@ impl Column {
     pub fn push_text(&mut self, bytes: &[u8]) {
         if let Data::Text(text) = &mut self.data {
             text.push(bytes);
-            self.validity.append(1, true);
+            self.validity.append_non_null();
         }
     }
 
@@ -394,7 +370,7 @@ impl Column {
                 Some(label) => labels.push_text(label.as_bytes()),
                 None => labels.push_nulls(1),
             }
-            self.validity.append(1, true);
+            self.validity.append_non_null();
         }
     }
 
@@ -405,10 +381,10 @@ impl Column {
     /// More than 2^31 elements in one batch.
     pub fn end_list(&mut self) -> Result<()> {
         if let Data::List(ends, elements, _) = &mut self.data {
-            let end = i32::try_from(elements.validity.length)
+            let end = i32::try_from(elements.validity.len())
                 .map_err(|_| Error::whole("more than 2^31 list elements in one batch"))?;
             ends.push(end);
-            self.validity.append(1, true);
+            self.validity.append_non_null();
         }
         Ok(())
     }
@@ -441,8 +417,8 @@ impl Column {
     ///
     /// A defect: parts of different lengths.
     pub fn finish(self) -> Result<ArrayRef> {
-        let length = self.validity.length;
-        let nulls = self.validity.finish();
+        let length = self.validity.len();
+        let nulls = self.validity.build();
         Ok(match self.data {
             Data::I8(v) => Arc::new(PrimitiveArray::<Int8Type>::new(v.into(), nulls)),
             Data::I16(v) => Arc::new(PrimitiveArray::<Int16Type>::new(v.into(), nulls)),
