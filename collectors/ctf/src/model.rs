@@ -71,7 +71,7 @@ impl Roles {
     }
 }
 
-/// An integer of 1 to 64 bits.
+/// An integer, or how another number is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Int {
     /// Width.
@@ -118,21 +118,6 @@ impl Int {
     }
 }
 
-/// An integer of more than 64 bits. Nothing can refer to it, and it tells the decoder nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WideInt {
-    /// Width.
-    pub bits: u32,
-    /// Alignment in bits, a power of two.
-    pub align: u64,
-    /// Two's complement, or unsigned.
-    pub signed: bool,
-    /// Byte order.
-    pub order: ByteOrder,
-    /// Whether its bits come in the order that is unusual for the byte order (CTF 2).
-    pub reversed: bool,
-}
-
 /// An integer of as many bytes as its value needs (LEB128, CTF 2).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VarInt {
@@ -146,27 +131,6 @@ pub struct VarInt {
     pub roles: Roles,
     /// Labels in the order of declaration; the first that holds wins.
     pub mappings: Vec<Mapping>,
-}
-
-/// An IEEE 754 number of 16, 32 or 64 bits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Float {
-    /// 16, 32 or 64.
-    pub bits: u32,
-    /// Alignment in bits.
-    pub align: u64,
-    /// Byte order.
-    pub order: ByteOrder,
-    /// Whether its bits come in the order that is unusual for the byte order (CTF 2).
-    pub reversed: bool,
-}
-
-impl Float {
-    /// Whether it fills whole bytes of a size that machines can load at once.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        matches!(self.bits, 32 | 64) && self.align.is_multiple_of(8) && !self.reversed
-    }
 }
 
 /// A label for a range of values, both ends included.
@@ -389,12 +353,12 @@ pub struct Optional {
 /// A type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
-    /// Integer.
+    /// Integer of 1 to 64 bits.
     Int(Int),
-    /// Integer of more than 64 bits.
-    WideInt(WideInt),
-    /// Floating point number.
-    Float(Float),
+    /// Integer of more than 64 bits. Nothing can refer to it, and it tells the decoder nothing.
+    WideInt(Int),
+    /// IEEE 754 number of 16, 32 or 64 bits.
+    Float(Int),
     /// Enumeration.
     Enum(Enum),
     /// Text that ends with a NUL byte.
@@ -422,9 +386,7 @@ impl Type {
     #[must_use]
     pub fn align(&self) -> u64 {
         match self {
-            Self::Int(i) | Self::Bool(i) => i.align,
-            Self::WideInt(i) => i.align,
-            Self::Float(f) => f.align,
+            Self::Int(i) | Self::Bool(i) | Self::WideInt(i) | Self::Float(i) => i.align,
             Self::Enum(e) => e.int.align,
             Self::BitMap(b) => b.int.align,
             Self::Text | Self::VarInt(_) | Self::WideText(_) => 8,
@@ -531,6 +493,19 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// One that counts nanoseconds since the epoch.
+    #[must_use]
+    pub fn new(name: String) -> Self {
+        Self {
+            name,
+            frequency: 1_000_000_000,
+            offset_seconds: 0,
+            offset_cycles: 0,
+            uuid: None,
+            added: Vec::new(),
+        }
+    }
+
     /// Nanoseconds since the epoch, rounded down; `None` beyond the range of `i64`.
     #[must_use]
     pub fn to_ns(&self, cycles: u64) -> Option<i64> {

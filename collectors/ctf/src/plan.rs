@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::bits::chunk;
 use crate::model::{
-    Array, ByteOrder, Enum, EventClass, Float, Int, Length, Reference, Role, StreamClass, Type,
+    Array, ByteOrder, Enum, EventClass, Int, Length, Reference, Role, StreamClass, Type,
 };
 
 /// Step over all segments of an event; `None` if it reaches beyond `end`.
@@ -72,14 +72,6 @@ impl Load {
             bytes: int.bits / 8,
             order: int.order,
             signed: int.signed,
-        }
-    }
-
-    fn float(float: &Float) -> Self {
-        Self {
-            bytes: float.bits / 8,
-            order: float.order,
-            signed: false,
         }
     }
 
@@ -304,9 +296,9 @@ impl Compiler {
                 Load::int(&e.int),
                 Arc::new(e.clone()),
             )),
-            Type::Float(float) if float.is_plain() => {
+            Type::Float(float) if float.is_plain() && float.bits > 16 => {
                 let spot = self.fixed(float.align, float.bits as usize / 8)?;
-                Some(Source::Float(spot, Load::float(float)))
+                Some(Source::Float(spot, Load::int(float)))
             }
             Type::Text => {
                 self.align(8)?;
@@ -348,7 +340,7 @@ impl Compiler {
     fn array(&mut self, array: &Array) -> Option<Source> {
         let load = match &array.element {
             Type::Int(int) if int.is_plain() && int.clock.is_none() => Load::int(int),
-            Type::Float(float) if float.is_plain() => Load::float(float),
+            Type::Float(float) if float.is_plain() && float.bits > 16 => Load::int(float),
             _ => return None,
         };
         let align = array.element.align().max(array.min_align);

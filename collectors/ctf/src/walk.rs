@@ -6,7 +6,7 @@ use crate::bits::{
 use crate::columns::{Column, Data};
 use crate::model::{
     Array, ByteOrder, Encoding, Field, Int, Length, Optional, Reference, Role, Roles, Trace, Type,
-    VarInt, Variant, WideInt, WideText, label,
+    VarInt, Variant, WideText, label,
 };
 
 /// Why decoding stopped.
@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number of more than 64 bits, as decimal text.
-    fn wide_int(&mut self, int: &WideInt, state: &mut State) -> Result<String, Stop> {
+    fn wide_int(&mut self, int: &Int, state: &mut State) -> Result<String, Stop> {
         let at = self.reach(int.align, int.bits, int.order, state)?;
         let words = read_wide(self.bytes, at, int.bits, int.order);
         let mut words = words.ok_or(Stop::End)?;
@@ -400,9 +400,7 @@ pub fn walk(
         }
         Type::Optional(optional) => return self::optional(cursor, optional, state, out),
         Type::Float(float) => {
-            let mut as_int = Int::unsigned(float.bits, float.align, float.order);
-            as_int.reversed = float.reversed;
-            let value = cursor.bits(&as_int, state)?;
+            let value = cursor.bits(float, state)?;
             out.push_float(float_of(value, float.bits));
         }
         Type::Text => out.push_text(cursor.text()?),
@@ -534,25 +532,13 @@ fn wide_text(cursor: &mut Cursor<'_>, wide: &WideText, state: &State) -> Result<
 
 /// The number that `bits` bits stand for.
 #[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "no more bits are set")]
 pub fn float_of(value: u64, bits: u32) -> f64 {
-    match (u32::try_from(value), bits) {
-        (Ok(value), 32) => f64::from(f32::from_bits(value)),
-        (Ok(value), 16) => half(value),
+    match bits {
+        16 => half::f16::from_bits(value as u16).to_f64(),
+        32 => f64::from(f32::from_bits(value as u32)),
         _ => f64::from_bits(value),
     }
-}
-
-/// An IEEE 754 binary16 number.
-fn half(value: u32) -> f64 {
-    let sign = if value >> 15 & 1 == 1 { -1.0 } else { 1.0 };
-    let mantissa = f64::from(value & 0x3ff) / 1024.0;
-    let size = match value >> 10 & 0x1f {
-        0 => mantissa * 2.0_f64.powi(-14),
-        0x1f if mantissa == 0.0 => f64::INFINITY,
-        0x1f => f64::NAN,
-        exponent => (1.0 + mantissa) * 2.0_f64.powi(exponent.cast_signed() - 15),
-    };
-    sign * size
 }
 
 /// The length of an array, or of text in bytes.

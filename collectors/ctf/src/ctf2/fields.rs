@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::node::Node;
 use crate::error::Result;
 use crate::model::{
-    Array, BitMap, ByteOrder, Encoding, Enum, Field, Float, Int, Length, MAX_BITS, MAX_DEPTH,
-    MAX_NODES, Mapping, Optional, Path, Reference, Role, Roles, Struct, Type, Unresolved, VarInt,
-    Variant, WideInt, WideText,
+    Array, BitMap, ByteOrder, Encoding, Enum, Field, Int, Length, MAX_BITS, MAX_DEPTH, MAX_NODES,
+    Mapping, Optional, Path, Reference, Role, Roles, Struct, Type, Unresolved, VarInt, Variant,
+    WideText,
 };
 
 /// Where a location may begin, in the order of decoding.
@@ -53,21 +53,11 @@ const ROLES: [(&str, Meaning); 11] = [
     ("metadata-stream-uuid", Meaning::Uuid),
 ];
 
-const ANY_MEANING: [Meaning; ROLES.len()] = {
-    let mut all = [Meaning::Uuid; ROLES.len()];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = ROLES[at].1;
-        at += 1;
-    }
-    all
-};
-
 /// What roles mean where a type is used.
 #[derive(Clone, Copy)]
 pub(super) struct Use<'a> {
-    /// Roles that fields may have.
-    pub(super) allowed: &'a [Meaning],
+    /// Roles that fields may have; none for all.
+    pub(super) allowed: Option<&'a [Meaning]>,
     /// The default clock.
     pub(super) clock: Option<usize>,
 }
@@ -75,14 +65,18 @@ pub(super) struct Use<'a> {
 impl Use<'_> {
     /// Where no field may have a role.
     pub(super) const USER: Use<'static> = Use {
-        allowed: &[],
+        allowed: Some(&[]),
         clock: None,
     };
     /// Where all roles are possible.
     pub(super) const ANY: Use<'static> = Use {
-        allowed: &ANY_MEANING,
+        allowed: None,
         clock: Some(0),
     };
+
+    fn allows(self, meaning: Meaning) -> bool {
+        self.allowed.is_none_or(|all| all.contains(&meaning))
+    }
 }
 
 /// Named types, and how much they have grown.
@@ -200,7 +194,7 @@ impl Fields<'_> {
                     return Err(name.error(format!("a second member '{text}'")));
                 }
                 let mut kind = self.class(&member.need("field-class")?, scope)?;
-                if text == "cpu_id" && scope.allowed.contains(&Meaning::Role(Role::TotalSize)) {
+                if text == "cpu_id" && scope.allows(Meaning::Role(Role::TotalSize)) {
                     // Not reserved by the specification, but what `LTTng` and barectf write.
                     if let Some(roles) = roles_of(&mut kind) {
                         roles.insert(Role::Cpu);
@@ -325,11 +319,7 @@ fn alignment(node: &Node<'_>, name: &str) -> Result<u64> {
 /// What all field classes of fixed length share.
 fn bits(node: &Node<'_>) -> Result<Int> {
     let length = node.need("length")?;
-    let length = length.within(1, 64, "a length of 1 to 64 bits")?;
-    let (align, order, reversed) = stored(node)?;
-    let mut int = Int::unsigned(u32::try_from(length).unwrap_or(64), align, order);
-    int.reversed = reversed;
-    Ok(int)
+    stored(node, length.within(1, 64, "a length of 1 to 64 bits")?)
 }
 
 /// A number of more than 64 bits, if it is one that may be.
@@ -339,19 +329,13 @@ fn wide(node: &Node<'_>, signed: bool) -> Result<Option<Type>> {
         return Ok(None);
     }
     let what = format!("a length of 1 to {MAX_BITS} bits");
-    let bits = length.within(1, u64::from(MAX_BITS), &what)?;
-    let (align, order, reversed) = stored(node)?;
-    Ok(Some(Type::WideInt(WideInt {
-        bits: u32::try_from(bits).unwrap_or(MAX_BITS),
-        align,
-        signed,
-        order,
-        reversed,
-    })))
+    let mut int = stored(node, length.within(1, u64::from(MAX_BITS), &what)?)?;
+    int.signed = signed;
+    Ok(Some(Type::WideInt(int)))
 }
 
-/// Alignment, byte order, and whether the bits come in the unusual order.
-fn stored(node: &Node<'_>) -> Result<(u64, ByteOrder, bool)> {
+/// How a number of so many bits is stored.
+fn stored(node: &Node<'_>, bits: u64) -> Result<Int> {
     let order = node.need("byte-order")?.one_of(&[
         ("little-endian", ByteOrder::Little),
         ("big-endian", ByteOrder::Big),
@@ -361,7 +345,10 @@ fn stored(node: &Node<'_>) -> Result<(u64, ByteOrder, bool)> {
         None => usual,
         Some(order) => order.one_of(&[("first-to-last", true), ("last-to-first", false)])?,
     };
-    Ok((alignment(node, "alignment")?, order, first_to_last != usual))
+    let bits = u32::try_from(bits).unwrap_or(MAX_BITS);
+    let mut int = Int::unsigned(bits, alignment(node, "alignment")?, order);
+    int.reversed = first_to_last != usual;
+    Ok(int)
 }
 
 /// The base in which to show an integer.
@@ -417,12 +404,7 @@ fn float(node: &Node<'_>) -> Result<Type> {
         );
         return Err(node.error(what));
     }
-    Ok(Type::Float(Float {
-        bits: int.bits,
-        align: int.align,
-        order: int.order,
-        reversed: int.reversed,
-    }))
+    Ok(Type::Float(int))
 }
 
 fn bit_map(node: &Node<'_>) -> Result<Type> {
@@ -454,7 +436,7 @@ fn roles(node: &Node<'_>, scope: Use<'_>) -> Result<Vec<Meaning>> {
     let mut found = Vec::new();
     for role in list.elements()? {
         let meaning = role.one_of(&ROLES)?;
-        if !scope.allowed.contains(&meaning) {
+        if !scope.allows(meaning) {
             return Err(role.error("this role is not for fields at this place"));
         }
         found.push(meaning);
@@ -474,7 +456,7 @@ fn integer_roles(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<(Roles
             Meaning::Uuid => return Err(node.error("a UUID must be a static-length BLOB")),
             Meaning::Role(role) => found.insert(role),
             Meaning::Clock => {
-                if scope.allowed.contains(&Meaning::Role(Role::TotalSize)) {
+                if scope.allows(Meaning::Role(Role::TotalSize)) {
                     found.insert(Role::Begin);
                 }
             }

@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
             }
         }
         let scope = Use {
-            allowed: &PACKET_HEADER,
+            allowed: Some(&PACKET_HEADER),
             clock: None,
         };
         let name = "packet-header-field-class";
@@ -176,14 +176,8 @@ impl<'a> Reader<'a> {
         }
         let frequency = node.need("frequency")?;
         let frequency = frequency.within(1, u64::MAX, "a frequency above 0")?;
-        let mut clock = Clock {
-            name: text.clone(),
-            frequency,
-            offset_seconds: 0,
-            offset_cycles: 0,
-            uuid: None,
-            added: Vec::new(),
-        };
+        let mut clock = Clock::new(text.clone());
+        clock.frequency = frequency;
         if let Some(offset) = node.get("offset-from-origin") {
             offset.object()?;
             if let Some(seconds) = offset.get("seconds") {
@@ -227,7 +221,16 @@ impl<'a> Reader<'a> {
                 Some(found.ok_or_else(|| name.error(format!("no clock class has id '{text}'")))?)
             }
         };
-        let mut root = |name: &str, allowed| self.fields.root(node, name, Use { allowed, clock });
+        let mut root = |name: &str, allowed: &[Meaning]| {
+            self.fields.root(
+                node,
+                name,
+                Use {
+                    allowed: Some(allowed),
+                    clock,
+                },
+            )
+        };
         let packet_context = root("packet-context-field-class", &PACKET_CONTEXT)?;
         let event_header = root("event-record-header-field-class", &EVENT_HEADER)?;
         let event_context = root("event-record-common-context-field-class", &[])?;

@@ -113,14 +113,7 @@ pub(super) fn give_clocks(trace: &mut Trace) -> Result<()> {
         }
     }
     if needed && declared == 0 {
-        trace.clocks.push(Clock {
-            name: String::new(),
-            frequency: 1_000_000_000,
-            offset_seconds: 0,
-            offset_cycles: 0,
-            uuid: None,
-            added: Vec::new(),
-        });
+        trace.clocks.push(Clock::new(String::new()));
     }
     Ok(())
 }

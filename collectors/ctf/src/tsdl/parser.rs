@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::lexer::{At, Token, tokens};
 use crate::error::{Error, Place, Result, fail};
 use crate::model::{
-    Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, Lexical, MAX_BITS,
-    MAX_DEPTH, MAX_NODES, Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved,
-    Variant, WideInt, types_of,
+    Array, ByteOrder, Clock, Enum, EventClass, Field, Int, Length, Lexical, MAX_BITS, MAX_DEPTH,
+    MAX_NODES, Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved, Variant,
+    types_of,
 };
 
 /// Words of the language; those of C's own types are names of types, too.
@@ -409,14 +409,7 @@ impl Parser {
     }
 
     fn clock_block(&mut self, place: At) -> Result<()> {
-        let mut clock = Clock {
-            name: String::new(),
-            frequency: 1_000_000_000,
-            offset_seconds: 0,
-            offset_cycles: 0,
-            uuid: None,
-            added: Vec::new(),
-        };
+        let mut clock = Clock::new(String::new());
         for (name, at, said) in self.block()? {
             let Said::Value(value) = said else {
                 return fail(at, format!("clock has no type '{name}'"));
@@ -1046,13 +1039,7 @@ impl Parser {
                 format!("a clock's value of {bits} bits: expected 1 to 64"),
             );
         }
-        Ok(Type::WideInt(WideInt {
-            bits,
-            align: int.align,
-            signed: int.signed,
-            order: int.order,
-            reversed: false,
-        }))
+        Ok(Type::WideInt(int))
     }
 
     /// The number of a clock in `clock_names`; replaced by its index once all are known.
@@ -1109,12 +1096,8 @@ impl Parser {
                 );
             }
         };
-        Ok(Type::Float(Float {
-            bits,
-            align: align.unwrap_or(8),
-            order,
-            reversed: false,
-        }))
+        let stored = Int::unsigned(bits, align.unwrap_or(8), order);
+        Ok(Type::Float(stored))
     }
 
     fn string(&mut self) -> Result<Type> {
