@@ -3,7 +3,7 @@
 use ahash::HashMap;
 
 use crate::identity::{Host, Process};
-use crate::ids::{Maybe, of};
+use crate::ids::{Maybe, get};
 use crate::intake::{Kind, Kinds};
 use crate::publications::{Guesses, Publication};
 use crate::registry::{Name, Publisher, Registry};
@@ -48,7 +48,7 @@ impl About {
             publisher: row.publisher,
             ..Source::default()
         };
-        let known = of(&objects.publishers, row.publisher);
+        let known = get(&objects.publishers, row.publisher);
         if let Some(of) = known {
             (found.topic, found.node) = (of.topic, of.node);
         }
@@ -81,7 +81,7 @@ impl About {
             let last = steps[..after].last();
             (found.topic, found.publisher) =
                 last.map_or((None, None), |(_, topic, publisher)| (*topic, *publisher));
-            found.node = of(&objects.publishers, found.publisher).and_then(|of| of.node);
+            found.node = get(&objects.publishers, found.publisher).and_then(|of| of.node);
         }
         found
     }

@@ -9,7 +9,7 @@ use ahash::{HashMap, HashSet};
 use crate::existing::USUAL_WAIT;
 use crate::gaps::Place;
 use crate::identity::Process;
-use crate::ids::{Maybe, flagged, of};
+use crate::ids::{Maybe, flagged, get};
 use crate::intake::Kind;
 use crate::messages::{Ends, First, Leg, Message};
 use crate::model::Model;
@@ -353,7 +353,7 @@ impl Judge<'_> {
     /// Whether later messages have its place in the subscription's history.
     fn is_pushed_out(&self, flight: &Flight) -> bool {
         let row = &flight.row;
-        let sender = of(&self.model.registry.publishers, row.publisher);
+        let sender = get(&self.model.registry.publishers, row.publisher);
         let hosts = [sender.and_then(|of| of.process), row.process];
         let hosts = hosts.map(|process| self.model.identity.host(process));
         let wait = flight

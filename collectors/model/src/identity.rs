@@ -8,7 +8,7 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
 
-use crate::ids::{Id, Maybe, numbered, of};
+use crate::ids::{Id, Maybe, get, numbered};
 
 /// Number in place of a context that is missing.
 const NOTHING: i32 = -1;
@@ -174,12 +174,12 @@ impl Identity {
 
     /// The last event of a process; the last time there is of one that is not known.
     pub(crate) fn end(&self, process: Maybe<Process>) -> i64 {
-        of(&self.processes, process).map_or(i64::MAX, |of| of.end)
+        get(&self.processes, process).map_or(i64::MAX, |of| of.end)
     }
 
     /// The host of a process.
     pub(crate) fn host(&self, process: Maybe<Process>) -> Maybe<Host> {
-        of(&self.processes, process)?.host
+        get(&self.processes, process)?.host
     }
 
     /// Where a process is.
@@ -189,7 +189,7 @@ impl Identity {
 
     /// The number that a process had, or -1.
     pub(crate) fn vpid(&self, process: Maybe<Process>) -> i32 {
-        of(&self.processes, process).map_or(NOTHING, |of| of.vpid)
+        get(&self.processes, process).map_or(NOTHING, |of| of.vpid)
     }
 
     /// The number that a thread had, or -1.

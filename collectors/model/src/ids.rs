@@ -49,7 +49,7 @@ impl<T> Id<T> {
 }
 
 /// What a list holds of an object, if there is one.
-pub fn of<T, U>(list: &[U], id: Maybe<T>) -> Option<&U> {
+pub fn get<T, U>(list: &[U], id: Maybe<T>) -> Option<&U> {
     list.get(id?.place())
 }
 
@@ -75,7 +75,7 @@ pub fn entry<T, U: Default>(list: &mut Vec<U>, id: Id<T>) -> &mut U {
 
 /// Whether an object has its flag.
 pub fn flagged<T>(flags: &[bool], id: Maybe<T>) -> bool {
-    of(flags, id) == Some(&true)
+    get(flags, id) == Some(&true)
 }
 
 // Derived, these would be asked of `T`, too.

@@ -10,7 +10,7 @@ use crate::callbacks::Callbacks;
 use crate::gaps::{Continuity, Gaps, Place};
 use crate::heap::Heap;
 use crate::identity::{Identity, Process, Thread};
-use crate::ids::{Id, Maybe, of};
+use crate::ids::{Id, Maybe, get};
 use crate::intake::{Batches, Event, Intake, Kind};
 use crate::matches::Matches;
 use crate::offsets::Offsets;
@@ -207,7 +207,7 @@ impl Model {
                 let buffer = self.ring_buffer(event, process);
                 let since = self.ring_buffers.out_of_turn(event, process, buffer);
                 self.on_broken(since, event, process, place);
-                let of = of(&self.registry.ring_buffers, buffer);
+                let of = get(&self.registry.ring_buffers, buffer);
                 let (buffers, publications) = (&mut self.ring_buffers, &mut self.publications);
                 buffers.on_enqueue(event, of, (process, place), publications, &self.gaps);
             }
@@ -281,7 +281,7 @@ impl Model {
 
     fn on_dequeue(&mut self, event: &Event, process: Maybe<Process>, place: Place) {
         let buffer = self.ring_buffer(event, process);
-        let buffer = of(&self.registry.ring_buffers, buffer);
+        let buffer = get(&self.registry.ring_buffers, buffer);
         let subscription = buffer.and_then(|of| of.subscription);
         let take = self.takes.on_dequeue(event, subscription);
         self.ring_buffers
@@ -322,7 +322,7 @@ impl Model {
     /// The topic of a take: the middleware's own have no event of rcl.
     pub(crate) fn take_topic(&self, take: &Take) -> Maybe<Name> {
         let known = &self.registry;
-        let of = of(&known.subscriptions, take.subscription);
+        let of = get(&known.subscriptions, take.subscription);
         let own = of.is_none() && take.rcl == NEVER && !take.intra;
         let topic = of.and_then(|of| of.topic);
         if own && self.about.enabled.has(Kind::RclTake) {
@@ -349,6 +349,6 @@ impl Model {
 
     /// The process of a subscription.
     pub(crate) fn process_of(&self, subscription: Maybe<Subscription>) -> Maybe<Process> {
-        of(&self.registry.subscriptions, subscription)?.process
+        get(&self.registry.subscriptions, subscription)?.process
     }
 }

@@ -13,7 +13,7 @@ use crate::approximate;
 use crate::decide::{Outcome, Reason};
 use crate::existing::Existing;
 use crate::identity::Process;
-use crate::ids::{Id, Maybe, last, numbered, of};
+use crate::ids::{Id, Maybe, get, last, numbered};
 use crate::intake::Kind;
 use crate::matches::{Key, chained};
 use crate::messages::{Leg, Matched, Message, Sent};
@@ -116,7 +116,7 @@ impl Model {
         let kept = known
             .ring_buffers
             .iter()
-            .filter_map(|buffer| of(&known.publishers, buffer.publisher));
+            .filter_map(|buffer| get(&known.publishers, buffer.publisher));
         Partners {
             shared_keys: keys.collect(),
             unseen: made.and_then(|made| self.gaps.first().filter(|begin| *begin <= made)),
@@ -416,7 +416,7 @@ fn complete(model: &Model, found: &mut [Message]) {
         }
         // Of a publisher that is not known nobody could say to whom it published.
         if row.leg == Leg::BeforeSubscription
-            && let Some(of) = of(&known.subscriptions, row.subscription)
+            && let Some(of) = get(&known.subscriptions, row.subscription)
             && row.publish != NEVER
             && row.publish >= of.created
         {

@@ -10,7 +10,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 
 use crate::identity::{Process, text_at};
-use crate::ids::{Id, Maybe, of};
+use crate::ids::{Id, Maybe, get};
 use crate::rows::NEVER;
 
 /// A history holds so many messages at most, as far as this goes.
@@ -347,7 +347,7 @@ impl Registry {
 
     /// A callback; one of which nothing is known where there is none of that number.
     pub(crate) fn callback(&self, number: Maybe<Callback>) -> Callback {
-        of(&self.callbacks, number).copied().unwrap_or_default()
+        get(&self.callbacks, number).copied().unwrap_or_default()
     }
 
     /// Whether it is a probed function, and no callback.
@@ -372,24 +372,24 @@ impl Registry {
 
     /// How many messages the history of a subscription holds; 0 where that is not known.
     pub(crate) fn depth(&self, subscription: Maybe<Subscription>) -> usize {
-        let of = of(&self.subscriptions, subscription);
+        let of = get(&self.subscriptions, subscription);
         let depth = of.map_or(0, |of| of.depth.clamp(0, DEEPEST));
         usize::try_from(depth).unwrap_or(0)
     }
 
     /// When the address of a subscription was given to the next one: by then it was gone.
     pub(crate) fn ended(&self, subscription: Maybe<Subscription>) -> i64 {
-        of(&self.subscriptions, subscription).map_or(i64::MAX, |of| of.ended)
+        get(&self.subscriptions, subscription).map_or(i64::MAX, |of| of.ended)
     }
 
     /// The topic of a publisher, if its messages count.
     pub(crate) fn topic(&self, publisher: Maybe<Publisher>) -> Maybe<Name> {
-        self.counting(of(&self.publishers, publisher))
+        self.counting(get(&self.publishers, publisher))
     }
 
     /// The topic of a subscription, if its messages count.
     pub(crate) fn topic_at(&self, subscription: Maybe<Subscription>) -> Maybe<Name> {
-        self.counting(of(&self.subscriptions, subscription))
+        self.counting(get(&self.subscriptions, subscription))
     }
 
     fn counting(&self, of: Option<&Endpoint>) -> Maybe<Name> {

@@ -10,7 +10,7 @@ use ahash::HashMap;
 
 use crate::callbacks::Execution;
 use crate::identity::{Process, Thread};
-use crate::ids::{Id, Maybe, last, of};
+use crate::ids::{Id, Maybe, get, last};
 use crate::intake::{Event, Kind};
 use crate::registry::{Client, HandleKind, Registry, Service};
 use crate::rows::NEVER;
@@ -142,7 +142,7 @@ impl Services {
 
     fn of_client(event: &Event, known: &Registry, process: Maybe<Process>) -> Side<Client> {
         let client = known.object(HandleKind::Client, process, event.get(0), event.time);
-        let [low, high] = of(&known.gids, client).copied().unwrap_or_default();
+        let [low, high] = get(&known.gids, client).copied().unwrap_or_default();
         Self::side(event, process, client, [low, high, event.get(1)])
     }
 
@@ -362,7 +362,7 @@ impl Services {
         let client = requested.and_then(|side| side.object);
         let server = taken.or(sent);
         let service = server.and_then(|side| side.object);
-        let process = of(&known.services, service).or_else(|| of(&known.clients, client));
+        let process = get(&known.services, service).or_else(|| get(&known.clients, client));
         let told = server.map(|side| side.process);
         let told = told.or_else(|| requested.map(|side| side.process));
         let process = process.map(|of| of.process).or(told).flatten();

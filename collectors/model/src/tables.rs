@@ -20,7 +20,7 @@ use crate::columns::{Columns, Texts, columns};
 use crate::connections::Decisions;
 use crate::decide::Facts;
 use crate::identity::Thread;
-use crate::ids::{Id, flagged, of};
+use crate::ids::{Id, flagged, get};
 use crate::model::Model;
 use crate::publications::Publication;
 use crate::registry::Timer;
@@ -164,15 +164,15 @@ impl Tables {
     fn executions(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let rows = some(&self.model.callbacks.executions, range);
         self.of_threads(columns, rows.iter().map(|(_, row)| row.thread));
-        let of = |row: &Execution| self.model.registry.callback(row.callback);
+        let callback = |row: &Execution| self.model.registry.callback(row.callback);
         columns!(columns, rows, |(number, row)|
             id "callback_instance_id" *number;
             id "callback_id" row.callback;
-            name "kind" of(row).kind;
-            id "owner_id" of(row).owner;
-            name "name" of(row).name;
-            name "node" of(row).node;
-            name "symbol" of(row).symbol;
+            name "kind" callback(row).kind;
+            id "owner_id" callback(row).owner;
+            name "name" callback(row).name;
+            name "node" callback(row).node;
+            name "symbol" callback(row).symbol;
             int64 "start_ns" row.start;
             int64 "end_ns" row.end;
             int64 "duration_ns" Callbacks::duration(row).unwrap_or(NEVER);
@@ -275,8 +275,8 @@ impl Tables {
         let (model, known) = (&self.model, &self.model.registry);
         let rows = self.calls.iter().skip(range.start as usize);
         let rows: Vec<Call> = rows.take(range.len()).copied().collect();
-        let client = |row: &Call| of(&known.clients, row.client);
-        let service = |row: &Call| of(&known.services, row.service);
+        let client = |row: &Call| get(&known.clients, row.client);
+        let service = |row: &Call| get(&known.services, row.service);
         let name = |row: &Call| {
             let of = service(row).or_else(|| client(row));
             of.and_then(|of| of.topic)

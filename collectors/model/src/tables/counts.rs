@@ -2,7 +2,7 @@
 
 use ahash::HashSet;
 
-use crate::ids::{Id, entry, of};
+use crate::ids::{Id, entry, get};
 use crate::registry::{Name, Subscription};
 use crate::rows::NEVER;
 
@@ -43,7 +43,7 @@ impl Tables {
             }
             unfinished += u64::from(row.end == NEVER);
             nameless += u64::from(row.callback.is_none());
-            let of = of(&model.registry.callbacks, row.callback);
+            let of = get(&model.registry.callbacks, row.callback);
             ownerless += u64::from(of.is_some_and(|of| of.owner.is_none()));
         }
         let mut seen = Vec::new();

@@ -78,13 +78,13 @@ impl Tables {
         }
         rows.sort_by_key(|row| (row.time, row.of));
         self.of_processes(columns, rows.iter().map(|row| row.of.0));
-        let of = |row: &HeapRow| self.model.registry.callback(row.of.1);
+        let callback = |row: &HeapRow| self.model.registry.callback(row.of.1);
         if of_callbacks {
             columns!(columns, rows, |row|
                 id "callback_id" row.of.1;
-                name "kind" of(row).kind;
-                name "name" of(row).name;
-                name "node" of(row).node;
+                name "kind" callback(row).kind;
+                name "name" callback(row).name;
+                name "node" callback(row).node;
             );
         }
         columns!(columns, rows, |row|
@@ -130,14 +130,14 @@ impl Tables {
                 )
             })
             .collect();
-        let of = |row: &Execution| model.registry.callback(row.callback);
+        let callback = |row: &Execution| model.registry.callback(row.callback);
         self.of_threads(columns, rows.iter().map(|(_, row, _)| row.thread));
         columns!(columns, rows, |(number, row, sums)|
             id "callback_instance_id" *number;
             id "callback_id" row.callback;
-            name "kind" of(row).kind;
-            name "name" of(row).name;
-            name "node" of(row).node;
+            name "kind" callback(row).kind;
+            name "name" callback(row).name;
+            name "node" callback(row).node;
             int64 "start_ns" row.start;
             int64 "end_ns" row.end;
             int64 "allocations" sums[0];

@@ -9,7 +9,7 @@ use crate::callbacks::Execution;
 use crate::columns::{Columns, columns};
 use crate::decide::{Decision, Match, Outcome, Reason};
 use crate::identity::Host;
-use crate::ids::{Id, Maybe, of};
+use crate::ids::{Id, Maybe, get};
 use crate::messages::Message;
 use crate::publications::Publication;
 use crate::rows::NEVER;
@@ -181,7 +181,7 @@ impl Tables {
             let ahead = if offset == NEVER { 0 } else { offset };
             let sent = take.stamp.saturating_sub(ahead);
             let start = self.start(take.execution);
-            let created = of(&model.registry.subscriptions, take.subscription);
+            let created = get(&model.registry.subscriptions, take.subscription);
             let stamped = take.stamp != NEVER;
             let (latency, outcome) = if stamped && created.is_some_and(|of| sent < of.created) {
                 (NEVER, 2)

@@ -9,7 +9,7 @@ use crate::columns::{Columns, Texts};
 use crate::connections::Decisions;
 use crate::decide::{Decision, Facts, Judge};
 use crate::identity::{Host, Process, Thread};
-use crate::ids::{Id, Maybe, of};
+use crate::ids::{Id, Maybe, get};
 use crate::messages::Message;
 use crate::model::Model;
 use crate::pairing::Partners;
@@ -107,6 +107,6 @@ impl Tables {
     }
 
     pub(super) fn node_at(&self, subscription: Maybe<Subscription>) -> Maybe<Name> {
-        of(&self.model.registry.subscriptions, subscription)?.node
+        get(&self.model.registry.subscriptions, subscription)?.node
     }
 }
