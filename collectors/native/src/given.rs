@@ -1,8 +1,8 @@
 //! Tables that Python hands over: anything that gives an Arrow stream, such as a polars frame.
 
+use arrow_array::StringViewArray;
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::ArrowArrayStreamReader;
-use arrow_array::{RecordBatch, StringViewArray};
 use arrow_schema::ArrowError;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -20,27 +20,15 @@ pub fn stream_of(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
     rows.map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// A table in memory.
-pub struct Given {
-    batches: Vec<RecordBatch>,
-}
-
-impl Given {
-    /// All of it.
-    pub fn new(table: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let batches: Result<_, ArrowError> = stream_of(table)?.collect();
-        let batches = batches.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Self { batches })
-    }
-
-    /// A column of text, of one batch.
-    pub fn texts(&self, name: &str) -> PyResult<StringViewArray> {
-        let found = match self.batches.as_slice() {
-            [] => return Ok(StringViewArray::from_iter_values(std::iter::empty::<&str>())),
-            [batch] => batch.column_by_name(name),
-            _ => None,
-        };
-        let found = found.and_then(|array| array.as_string_view_opt().cloned());
-        found.ok_or_else(|| PyValueError::new_err(format!("no column {name} of text in one piece")))
-    }
+/// The column `text` of a table, which is in one piece.
+pub fn texts_of(table: &Bound<'_, PyAny>) -> PyResult<StringViewArray> {
+    let batches: Result<Vec<_>, ArrowError> = stream_of(table)?.collect();
+    let batches = batches.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let found = match batches.as_slice() {
+        [] => return Ok(StringViewArray::from_iter_values(std::iter::empty::<&str>())),
+        [batch] => batch.column_by_name("text"),
+        _ => None,
+    };
+    let found = found.and_then(|array| array.as_string_view_opt().cloned());
+    found.ok_or_else(|| PyValueError::new_err("no column text of text in one piece"))
 }

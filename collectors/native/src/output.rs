@@ -13,7 +13,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use roslens_parquet::{KeyValue, Order, TableWriter};
 
-use crate::given::{Given, stream_of};
+use crate::given::{stream_of, texts_of};
 
 /// Write a table to a Parquet file: anything that gives an Arrow stream, such as a polars frame.
 ///
@@ -33,7 +33,7 @@ pub fn write_table(
 ) -> PyResult<()> {
     let rows = stream_of(&table)?;
     let texts = match texts {
-        Some(texts) => Given::new(&texts)?.texts("text")?,
+        Some(texts) => texts_of(&texts)?,
         None => StringViewArray::from_iter_values(std::iter::empty::<&str>()),
     };
     py.detach(|| {
