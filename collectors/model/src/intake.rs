@@ -91,7 +91,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u64);
 
-const _: () = assert!(KINDS.len() <= u32::BITS as usize);
+const _: () = assert!(KINDS.len() <= u64::BITS as usize);
 
 impl Kinds {
     /// Those with these names, as in `KINDS`; other names are left out.
