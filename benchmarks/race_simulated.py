@@ -20,16 +20,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from scipy import stats
 
-from roslens.analysis.figures.style import (
-    COLOURS,
-    FAINT,
-    Plot,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    styled,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.statistics.sequential import (
     OPENING,
     confidence_sequence,
@@ -307,28 +299,27 @@ def against_fixed(races: int, threshold: float = 0.1) -> dict[float, Stops]:
     return found_stops
 
 
-@styled
+@style.styled
 def stopping_plot(found: dict[float, Stops]) -> Plot:
     """The share of races that have stopped, against the number of pairs; a panel per log sd."""
-    figure = new_figure(5.0)
+    figure = style.new_figure(5.0)
     panels = figure.subplots(2, math.ceil(len(found) / 2), sharey=True).flat
-    colours = {1.1: COLOURS[1], 1.2: COLOURS[3], 1.0: COLOURS[0]}
+    colours = {1.1: style.COLOURS[1], 1.2: style.COLOURS[3], 1.0: style.COLOURS[0]}
     for axes, (sd, stops) in zip(panels, found.items(), strict=True):
         for ratio, times in stops.times.items():
             axes.ecdf(times, color=colours[ratio], lw=1.6)
-        axes.axvline(stops.fixed, color=FAINT, ls="--", lw=1.4)
-        axes.axvline(stops.permutation, color=FAINT, ls=":", lw=1.4)
+        axes.axvline(stops.fixed, color=style.FAINT, ls="--", lw=1.4)
+        axes.axvline(stops.permutation, color=style.FAINT, ls=":", lw=1.4)
         axes.set_xscale("log")
         axes.set_xlim(2.7, 1.1 * max(times.max() for times in stops.times.values()))
-        plain_numbers(axes)
+        style.plain_numbers(axes)
         axes.set_title(f"log sd {sd:g}")
         axes.set_xlabel("pairs")
-        finish(axes)
     figure.supylabel("share of races that have stopped", fontsize=9.5)
     lines = [Line2D([], [], color=colours[r], label=f"B / A = {r:g}") for r in (1.0, 1.1, 1.2)]
-    lines += [Line2D([], [], color=FAINT, ls="--", label="fixed t test")]
-    lines += [Line2D([], [], color=FAINT, ls=":", label="fixed permutation test")]
-    legend_above(figure, lines)
+    lines += [Line2D([], [], color=style.FAINT, ls="--", label="fixed t test")]
+    lines += [Line2D([], [], color=style.FAINT, ls=":", label="fixed permutation test")]
+    style.legend_above(figure, lines)
     return Plot(figure, "How soon races stop.")
 
 

@@ -17,16 +17,8 @@ from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
 from roslens.analysis.calibration.verdicts import splits
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import (
-    COLOURS,
-    FAINT,
-    LOUD,
-    finish,
-    new_figure,
-    styled,
-    wrapped,
-)
 from roslens.analysis.reports.base import Report
 from roslens.analysis.reports.base import Section as Shown
 from roslens.analysis.reports.given import Tables
@@ -180,17 +172,17 @@ def _estimate(r: Result) -> Estimate:
 EXPERIMENTS = 50
 
 
-@styled
+@style.styled
 def fractions_plot(results: Sequence[Result]) -> Plot:
     """A dot for each cell with two Monte Carlo errors, one row per kind; bars shaded."""
     kinds: dict[tuple[str, str], list[Result]] = {}
     for r in results:
         kinds.setdefault((r.section, r.what), []).append(r)
-    figure = new_figure(0.9 + 0.45 * len(kinds))
+    figure = style.new_figure(0.9 + 0.45 * len(kinds))
     axes = figure.subplots()
     for y, group in enumerate(kinds.values()):
         _row(axes, y, group)
-    labels = [wrapped(f"{title}, {what}", 46) for title, what in kinds]
+    labels = [style.wrapped(f"{title}, {what}", 46) for title, what in kinds]
     axes.set_yticks(range(len(kinds)), labels)
     axes.tick_params(axis="y", labelsize=8)
     axes.set_ylim(len(kinds) - 0.5, -0.5)
@@ -200,7 +192,6 @@ def fractions_plot(results: Sequence[Result]) -> Plot:
     axes.set_xlim(max(0, min([left, *bars]) - 0.01), min(1.003, max([right, *bars]) + 0.01))
     axes.set_xlabel("fraction of simulated experiments")
     axes.grid(visible=False, axis="y")
-    finish(axes)
     missed = sum(r.holds is False for r in results)
     return Plot(
         figure,
@@ -217,7 +208,7 @@ def _row(axes: Axes, y: int, group: Sequence[Result]) -> None:
         axes.fill_betweenx([y - 0.4, y + 0.4], begin, end, color="#dcefe6", lw=0, zorder=0)
     places = y + np.linspace(-0.3, 0.3, len(group)) if len(group) > 1 else [float(y)]
     for place, r in zip(places, group, strict=True):
-        colour = FAINT if r.holds is None else COLOURS[0] if r.holds else LOUD
+        colour = style.FAINT if r.holds is None else style.COLOURS[0] if r.holds else style.LOUD
         axes.plot(
             [r.fraction - 2 * r.error, r.fraction + 2 * r.error], [place] * 2, color=colour, lw=0.8
         )
@@ -225,14 +216,14 @@ def _row(axes: Axes, y: int, group: Sequence[Result]) -> None:
         axes.plot([r.fraction], [place], marker, color=colour, ms=3)
 
 
-@styled
+@style.styled
 def examples_plot() -> Plot:
     """Intervals of fifty experiments of five runs, over pooled samples and over runs."""
     runs, samples, between, phi = 5, 200, 0.2, 0.5
     rng = generator("examples", between, phi)
     z = autoregressive(rng, (EXPERIMENTS, runs, samples), phi)
     x = z + between * rng.standard_normal((EXPERIMENTS, runs, 1))
-    figure = new_figure(3.6)
+    figure = style.new_figure(3.6)
     both = figure.subplots(1, 2, sharey=True)
     titles = ("all samples, as if independent", "over runs")
     hits = []
@@ -242,7 +233,6 @@ def examples_plot() -> Plot:
         hits.append(_intervals(axes, unit))
         axes.set_title(f"{title}\n{hits[-1]} of {EXPERIMENTS} hold the truth")
         axes.set_xlabel("experiment")
-        finish(axes)
     both[0].set_ylabel("mean, and its 95 % interval")
     return Plot(
         figure,
@@ -262,7 +252,7 @@ def _intervals(axes: Axes, experiments: Floats) -> int:
             continue
         holds = found.low <= 0 <= found.high
         hits += holds
-        colour = COLOURS[0] if holds else LOUD
+        colour = style.COLOURS[0] if holds else style.LOUD
         axes.plot([place] * 2, [found.low, found.high], color=colour, lw=1.2)
         axes.plot([place], [found.value], "o" if holds else "s", color=colour, ms=2.5)
     return hits

@@ -10,17 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from roslens.analysis.chains.estimates import FollowedChain
+from roslens.analysis.figures import style
 from roslens.analysis.figures.over_time import dots_over_time
-from roslens.analysis.figures.style import (
-    Plot,
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chains import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
 from roslens.analysis.statistics.quantiles import told_over_runs
@@ -41,7 +33,7 @@ def kind_of_part(part: str) -> str:
     return next((name for name in ("transport", "held", "callback") if name in names), "other")
 
 
-@styled
+@style.styled
 def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     """One bar per chain, its mean response time by kind of part, and its P99 as a mark.
 
@@ -51,9 +43,9 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
         With complete instances; at most `MOST_DRAWN` are drawn, the first.
     """
     drawn = list(chains[:MOST_DRAWN])
-    names = [wrapped(_short(chain.named.name, 110), 46) for chain in drawn]
+    names = [style.wrapped(_short(chain.named.name, 110), 46) for chain in drawn]
     lines = max(name.count("\n") for name in names)
-    figure = new_figure(1.1 + (0.46 + 0.12 * lines) * len(drawn))
+    figure = style.new_figure(1.1 + (0.46 + 0.12 * lines) * len(drawn))
     axes = figure.subplots()
     used: set[str] = set()
     for row, chain in enumerate(drawn):
@@ -62,7 +54,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
             kind = kind_of_part(part["part"])
             used.add(kind)
             axes.barh(
-                row, part["duration_ms"], left=at, height=0.62, color=colour(_KINDS[kind][1]),
+                row, part["duration_ms"], left=at, height=0.62, color=style.colour(_KINDS[kind][1]),
                 edgecolor="white", linewidth=0.6,
             )  # fmt: skip
             at += part["duration_ms"]
@@ -75,9 +67,8 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     axes.margins(x=0.04)
     axes.set_xlabel("time since the chain's first publication [ms]")
     axes.grid(visible=False, axis="y")
-    finish(axes)
     handles: list[Line2D | Patch] = [
-        Patch(color=colour(index), label=label)
+        Patch(color=style.colour(index), label=label)
         for kind, (label, index) in _KINDS.items()
         if kind in used
     ]
@@ -92,29 +83,28 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     )
 
 
-@styled
+@style.styled
 def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
     """The distribution of each chain's response times, up to seven chains by colour."""
     drawn = list(chains[:7])
-    figure = new_figure(3.8)
+    figure = style.new_figure(3.8)
     left, right = figure.subplots(1, 2)
     for index, chain in enumerate(drawn):
         steps = thin(distribution(chain.found.complete["latency_ns"].to_numpy() / 1e6))
         left.step(
             np.r_[steps.values[:1], steps.values], np.r_[0.0, steps.at_most], where="post",
-            color=colour(index),
+            color=style.colour(index),
         )  # fmt: skip
-        right.step(steps.values, steps.at_least, where="pre", color=colour(index))
+        right.step(steps.values, steps.at_least, where="pre", color=style.colour(index))
     for axes, title in ((left, "ECDF"), (right, "CCDF (the tail)")):
         axes.set(xscale="log", xlabel="response time [ms]", title=title)
-        plain_numbers(axes)
-        finish(axes)
+        style.plain_numbers(axes)
     left.set_ylabel("fraction of instances at most so late")
     right.set(yscale="log", ylabel="fraction of instances at least so late")
-    plain_numbers(right, "y")
-    legend_above(
+    style.plain_numbers(right, "y")
+    style.legend_above(
         figure,
-        [Line2D([], [], color=colour(i), lw=1.8, label=_short(chain.named.name))
+        [Line2D([], [], color=style.colour(i), lw=1.8, label=_short(chain.named.name))
          for i, chain in enumerate(drawn)],
     )  # fmt: skip
     count = sum(chain.found.complete.height for chain in drawn)

@@ -13,19 +13,8 @@ from matplotlib.lines import Line2D
 
 from roslens.analysis.communication.hops import HOPS
 from roslens.analysis.estimate import Estimate, cell_label, not_none
-from roslens.analysis.figures.style import (
-    FAINT,
-    LOUD,
-    Plot,
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    sentence,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.runs import Run, cells_of, constant_factors
 from roslens.recording.manifest import Level
 
@@ -66,7 +55,7 @@ class MessageFlow:
     latency_ns: int
 
 
-@styled
+@style.styled
 def entity_plot(
     values: pl.DataFrame,
     entity: Sequence[str],
@@ -98,15 +87,14 @@ def entity_plot(
     series: dict[str, int] = {}
     width = min(3, len(groups))
     rows = math.ceil(len(groups) / width)
-    figure = new_figure(0.7 + 3.1 * rows)
+    figure = style.new_figure(0.7 + 3.1 * rows)
     grid = figure.subplots(rows, width, squeeze=False)
     total = 0
     for axes, (title, of_group) in zip(grid.flat, groups.items(), strict=False):
         total += _group(
             axes, of_group, values, entity=entity, estimates=estimates, labels=labels, series=series
         )
-        axes.set_title(wrapped(title, 24), fontsize=9)
-        finish(axes)
+        axes.set_title(style.wrapped(title, 24), fontsize=9)
     for axes in list(grid.flat)[len(groups) :]:
         axes.set_visible(False)
     for row in grid:
@@ -114,16 +102,16 @@ def entity_plot(
     for axes in grid[-1]:
         axes.set_xlabel(of)
     handles = [
-        Line2D([], [], ls="", marker="o", color=colour(i), label=label or "all")
+        Line2D([], [], ls="", marker="o", color=style.colour(i), label=label or "all")
         for label, i in series.items()
     ]
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     return Plot(
         figure,
         f"Dot: one {of} (mean over the runs of its cell; grey: each run), {total:,} in all. Bar at "
         "the right: mean over runs of a run's mean with its interval, hollow without one; on a "
         "logarithmic axis one that reaches below zero is cut at a hundredth of its value. "
-        + sentence(definition)
+        + style.sentence(definition)
         + (f" In all cells: {cell_label(constant)}." if constant else ""),
         f"{what} per {of}",
     )
@@ -157,24 +145,24 @@ def _group(
         shift = (position - (len(shown) - 1) / 2) * step if most < 20 else 0.0
         if most < 20:
             x = [p + shift for p in ranked["place"]]
-            axes.plot(x, ranked["value_ms"], "o", ms=2.5, color=FAINT, mew=0, alpha=0.7)
+            axes.plot(x, ranked["value_ms"], "o", ms=2.5, color=style.FAINT, mew=0, alpha=0.7)
         x = [p + shift for p in means["place"]]
         size = 6 if most < 20 else 2.6
-        axes.plot(x, means["value_ms"], "o", ms=size, color=colour(index), mew=0, alpha=0.85)
+        axes.plot(x, means["value_ms"], "o", ms=size, color=style.colour(index), mew=0, alpha=0.85)
         at = most + 1 + (0.06 * most + 0.25) * (position + 0.5)
         estimate = next((e for e in estimates if dict(e.cell) == dict(cell)), None)
         if estimate is not None and estimate.value is not None and math.isfinite(estimate.value):
-            _interval(axes, at, estimate, colour(index))
+            _interval(axes, at, estimate, style.colour(index))
         if ranked.height:
             low, high = ranked["value_ms"].min(), ranked["value_ms"].max()
             lowest, highest = min(lowest, float(str(low))), max(highest, float(str(high)))
     if lowest > 0 and highest > 10 * lowest:
         axes.set_yscale("log")
-        plain_numbers(axes, "y")
+        style.plain_numbers(axes, "y")
     elif highest > 0:
         spare = max(0.15 * (highest - lowest), 0.01 * highest)
         axes.set_ylim(max(0.0, lowest - spare), highest + spare)
-    axes.axvline(most + 1, color=FAINT, lw=0.6)
+    axes.axvline(most + 1, color=style.FAINT, lw=0.6)
     axes.set_xticks([1] if most == 1 else sorted({1, (most + 1) // 2, most}))
     axes.set_xlim(0.3, most + 1 + (0.06 * most + 0.25) * (len(shown) + 0.5))
     axes.grid(visible=False, axis="x")
@@ -197,7 +185,7 @@ def _label(run: Run, constant: Mapping[str, Level]) -> str:
     return cell_label({k: v for k, v in run.cell.items() if k not in hidden} or run.cell)
 
 
-@styled
+@style.styled
 def flow_plot(flows: Sequence[MessageFlow], constant: Mapping[str, Level]) -> Plot:
     """One publication per panel, hop below hop.
 
@@ -210,7 +198,7 @@ def flow_plot(flows: Sequence[MessageFlow], constant: Mapping[str, Level]) -> Pl
     width = min(2, len(shown))
     rows = math.ceil(len(shown) / width)
     tallest = max(len(flow.hops) for flow in shown)
-    figure = new_figure((0.55 + 0.27 * tallest + 0.35) * rows)
+    figure = style.new_figure((0.55 + 0.27 * tallest + 0.35) * rows)
     grid = figure.subplots(rows, width, squeeze=False)
     for axes, flow in zip(grid.flat, shown, strict=False):
         _flow(axes, flow)
@@ -235,7 +223,7 @@ def _flow(axes: Axes, flow: MessageFlow) -> None:
     factor, unit = (1e-6, "ms") if end > 500_000 else (1e-3, "µs")
     for row, hop in enumerate(flow.hops):
         begin, length = hop.begin_ns * factor, (hop.end_ns - hop.begin_ns) * factor
-        shade = colour(2 if hop.name in AFTER_START else 0)
+        shade = style.colour(2 if hop.name in AFTER_START else 0)
         axes.barh(row, length, left=begin, height=0.62, color=shade, lw=0)
         # A hop of microseconds beside one of 100 ms is still seen as a line.
         axes.plot([begin, begin], [row - 0.31, row + 0.31], color=shade, lw=1.2)
@@ -254,7 +242,7 @@ def _flow(axes: Axes, flow: MessageFlow) -> None:
         )
     waits = next((i for i, hop in enumerate(flow.hops) if hop.name == "queue and transport"), 0)
     for behind in flow.behind_ns:
-        axes.plot([behind * factor] * 2, [waits - 0.31, waits + 0.31], color=LOUD, lw=1.1)
+        axes.plot([behind * factor] * 2, [waits - 0.31, waits + 0.31], color=style.LOUD, lw=1.1)
     axes.set_yticks(range(len(flow.hops)), [hop.name for hop in flow.hops], fontsize=8)
     axes.set_ylim(len(flow.hops) - 0.4, -0.6)
     axes.set_xlim(-0.01 * end * factor, end * factor * 1.02)
@@ -262,7 +250,6 @@ def _flow(axes: Axes, flow: MessageFlow) -> None:
     axes.tick_params(axis="x", labelsize=8)
     axes.set_title(flow.title, fontsize=8)
     axes.grid(visible=False, axis="y")
-    finish(axes)
 
 
 def _duration(ns: int) -> str:
@@ -319,6 +306,6 @@ def _flow_of(row: Mapping[str, Any], everything: pl.DataFrame, cell: str) -> Mes
             .to_series()
             .to_list()
         )
-    title = f"{wrapped(cell, 44)}\n{row['topic']}, message {row['message_id']}"
+    title = f"{style.wrapped(cell, 44)}\n{row['topic']}, message {row['message_id']}"
     latency = int(row["latency_ns"])
     return MessageFlow(title, hops, behind, latency)

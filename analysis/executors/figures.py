@@ -10,21 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from roslens.analysis.estimate import Estimate, cell_label, not_none
+from roslens.analysis.figures import style
 from roslens.analysis.figures.grid import column_headings
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import (
-    FAINT,
-    LOUD,
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    sentence,
-    short,
-    styled,
-    wrapped,
-)
 from roslens.analysis.reports.numbers import shown_unit
 from roslens.analysis.statistics.factorial import FactorEffect
 from roslens.analysis.verdicts.pairs import Pair
@@ -37,14 +25,14 @@ _WITH_INTERVAL = 6
 _FEW_PAIRS = 2
 """Up to so many there is room for an axis each."""
 PAIR_COLOURS: Mapping[str, str] = {
-    "more": LOUD,
+    "more": style.LOUD,
     "less": "#0072B2",
     "no_difference": "#009E73",
-    "not_enough_evidence": FAINT,
+    "not_enough_evidence": style.FAINT,
 }
 
 
-@styled
+@style.styled
 def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str) -> Plot:
     """One metric against the load, one line per executor, one picture per other condition.
 
@@ -66,8 +54,8 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
     shown = list(panels.items())[:_MOST_PANELS]
     columns = 2 if len(shown) == 4 else min(_COLUMNS, len(shown))
     rows = math.ceil(len(shown) / columns)
-    lines = max(wrapped(label).count("\n") for label, _ in shown)
-    figure = new_figure((2.2 + 0.13 * lines) * rows + 0.5)
+    lines = max(style.wrapped(label).count("\n") for label, _ in shown)
+    figure = style.new_figure((2.2 + 0.13 * lines) * rows + 0.5)
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for axes in grid.flat[len(shown) :]:
         axes.set_axis_off()
@@ -76,12 +64,11 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
     high = _spans_decades(drawn)
     for axes, (label, members) in zip(grid.flat, shown, strict=False):
         _lines(axes, members, levels, (factor, load), scale)
-        axes.set_title(wrapped(label), fontsize=7.5, fontweight="normal")
-        finish(axes)
+        axes.set_title(style.wrapped(label), fontsize=7.5, fontweight="normal")
     # Panels share this axis.
     if high:
         grid[0][0].set_yscale("log")
-        plain_numbers(grid[0][0], "y")
+        style.plain_numbers(grid[0][0], "y")
     else:
         grid[0][0].set_ylim(bottom=0)
     for row in grid:
@@ -93,15 +80,19 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
             axes.margins(x=0.5)
     for axes in grid[-1]:
         axes.set_xlabel(load if loaded else "")
-    legend_above(
+    style.legend_above(
         figure,
-        [Line2D([], [], color=colour(i), marker="o", label=x) for i, x in enumerate(levels) if x],
+        [
+            Line2D([], [], color=style.colour(i), marker="o", label=x)
+            for i, x in enumerate(levels)
+            if x
+        ],
     )
     return Plot(
         figure,
         f"{title}: mean over runs with its {100 * estimates[0].level:g} % interval, "
         f"{sum(e.runs for e in drawn)} runs; hollow: no interval, the table says why. "
-        f"{sentence(estimates[0].definition)}",
+        f"{style.sentence(estimates[0].definition)}",
         left_out=f"{len(shown)} of {len(panels)} conditions are drawn; the table has all."
         if len(panels) > len(shown)
         else "",
@@ -126,7 +117,7 @@ def _lines(
     wide = len(loads) > 1 and loads[0] > 0 and loads[-1] / loads[0] > 50
     if wide:
         axes.set_xscale("log")
-        axes.set_xticks(loads, list(map(short, loads)))
+        axes.set_xticks(loads, list(map(style.short, loads)))
         axes.minorticks_off()
     for index, level in enumerate(levels):
         points = sorted(
@@ -144,13 +135,15 @@ def _lines(
         nudge = 0.0 if wide else 0.02 * (index - 1) * (span or 1.0)
         xs = [x * aside + nudge for x, _ in points]
         ys = [not_none(e.value) * scale for _, e in points]
-        axes.plot(xs, ys, "-", lw=1, color=colour(index), alpha=0.7)
+        axes.plot(xs, ys, "-", lw=1, color=style.colour(index), alpha=0.7)
         for x, y, (_, e) in zip(xs, ys, points, strict=True):
             known = e.low is not None and e.high is not None
             if e.low is not None and e.high is not None:
-                axes.plot([x, x], [e.low * scale, e.high * scale], "-", lw=1.6, color=colour(index))
-            face = colour(index) if known else "white"
-            axes.plot([x], [y], "o", ms=4, mfc=face, mec=colour(index))
+                axes.plot(
+                    [x, x], [e.low * scale, e.high * scale], "-", lw=1.6, color=style.colour(index)
+                )
+            face = style.colour(index) if known else "white"
+            axes.plot([x], [y], "o", ms=4, mfc=face, mec=style.colour(index))
 
 
 def _is_number(estimate: Estimate, name: str) -> bool:
@@ -158,7 +151,7 @@ def _is_number(estimate: Estimate, name: str) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-@styled
+@style.styled
 def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     """Verdicts of all pairs: one row per condition and metric, one column per pair.
 
@@ -182,7 +175,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
         farthest[column(p)] = max(farthest.get(column(p), 0.0), apart)
     kept = sorted(farthest, key=lambda c: -farthest[c])[:_MOST_PAIRS]
     columns = [c for c in dict.fromkeys(column(p) for p in sorted(found, key=column)) if c in kept]
-    labels = [f"{metric}  {wrapped(label, 30)}" for metric, label in rows]
+    labels = [f"{metric}  {style.wrapped(label, 30)}" for metric, label in rows]
     if len(columns) <= _FEW_PAIRS:
         placed = [(columns.index(column(p)), rows.index(row(p)), p) for p in found
                   if row(p) in rows and column(p) in columns]  # fmt: skip
@@ -190,7 +183,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     intervals = len(columns) <= _WITH_INTERVAL
     heads = column_headings([f"{a}\n/ {b}" for a, b in columns])
     high = max(0.36 if intervals else 0.24, 0.14 * max(x.count("\n") + 1 for x in labels))
-    figure = new_figure(high * len(rows) + 0.14 * max(x.count("\n") + 1 for x in heads) + 0.6)
+    figure = style.new_figure(high * len(rows) + 0.14 * max(x.count("\n") + 1 for x in heads) + 0.6)
     axes = figure.subplots()
     for p in found:
         if row(p) not in rows or column(p) not in columns:
@@ -216,7 +209,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    legend_above(figure, _verdicts())
+    style.legend_above(figure, _verdicts())
     hidden = []
     if len(rows) < len(every):
         hidden.append(f"{len(rows)} of {len(every)} metrics and conditions")
@@ -260,7 +253,7 @@ def _forest(
         How many rows there would be.
     """
     high = 0.14 * max(2, *(x.count("\n") + 2 for x in labels))
-    figure = new_figure(high * len(labels) + 1.1)
+    figure = style.new_figure(high * len(labels) + 1.1)
     panels = figure.subplots(1, len(heads), sharey=True, squeeze=False)[0]
     for at, y, pair in placed:
         if pair.ratio is None:
@@ -275,14 +268,13 @@ def _forest(
     for axes, head in zip(panels, heads, strict=True):
         axes.axvline(1, color="black", lw=0.8)
         axes.set_xscale("log")
-        plain_numbers(axes)
+        style.plain_numbers(axes)
         axes.set_yticks(range(len(labels)), labels, size=8)
         axes.set_ylim(len(labels) - 0.4, -0.6)
-        axes.set_title(wrapped(head, 60))
+        axes.set_title(style.wrapped(head, 60))
         axes.set_xlabel("ratio")
         axes.grid(visible=False, axis="y")
-        finish(axes)
-    legend_above(figure, _verdicts())
+    style.legend_above(figure, _verdicts())
     return Plot(
         figure,
         f"Ratio of each pair of levels of {factor} within the same conditions with its interval. "
@@ -303,25 +295,24 @@ def _ratio(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
-@styled
+@style.styled
 def effects_plot(found: Sequence[FactorEffect], metric: str) -> Plot:
     """Main effects and interactions as ratios with intervals."""
     known = [e for e in found if e.value is not None and e.low is not None and e.high is not None]
-    figure = new_figure(0.26 * len(known) + 0.9)
+    figure = style.new_figure(0.26 * len(known) + 0.9)
     axes = figure.subplots()
     for y, e in enumerate(known):
         clear = e.p_holm is not None and e.p_holm <= 0.05
-        shade = LOUD if clear else colour(0)
+        shade = style.LOUD if clear else style.colour(0)
         axes.plot([not_none(e.low), not_none(e.high)], [y, y], "-", lw=2, color=shade)
         axes.plot([not_none(e.value)], [y], "o" if len(e.factors) == 1 else "D", ms=5, color=shade)
     axes.axvline(1, color="black", lw=0.8)
     axes.set_xscale("log")
-    plain_numbers(axes)
+    style.plain_numbers(axes)
     axes.set_yticks(range(len(known)), [e.label for e in known], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"ratio of {metric}")
     axes.grid(visible=False, axis="y")
-    finish(axes)
     blocks = max((e.replications for e in known), default=0)
     return Plot(
         figure,

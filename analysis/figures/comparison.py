@@ -8,31 +8,22 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from roslens.analysis.estimate import short_labels
-from roslens.analysis.figures.style import (
-    COLOURS,
-    FAINT,
-    Plot,
-    finish,
-    legend_above,
-    new_figure,
-    sentence,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.verdicts.comparison import METHOD, Comparison, Comparisons
 
 _LOOKS = {
-    "regression": (COLOURS[1], "s"),
-    "improvement": (COLOURS[2], "D"),
-    "no_difference": (COLOURS[0], "o"),
-    "not_enough_evidence": (FAINT, "o"),
-    "not_comparable": (FAINT, "X"),
+    "regression": (style.COLOURS[1], "s"),
+    "improvement": (style.COLOURS[2], "D"),
+    "no_difference": (style.COLOURS[0], "o"),
+    "not_enough_evidence": (style.FAINT, "o"),
+    "not_comparable": (style.FAINT, "X"),
 }
 
 _MOST_ROWS = 60
 
 
-@styled
+@style.styled
 def comparison_plot(comparisons: Comparisons) -> Plot:
     """Change in percent with its interval, one panel per metric, the threshold shaded."""
     threshold = 100 * comparisons.threshold
@@ -42,8 +33,8 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
     panels = [[c for c in shown if c.metric == metric] for metric in metrics]
     heights = [len(panel) + 1.2 for panel in panels] or [1.0]
     labels = dict(zip(map(id, shown), short_labels([c.cell for c in shown]), strict=True))
-    lines = max((wrapped(x, 48).count("\n") + 1 for x in labels.values()), default=1)
-    figure = new_figure(1.1 + max(0.34, 0.16 * lines) * sum(heights))
+    lines = max((style.wrapped(x, 48).count("\n") + 1 for x in labels.values()), default=1)
+    figure = style.new_figure(1.1 + max(0.34, 0.16 * lines) * sum(heights))
     rows = figure.subplots(
         max(1, len(panels)), 1, squeeze=False, sharex=True, height_ratios=heights
     )[:, 0]
@@ -55,12 +46,11 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
         axes.axvline(0, color="#666666", lw=0.8)
         for y, comparison in enumerate(panel):
             _bar(axes, y, comparison, left, right)
-        axes.set_yticks(range(len(panel)), [wrapped(labels[id(c)], 48) for c in panel])
+        axes.set_yticks(range(len(panel)), [style.wrapped(labels[id(c)], 48) for c in panel])
         axes.tick_params(axis="y", labelsize=8)
         axes.set_ylim(len(panel) - 0.5, -0.5)
         axes.set_title(metric)
         axes.grid(visible=False, axis="y")
-        finish(axes)
     margin = 0.03 * (right - left)
     rows[-1].set_xlim(left - margin, right + margin)
     rows[-1].set_xlabel("change, worse to the right [%]")
@@ -69,7 +59,7 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
         for verdict, (colour, marker) in _LOOKS.items()
         if any(c.verdict == verdict for c in shown)
     ]
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     hidden = len(comparisons.compared) - len(shown)
     return Plot(
         figure,
@@ -105,5 +95,5 @@ def _caption(comparisons: Comparisons) -> str:
         f"Change {which} with its 95 % interval; shaded: within the threshold of "
         f"{comparisons.threshold:.3g}; "
         f"hollow: too unsure among so many (Holm's correction); an arrow: beyond the axis. "
-        f"{sentence(METHOD)}"
+        f"{style.sentence(METHOD)}"
     )

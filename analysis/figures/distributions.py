@@ -12,18 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from roslens.analysis.estimate import telling_factors
-from roslens.analysis.figures.style import (
-    FAINT,
-    Plot,
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    sentence,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.latency import by_cell
 from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.statistics.autocorrelation import effective_samples_of_quantile
@@ -70,54 +60,53 @@ def _cell(members: list[RunSamples]) -> _Cell:
     return _Cell(members, thin(distribution(together)), tail_limit(effective))
 
 
-@styled
+@style.styled
 def _side_by_side(cells: Sequence[_Cell], definition: str) -> Plot:
-    figure = new_figure(4.3)
+    figure = style.new_figure(4.3)
     left, right = figure.subplots(1, 2)
     for index, cell in enumerate(cells):
         for steps in cell.runs(2000):
-            _ecdf(left, steps, colour(index), 0.6, 0.35)
-            _ccdf(right, steps, colour(index), 0.6, 0.35)
-        _ecdf(left, cell.whole, colour(index), 1.8, 1.0)
-        _ccdf(right, cell.whole, colour(index), 1.8, 1.0, limit=cell.limit)
+            _ecdf(left, steps, style.colour(index), 0.6, 0.35)
+            _ccdf(right, steps, style.colour(index), 0.6, 0.35)
+        _ecdf(left, cell.whole, style.colour(index), 1.8, 1.0)
+        _ccdf(right, cell.whole, style.colour(index), 1.8, 1.0, limit=cell.limit)
     _label_ecdf(left)
     _label_ccdf(right)
     handles = [
-        Line2D([], [], color=colour(i), lw=1.8, label=cell.members[0].run.label)
+        Line2D([], [], color=style.colour(i), lw=1.8, label=cell.members[0].run.label)
         for i, cell in enumerate(cells)
     ]
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     return Plot(figure, _caption(cells, definition))
 
 
-@styled
+@style.styled
 def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
     shown = cells[:_MOST_PANELS]
     columns = 4
     rows = math.ceil(len(shown) / columns)
-    figure = new_figure(0.6 + 2.2 * rows)
+    figure = style.new_figure(0.6 + 2.2 * rows)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     telling = telling_factors([cell.members[0].run.cell for cell in cells])
     background = [thin(cell.whole, 300) for cell in shown]
     draw = _ccdf if tail else _ecdf
     for panel, cell in zip(grid.flat, shown, strict=False):
         for other in background:
-            draw(panel, other, FAINT, 0.5, 0.3)
+            draw(panel, other, style.FAINT, 0.5, 0.3)
         for steps in cell.runs(500):
-            draw(panel, steps, colour(0), 0.6, 0.4)
+            draw(panel, steps, style.colour(0), 0.6, 0.4)
         if tail:
-            _ccdf(panel, cell.whole, colour(0), 1.8, 1.0, limit=cell.limit)
+            _ccdf(panel, cell.whole, style.colour(0), 1.8, 1.0, limit=cell.limit)
         else:
-            _ecdf(panel, cell.whole, colour(0), 1.8, 1.0)
+            _ecdf(panel, cell.whole, style.colour(0), 1.8, 1.0)
     # Panels share their axes: one is labelled for all.
     _label_ccdf(grid[0][0]) if tail else _label_ecdf(grid[0][0])
     for panel, cell in zip_longest(grid.flat, shown):
         panel.set(xlabel="", ylabel="")
         panel.set_visible(cell is not None)
         panel.minorticks_off()  # most of the drawing time, and too small to be seen
-        finish(panel)
         levels = {k: cell.members[0].run.cell.get(k, "-") for k in telling} if cell else {}
-        title = "\n".join(wrapped(f"{k}={v}", 28) for k, v in levels.items())
+        title = "\n".join(style.wrapped(f"{k}={v}", 28) for k, v in levels.items())
         panel.set_title(title, fontsize=7.5, fontweight="normal")
     figure.supxlabel("latency [ms]", fontsize=9.5)
     figure.supylabel(_AT_LEAST if tail else _AT_MOST, fontsize=9.5)
@@ -165,8 +154,7 @@ def _label_ecdf(axes: Axes) -> None:
         title="ECDF",
         ylim=(0, 1.01),
     )
-    plain_numbers(axes)
-    finish(axes)
+    style.plain_numbers(axes)
 
 
 def _label_ccdf(axes: Axes) -> None:
@@ -177,9 +165,8 @@ def _label_ccdf(axes: Axes) -> None:
         ylabel=_AT_LEAST,
         title="CCDF (the tail)",
     )
-    plain_numbers(axes)
-    plain_numbers(axes, "y")
-    finish(axes)
+    style.plain_numbers(axes)
+    style.plain_numbers(axes, "y")
 
 
 def _caption(cells: Sequence[_Cell], definition: str) -> str:
@@ -188,5 +175,5 @@ def _caption(cells: Sequence[_Cell], definition: str) -> str:
     return (
         f"Latency of {count:,} delivered messages in {runs} run{'s' * (runs != 1)}; thin: each "
         "run, bold: all runs of a cell together, dotted where fewer than 20 effective samples lie "
-        f"beyond. {sentence(definition)}"
+        f"beyond. {style.sentence(definition)}"
     )

@@ -7,7 +7,7 @@ from matplotlib.colors import LogNorm
 from numpy.typing import NDArray
 
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import finish, new_figure, plain_numbers, styled
+from roslens.analysis.figures.style import new_figure, plain_numbers, styled
 
 _MOST_COLUMNS = 120
 _ROWS = 40
@@ -46,7 +46,6 @@ def latency_heat(
     axes.grid(visible=False)
     bar = figure.colorbar(mesh, ax=axes, label="messages", pad=0.01)
     plain_numbers(bar.ax, "y")
-    finish(axes)
     return Plot(
         figure,
         f"{title}: {seconds.size:,} delivered messages by time of publication and latency (publish "

@@ -7,15 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.ticker import MaxNLocator
 
-from roslens.analysis.figures.style import (
-    COLOURS,
-    FAINT,
-    Plot,
-    finish,
-    new_figure,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.statistics.sequential import RatioInterval
 
 _MOST_PANELS = 12
@@ -23,7 +16,7 @@ _MOST = 10.0
 """Ratios beyond are not drawn: the first intervals can be of any width."""
 
 
-@styled
+@style.styled
 def race_plot(
     intervals: Mapping[str, Sequence[RatioInterval]], metric: str, threshold: float | None
 ) -> Plot:
@@ -35,7 +28,7 @@ def race_plot(
         By what is said of a cell, after each pair from the first on.
     """
     shown = list(intervals.items())[:_MOST_PANELS]
-    figure = new_figure(0.8 + 2.6 * len(shown))
+    figure = style.new_figure(0.8 + 2.6 * len(shown))
     for axes, (label, found) in zip(
         figure.subplots(len(shown), 1, squeeze=False)[:, 0], shown, strict=True
     ):
@@ -44,17 +37,18 @@ def race_plot(
             axes.axhspan(1 - threshold, 1 + threshold, color="#eeeeee", lw=0)
         axes.axhline(1, color="#666666", lw=0.8)
         places = [i.pairs for i in known]
-        axes.vlines(places, [i.low for i in known], [i.high for i in known], color=COLOURS[0], lw=2)
-        axes.plot([i.pairs for i in found], [i.value for i in found], ".", color=FAINT, ms=5)
-        axes.plot(places, [i.value for i in known], "o", color=COLOURS[1], ms=3.5)
+        axes.vlines(
+            places, [i.low for i in known], [i.high for i in known], color=style.COLOURS[0], lw=2
+        )
+        axes.plot([i.pairs for i in found], [i.value for i in found], ".", color=style.FAINT, ms=5)
+        axes.plot(places, [i.value for i in known], "o", color=style.COLOURS[1], ms=3.5)
         ends = [1.0, *(x for i in known for x in (i.low, i.high)), *(i.value for i in found)]
         axes.set_ylim(0.95 * min(ends), min(1.05 * max(ends), _MOST))
         axes.set_xlim(0.5, found[-1].pairs + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("pairs")
         axes.set_ylabel(f"{metric}, B / A")
-        axes.set_title(wrapped(label, 110), fontsize=9)
-        finish(axes)
+        axes.set_title(style.wrapped(label, 110), fontsize=9)
     left = len(intervals) - len(shown)
     level = 100 * shown[0][1][-1].level
     return Plot(

@@ -7,7 +7,7 @@ import polars as pl
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Patch
 
-from roslens.analysis.figures.style import COLOURS, LOUD, Plot, finish, new_figure, styled, wrapped
+from roslens.analysis.figures.style import COLOURS, LOUD, Plot, new_figure, styled, wrapped
 from roslens.analysis.measures.seen import OF
 
 _MOST_ROWS = 40
@@ -74,7 +74,6 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
         axes.set_title(_TITLES[of], fontsize=9)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False)
-        finish(axes)
     every[-1].set_xlabel("time since the first event [s]")
     every[-1].set_xlim(0, edges[-1])
     handles = [

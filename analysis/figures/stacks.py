@@ -9,7 +9,6 @@ from roslens.analysis.figures.style import (
     COLOURS,
     FAINT,
     Plot,
-    finish,
     new_figure,
     styled,
     wrapped,
@@ -51,7 +50,6 @@ def function_shares(shares: pl.DataFrame, callback: str, *, waits: bool = False)
     axes.set_xlim(0, 100)
     axes.set_xlabel(f"share of the callback's {'waiting' if waits else 'CPU'} time [%]")
     axes.grid(visible=False, axis="y")
-    finish(axes)
     handles = [
         Patch(color=COLOURS[0], label="the function itself"),
         Patch(color=FAINT, label="and what it calls"),

@@ -68,6 +68,8 @@ _SETTINGS: dict[Any, Any] = {
     "axes.titleweight": "bold",
     "axes.labelsize": 9.5,
     "axes.edgecolor": "#666666",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
     "axes.grid": True,
     "grid.color": "#e4e4e4",
     "grid.linewidth": 0.7,
@@ -165,11 +167,6 @@ def short(value: float) -> str:
         if abs(value) >= size:
             return f"{value / min(size, 1e3 if name == 'k' else size):.4g}{name}"
     return f"{value:g}"
-
-
-def finish(axes: Axes) -> None:
-    """No frame but the two axes."""
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def sentence(definition: str) -> str:

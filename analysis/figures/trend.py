@@ -9,16 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from roslens.analysis.estimate import cell_label
-from roslens.analysis.figures.style import (
-    COLOURS,
-    FAINT,
-    LOUD,
-    Plot,
-    finish,
-    new_figure,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.verdicts.trend import Series, Trends
 
@@ -26,11 +18,11 @@ _MOST_PANELS = 12
 _MOST_SOFTWARE = 3
 
 
-@styled
+@style.styled
 def trend_plot(trends: Trends) -> Plot:
     """One panel per series."""
     shown = trends.series[:_MOST_PANELS]
-    figure = new_figure(0.6 + 2.3 * max(1, len(shown)))
+    figure = style.new_figure(0.6 + 2.3 * max(1, len(shown)))
     rows = figure.subplots(max(1, len(shown)), 1, squeeze=False)[:, 0]
     for axes, series in zip(rows, shown, strict=False):
         _panel(axes, series)
@@ -53,34 +45,40 @@ def _panel(axes: Axes, series: Series) -> None:
     for time, night in ((times[n], series.nights[n]) for n in near):
         found = night.interval
         if found.low is not None and found.high is not None:
-            axes.plot([time, time], [found.low * factor, found.high * factor], color=FAINT, lw=1.2)
-    axes.plot(times[near], means[near], "o", ms=3.5, color=COLOURS[0])
+            axes.plot(
+                [time, time], [found.low * factor, found.high * factor], color=style.FAINT, lw=1.2
+            )
+    axes.plot(times[near], means[near], "o", ms=3.5, color=style.COLOURS[0])
     # Of what was refused there are none.
     ends = [*(begin for begin, _ in series.levels), len(times)][1:]
     for (begin, mean), end in zip(series.levels, ends, strict=True):
         x = [times[begin], times[end - 1]]
-        axes.plot(x, [mean * factor] * 2, "-", color=COLOURS[6], lw=1.4)
+        axes.plot(x, [mean * factor] * 2, "-", color=style.COLOURS[6], lw=1.4)
     bottom, top = axes.get_ylim()
     for n in series.odd:
         high, place = means[n] > top, float(np.clip(means[n], bottom, top))
-        axes.plot(times[n], place, "^" if high else "v", ms=6, color=LOUD)
+        axes.plot(times[n], place, "^" if high else "v", ms=6, color=style.LOUD)
         if place != means[n]:
             text, shift = significant(float(means[n])), (5, -9 if high else 3)
             axes.annotate(
-                text, (times[n], place), shift, textcoords="offset points", fontsize=7.5, color=LOUD
+                text,
+                (times[n], place),
+                shift,
+                textcoords="offset points",
+                fontsize=7.5,
+                color=style.LOUD,
             )
     axes.set_ylim(bottom, top)
     for change in series.changes:
-        colour = LOUD if change.verdict == "regression" else COLOURS[2]
+        colour = style.LOUD if change.verdict == "regression" else style.COLOURS[2]
         place = (times[change.index - 1] + times[change.index]) / 2
         axes.axvline(place, color=colour, lw=1.4, ls="--")
         ratio = change.effect.value if change.effect is not None else math.inf
         text = f" {100 * (ratio - 1):+.1f} %" if math.isfinite(ratio) else " from 0"
         lines = [text, *(f" {name}" for name, _, _ in change.software[:_MOST_SOFTWARE])]
         axes.text(place, top, "\n".join(lines), fontsize=7.5, color=colour, va="top")
-    axes.set_title(wrapped(f"{series.metric}: {cell_label(series.cell)}", 90))
+    axes.set_title(style.wrapped(f"{series.metric}: {cell_label(series.cell)}", 90))
     axes.set_ylabel(unit)
     locator = mdates.AutoDateLocator(minticks=3, maxticks=9)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    finish(axes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import colour, finish, new_figure, styled
+from roslens.analysis.figures.style import colour, new_figure, styled
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.timeline.journey import Journey
@@ -46,7 +46,6 @@ def _bars(bars: Sequence[_Bar], axis: str) -> Figure:
     axes.invert_yaxis()
     axes.set_xlabel(axis)
     axes.grid(visible=False, axis="y")
-    finish(axes)
     return figure
 
 

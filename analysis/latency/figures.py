@@ -13,18 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
-from roslens.analysis.figures.style import (
-    FAINT,
-    Plot,
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    sentence,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.latency import by_cell
 from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.runs import Run, cells_of
@@ -32,7 +22,7 @@ from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.topics import INFRASTRUCTURE
 
 
-@styled
+@style.styled
 def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) -> Plot:
     """Each statistic per cell: value, interval, and the values of the runs.
 
@@ -46,14 +36,16 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
     names = [n for n in dict.fromkeys(e.metric for e in estimates) if _is_plain(n)]
     of_cell = {members[0].run.label: members for members in by_cell(samples)}
     labels = list(of_cell)
-    lines = max((wrapped(label).count("\n") for label in labels), default=0)
-    figure = new_figure(0.9 + (0.36 + 0.14 * lines) * len(labels) + (0.3 if len(labels) < 4 else 0))
+    lines = max((style.wrapped(label).count("\n") for label in labels), default=0)
+    figure = style.new_figure(
+        0.9 + (0.36 + 0.14 * lines) * len(labels) + (0.3 if len(labels) < 4 else 0)
+    )
     row = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for axes, name in zip(row, names, strict=True):
         shown = [e for e in estimates if e.metric == name and e.value is not None]
         if _spans_decades(shown):
             axes.set_xscale("log")
-            plain_numbers(axes)
+            style.plain_numbers(axes)
         for e in shown:
             # The picture is of one topic, which its definition names.
             label = cell_label({k: v for k, v in e.cell.items() if k != "topic"})
@@ -62,21 +54,20 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
         if not any(math.isfinite(not_none(e.value)) for e in shown):
             # An axis would show numbers that mean nothing.
             axes.set_xticks([])
-            axes.text(0.5, 0.5, "refused", transform=axes.transAxes, ha="center", color=FAINT)
+            axes.text(0.5, 0.5, "refused", transform=axes.transAxes, ha="center", color=style.FAINT)
         title = name.removeprefix("latency_")
         axes.set_title(title.upper() if title[1:].replace(".", "").isdigit() else title)
         axes.set_xlabel("ms")
         axes.margins(x=0.08, y=0.5 / max(1, len(labels)))
         axes.grid(visible=False, axis="y")
-        finish(axes)
-    row[0].set_yticks(range(len(labels)), [wrapped(label) for label in labels], fontsize=8.5)
+    row[0].set_yticks(range(len(labels)), [style.wrapped(label) for label in labels], fontsize=8.5)
     row[0].set_ylim(len(labels) - 0.5, -0.5)
     first = estimates[0]
     return Plot(
         figure,
         f"Dot and bar: mean over runs with its {100 * first.level:g} % interval (Student t over "
         "runs); grey: each run; hollow: no interval, the table says why. "
-        f"{sentence(first.definition)}",
+        f"{style.sentence(first.definition)}",
     )
 
 
@@ -101,18 +92,20 @@ def _per_run(name: str, members: Sequence[RunSamples]) -> list[float]:
 
 def _interval(axes: Axes, y: int, estimate: Estimate, per_run: ArrayLike) -> None:
     values = np.asarray(per_run, dtype=np.float64)
-    axes.plot(values, np.full(values.size, y + 0.22), "o", ms=3, color=FAINT, mew=0, alpha=0.8)
+    axes.plot(
+        values, np.full(values.size, y + 0.22), "o", ms=3, color=style.FAINT, mew=0, alpha=0.8
+    )
     if estimate.value is None or not math.isfinite(estimate.value):
         return
     value = estimate.value / 1e6
     if estimate.low is None or estimate.high is None:
-        axes.plot([value], [y], "o", ms=6, mfc="white", mec=colour(0))
+        axes.plot([value], [y], "o", ms=6, mfc="white", mec=style.colour(0))
         return
-    axes.plot([estimate.low / 1e6, estimate.high / 1e6], [y, y], "-", lw=2.2, color=colour(0))
-    axes.plot([value], [y], "o", ms=6, color=colour(0))
+    axes.plot([estimate.low / 1e6, estimate.high / 1e6], [y, y], "-", lw=2.2, color=style.colour(0))
+    axes.plot([value], [y], "o", ms=6, color=style.colour(0))
 
 
-@styled
+@style.styled
 def drift_plot(
     runs: Sequence[Run], values_ns: Sequence[float], effect: Estimate, definition: str
 ) -> Plot:
@@ -124,7 +117,7 @@ def drift_plot(
         cells[label] = [(run, of_run[run.name]) for run in of_cell]
     blocks = {b: i for i, b in enumerate(dict.fromkeys(r.block for r, _ in sorted(known, key=_at)))}
     markers = "osD^vPX*"
-    figure = new_figure(3.4)
+    figure = style.new_figure(3.4)
     axes = figure.subplots()
     for index, members in enumerate(cells.values()):
         mean = float(np.mean([value for _, value in members]))
@@ -133,21 +126,20 @@ def drift_plot(
                 [run.order or 0],
                 [100 * (value / mean - 1)],
                 markers[index % len(markers)],
-                color=colour(blocks[run.block]),
+                color=style.colour(blocks[run.block]),
                 ms=6,
                 mec="white",
                 mew=0.5,
             )
-    axes.axhline(0, color=FAINT, lw=1)
+    axes.axhline(0, color=style.FAINT, lw=1)
     axes.set(xlabel="order of execution", ylabel="P50 against its cell's mean [%]")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    finish(axes)
     shapes = [
         Line2D([], [], ls="", marker=markers[i % len(markers)], color="#444444", label=label)
         for i, label in enumerate(cells)
     ]
     if len(shapes) <= len(markers):
-        legend_above(figure, shapes)
+        style.legend_above(figure, shapes)
     if effect.value is not None and effect.low is not None and effect.high is not None:
         slope = (
             f"Slope {100 * effect.value:+.2g} % per run, {100 * effect.level:g} % interval "
@@ -158,7 +150,7 @@ def drift_plot(
     return Plot(
         figure,
         f"Median latency of each of {len(known)} runs in the order in which they were made; one "
-        f"colour per repetition (block), one shape per cell. {slope} {sentence(definition)}",
+        f"colour per repetition (block), one shape per cell. {slope} {style.sentence(definition)}",
     )
 
 
@@ -169,7 +161,7 @@ def _at(pair: tuple[Run, float]) -> tuple[str, int]:
 _MOST = 30
 
 
-@styled
+@style.styled
 def durations_plot(durations: pl.DataFrame) -> Plot:
     """P50, P90, P99 and maximum per callback and cell; from `callbacks.durations`."""
     known = durations.filter(
@@ -178,17 +170,17 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     )
     shown = known.sort("max_ns", descending=True).head(_MOST).sort("kind", "name", "node", "cell")
     labels = [
-        f"{row['kind'] or '?'} {row['name'] or '?'}\n{wrapped(row['cell'], 48)}"
+        f"{row['kind'] or '?'} {row['name'] or '?'}\n{style.wrapped(row['cell'], 48)}"
         for row in shown.iter_rows(named=True)
     ]
     lines = max((label.count("\n") + 1 for label in labels), default=1)
-    figure = new_figure(1.0 + max(0.42, 0.16 * lines) * max(shown.height, 2))
+    figure = style.new_figure(1.0 + max(0.42, 0.16 * lines) * max(shown.height, 2))
     axes = figure.subplots()
     order = ("subscription", "timer", "service", None, "function")
     kinds = {kind: i for i, kind in enumerate(order)}
     floor = 1e-4  # 0.1 us: a logarithmic axis has no zero
     for y, row in enumerate(shown.iter_rows(named=True)):
-        c = colour(kinds[row["kind"]])
+        c = style.colour(kinds[row["kind"]])
         p50, p90, p99, top = (
             max(row[k] / 1e6, floor) for k in ("p50_ns", "p90_ns", "p99_ns", "max_ns")
         )
@@ -200,9 +192,8 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     axes.set_yticks(range(len(labels)), labels, fontsize=7.5)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set(xscale="log", xlabel="duration [ms]")
-    plain_numbers(axes)
+    style.plain_numbers(axes)
     axes.grid(visible=False, axis="y")
-    finish(axes)
     hidden = known.height - shown.height
     return Plot(
         figure,
@@ -219,7 +210,7 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
 _MOST_CELLS = 6
 
 
-@styled
+@style.styled
 def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     """CPU and PSS of each process over time, one column per cell, one line per run.
 
@@ -240,8 +231,8 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     named = not any(name.startswith("pid ") for name in processes) and len(processes) <= 7
     memory = "pss_bytes" if usage["pss_bytes"].count() else "rss_bytes"
     names = short_labels([members[0].cell for _, members in shown])
-    titles = ["\n".join(wrapped(x, 108 // len(shown)) for x in n.split(", ")) for n in names]
-    figure = new_figure(4.0 + 0.13 * max((t.count("\n") for t in titles), default=0))
+    titles = ["\n".join(style.wrapped(x, 108 // len(shown)) for x in n.split(", ")) for n in names]
+    figure = style.new_figure(4.0 + 0.13 * max((t.count("\n") for t in titles), default=0))
     grid = figure.subplots(2, len(shown), sharex=True, sharey="row", squeeze=False)
     for column, (_, members) in enumerate(shown):
         cpu, mem = grid[0][column], grid[1][column]
@@ -249,7 +240,7 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
             of_run = usage.filter(pl.col("run") == run.name)
             parts = of_run.partition_by("process", "vpid", maintain_order=True)
             for number, part in enumerate(parts):
-                c = colour(processes.index(part["process"][0]) if named else number)
+                c = style.colour(processes.index(part["process"][0]) if named else number)
                 seconds = part["seconds"].to_numpy()
                 cpu.plot(seconds, part["cpu"].to_numpy(), lw=0.8, color=c, alpha=0.7)
                 read = part.drop_nulls(memory)
@@ -259,12 +250,11 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
         mem.set_xlabel("time since the first sample [s]" if len(shown) <= 3 else "time [s]")
         for axes in (cpu, mem):
             axes.set_ylim(bottom=0)
-            finish(axes)
     grid[0][0].set_ylabel("CPU [cores]")
     grid[1][0].set_ylabel(f"{memory[:3].upper()} [MB]")
     if named:
-        handles = [Line2D([], [], color=colour(i), label=n) for i, n in enumerate(processes)]
-        legend_above(figure, handles)
+        handles = [Line2D([], [], color=style.colour(i), label=n) for i, n in enumerate(processes)]
+        style.legend_above(figure, handles)
     hidden = len(cells) - len(shown)
     return Plot(
         figure,

@@ -11,18 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from scipy import signal
 
+from roslens.analysis.figures import style
 from roslens.analysis.figures.grid import Grid
-from roslens.analysis.figures.style import (
-    FAINT,
-    LOUD,
-    Plot,
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.reports.numbers import significant
@@ -31,11 +22,11 @@ from roslens.analysis.statistics.trends import least_squares
 _MOST_CELLS = 24
 _COLUMNS = 4
 VERDICT_COLOURS: Mapping[str, str] = {
-    "climbs": LOUD,
+    "climbs": style.LOUD,
     "levels_off": "#E69F00",
     "steep_start_then_stable": "#56B4E9",
     "stable": "#009E73",
-    "not_enough_evidence": FAINT,
+    "not_enough_evidence": style.FAINT,
 }
 
 
@@ -44,7 +35,7 @@ def verdict_text(verdict: str) -> str:
     return verdict.replace("_", " ")
 
 
-@styled
+@style.styled
 def memory_plot(
     leaks: Sequence[Leak], series: Sequence[Mapping[str, Series]], labels: Sequence[str], name: str
 ) -> Plot:
@@ -60,23 +51,23 @@ def memory_plot(
     shown = [i for i, runs in enumerate(series) if runs][:_MOST_CELLS]
     columns = min(_COLUMNS, max(1, len(shown)))
     rows = max(1, math.ceil(len(shown) / columns))
-    lines = max((wrapped(labels[i], 30).count("\n") for i in shown), default=0)
-    figure = new_figure((2.0 + 0.14 * lines) * rows + 0.5)
+    lines = max((style.wrapped(labels[i], 30).count("\n") for i in shown), default=0)
+    figure = style.new_figure((2.0 + 0.14 * lines) * rows + 0.5)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(shown) :]:
         axes.set_axis_off()
     for axes, index in zip(grid.flat, shown, strict=False):
         _cell(axes, leaks[index], list(series[index].values()))
-        axes.set_title(wrapped(labels[index], 30), fontsize=7.5, fontweight="normal")
+        axes.set_title(style.wrapped(labels[index], 30), fontsize=7.5, fontweight="normal")
     for row in grid:
         row[0].set_ylabel(f"{name.upper()} [MB]")
     for axes in grid[-1]:
         axes.set_xlabel("time [s]")
     handles = [
-        Line2D([], [], color=colour(0), lw=0.9, label="runs"),
+        Line2D([], [], color=style.colour(0), lw=0.9, label="runs"),
         Line2D([], [], color="black", lw=1.6, ls="--", label="slope of the part that is judged"),
     ]
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     known = sum(1 for runs in series if runs)
     samples = sum(run.values.size for i in shown for run in series[i].values())
     return Plot(
@@ -93,7 +84,7 @@ def memory_plot(
 
 def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
     for number, run in enumerate(runs):
-        axes.plot(run.seconds, run.values / 1e6, lw=0.9, color=colour(number), alpha=0.8)
+        axes.plot(run.seconds, run.values / 1e6, lw=0.9, color=style.colour(number), alpha=0.8)
     begin, end = found.looked_at_s
     start = begin if found.bend_s is None or found.bend_s.value is None else found.bend_s.value
     slope = found.per_second.value
@@ -128,16 +119,15 @@ def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
     room = high - low
     axes.set_ylim(low - 0.1 * room, high + 0.45 * room)
     axes.tick_params(labelsize=8)
-    finish(axes)
 
 
-@styled
+@style.styled
 def verdict_grid(leaks: Sequence[Leak]) -> Plot:
     """Verdicts with their slopes: rows and columns are the two factors with the most levels."""
     cells = [leak.per_second.cell for leak in leaks]
     whole = len(leaks) <= _MOST_CELLS
     grid = Grid(cells, _COLUMNS + 2) if whole else Grid(cells)
-    figure = new_figure(grid.height(0.7 if whole else 0.26))
+    figure = style.new_figure(grid.height(0.7 if whole else 0.26))
     axes = figure.subplots()
     for leak, cell in zip(leaks, cells, strict=True):
         x, y = grid.place(cell)
@@ -156,7 +146,7 @@ def verdict_grid(leaks: Sequence[Leak]) -> Plot:
             axes.text(x + 0.49, y + 0.46, text, ha="center", va="center", size=6.5)
     grid.label(axes)
     axes.set_xlabel(f"{axes.get_xlabel()}: slope of memory [kB/s]".removeprefix(": "))
-    legend_above(
+    style.legend_above(
         figure,
         [
             Line2D(
@@ -187,7 +177,7 @@ def _slope_texts(leak: Leak) -> tuple[str, ...]:
     return (text,) if least is None else (text, f"MD {significant(least / 1e3, 2)}")
 
 
-@styled
+@style.styled
 def peak_plot() -> Plot:
     """Why a peak is refused: stationary memory (simulated), and its peak, which never falls."""
     runs, phi = 2000, 0.9
@@ -200,21 +190,19 @@ def peak_plot() -> Plot:
         "current size": np.array([least_squares(seconds, y).slope for y in current]),
         "peak": np.array([least_squares(seconds, y).slope for y in peak]),
     }
-    figure = new_figure(2.6)
+    figure = style.new_figure(2.6)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    left.plot(seconds, current[0] / 1e6, lw=0.9, color=colour(0), label="current size")
-    left.plot(seconds, peak[0] / 1e6, lw=1.6, color=LOUD, label="its peak (ru_maxrss)")
+    left.plot(seconds, current[0] / 1e6, lw=0.9, color=style.colour(0), label="current size")
+    left.plot(seconds, peak[0] / 1e6, lw=1.6, color=style.LOUD, label="its peak (ru_maxrss)")
     left.set_xlabel("time [s]")
     left.set_ylabel("memory [MB]")
     left.legend(loc="lower right")
     edges = np.linspace(-1.5, 3, 60)
-    for (label, values), shade in zip(slopes.items(), (colour(0), LOUD), strict=True):
+    for (label, values), shade in zip(slopes.items(), (style.colour(0), style.LOUD), strict=True):
         right.hist(values / 1e3, edges, histtype="step", color=shade, lw=1.4, label=label)
     right.axvline(0, color="black", lw=0.8)
     right.set_xlabel("slope [kB/s]")
     right.set_ylabel("runs")
-    for axes in (left, right):
-        finish(axes)
     positive = {name: float(np.mean(values > 0)) for name, values in slopes.items()}
     return Plot(
         figure,

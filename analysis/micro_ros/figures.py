@@ -9,18 +9,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from roslens.analysis.figures.style import (
-    FAINT,
-    LOUD,
-    Plot,
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.micro_ros.hops import HOPS, OF_DEVICE
 from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum
 from roslens.analysis.micro_ros.slopes import KINDS, Slope
@@ -31,21 +21,20 @@ _MARKERS = "osD^vP"
 _COLUMNS = 4
 
 
-@styled
+@style.styled
 def memory_plot(slopes: Sequence[Slope]) -> Plot:
     """Bytes against the number of entities, a panel per entity, a colour per kind of memory."""
     entities = list(dict.fromkeys(s.entity for s in slopes))
     columns = min(len(entities), _COLUMNS)
     rows = -(-len(entities) // columns)
-    figure = new_figure(1.1 + 2.8 * rows)
+    figure = style.new_figure(1.1 + 2.8 * rows)
     grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
     panels = list(grid.flat)
     for axes, entity in zip(panels, entities, strict=False):
         for slope in (s for s in slopes if s.entity == entity):
-            _points(axes, slope, colour(_kind(slope.memory)))
-        axes.set_title(wrapped(entity.replace("_", " "), 18))
+            _points(axes, slope, style.colour(_kind(slope.memory)))
+        axes.set_title(style.wrapped(entity.replace("_", " "), 18))
         axes.set_xticks(range(0, int(max(axes.get_xlim())) + 1, 2))
-        finish(axes)
     for axes in panels[len(entities) :]:
         axes.set_visible(False)
     for row in grid:
@@ -54,9 +43,10 @@ def memory_plot(slopes: Sequence[Slope]) -> Plot:
     panels[0].set_ylim(0, 1.05 * max(float(s.values.max()) for s in slopes) / 1e3)
     kinds = [k for k in KINDS if any(s.memory == k for s in slopes)]
     handles = [
-        Line2D([], [], marker="o", ms=4, color=colour(_kind(kind)), label=kind) for kind in kinds
+        Line2D([], [], marker="o", ms=4, color=style.colour(_kind(kind)), label=kind)
+        for kind in kinds
     ]
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     first = slopes[0].estimate
     return Plot(
         figure,
@@ -65,7 +55,7 @@ def memory_plot(slopes: Sequence[Slope]) -> Plot:
     )
 
 
-@styled
+@style.styled
 def history_plot(slope: Slope, claimed: float | None, name: str = "claimed") -> Plot:
     """Bytes against slots of the history, and the line that MTU x depth would give.
 
@@ -76,16 +66,16 @@ def history_plot(slope: Slope, claimed: float | None, name: str = "claimed") -> 
     name
         What the claim is.
     """
-    figure = new_figure(3.1)
+    figure = style.new_figure(3.1)
     left, right = figure.subplots(1, 2)
-    _points(left, slope, colour(0))
+    _points(left, slope, style.colour(0))
     x = slope.counts
     # Through the first point: the claim is about the slope.
     if claimed is not None:
-        left.plot(x, (slope.values[0] + claimed * (x - x[0])) / 1e3, "--", lw=1.2, color=LOUD)
+        left.plot(x, (slope.values[0] + claimed * (x - x[0])) / 1e3, "--", lw=1.2, color=style.LOUD)
         beyond = slope.values - slope.values[0] - claimed * (x - x[0])
-        right.plot(x, beyond, "o-", ms=4, lw=1, color=colour(0))
-        right.axhline(0, color=LOUD, lw=1.2, ls="--")
+        right.plot(x, beyond, "o-", ms=4, lw=1, color=style.colour(0))
+        right.axhline(0, color=style.LOUD, lw=1.2, ls="--")
     left.set(xlabel="slots of the RMW history", ylabel=f"{slope.memory} memory [kB]")
     right.set(
         xlabel="slots of the RMW history", ylabel=f"beyond {claimed or 0:,.0f} B per slot [B]"
@@ -93,13 +83,14 @@ def history_plot(slope: Slope, claimed: float | None, name: str = "claimed") -> 
     for axes in (left, right):
         axes.set_ylim(bottom=0)
         axes.set_xticks(range(0, int(x.max()) + 1, 2))
-        finish(axes)
-    handles = [Line2D([], [], marker="o", ms=4, color=colour(0), label="measured, least squares")]
+    handles = [
+        Line2D([], [], marker="o", ms=4, color=style.colour(0), label="measured, least squares")
+    ]
     if claimed is not None:
         handles.append(
-            Line2D([], [], ls="--", color=LOUD, label=f"{name}: {claimed:,.0f} B per slot")
+            Line2D([], [], ls="--", color=style.LOUD, label=f"{name}: {claimed:,.0f} B per slot")
         )
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     return Plot(
         figure,
         "Memory against slots of the RMW history. Right: what is used beyond the first point plus "
@@ -107,14 +98,14 @@ def history_plot(slope: Slope, claimed: float | None, name: str = "claimed") -> 
     )
 
 
-@styled
+@style.styled
 def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]) -> Plot:
     """Throughput against payload, one line per transport, physical limits dashed."""
-    figure = new_figure(4.0)
+    figure = style.new_figure(4.0)
     axes = figure.subplots()
     handles = []
     for index, ((name,), group) in enumerate(throughput.group_by("transport", maintain_order=True)):
-        transport, c = str(name), colour(index)
+        transport, c = str(name), style.colour(index)
         points = group.group_by("payload_bytes").agg(pl.col("bytes_per_s").mean())
         points = points.sort("payload_bytes")
         marker = _MARKERS[index % len(_MARKERS)]
@@ -144,13 +135,12 @@ def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine])
     low, high = axes.get_ylim()
     if high < 30 * low:
         axes.set_ylim(low / 3, high * 3)
-    plain_numbers(axes, "y")
+    style.plain_numbers(axes, "y")
     sizes = sorted(throughput["payload_bytes"].unique())
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.set_xticks([], minor=True)
     axes.set(xlabel="payload of a message [B]", ylabel="payload throughput [kB/s]")
-    finish(axes)
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     return Plot(
         figure,
         "Payload bytes per second against payload size (1 kB = 1,000 B, bytes, not bits). Dashed: "
@@ -158,28 +148,27 @@ def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine])
     )
 
 
-@styled
+@style.styled
 def printed_latency_plot(sums: Sequence[PrintedSum]) -> Plot:
     """Both directions of each printed exchange, one above the other as a bar."""
-    figure = new_figure(0.9 + 0.36 * len(sums))
+    figure = style.new_figure(0.9 + 0.36 * len(sums))
     axes = figure.subplots()
     y = np.arange(len(sums))
     client = np.array([s.client_ns for s in sums]) / 1e6
     agent = np.array([s.agent_ns for s in sums]) / 1e6
-    axes.barh(y, client, color=colour(0), height=0.6)
-    axes.barh(y, agent, left=client, color=colour(5), height=0.6)
-    axes.plot([s.rtt_ns / 1e6 for s in sums], y, "|", ms=14, mew=2, color=LOUD)
+    axes.barh(y, client, color=style.colour(0), height=0.6)
+    axes.barh(y, agent, left=client, color=style.colour(5), height=0.6)
+    axes.plot([s.rtt_ns / 1e6 for s in sums], y, "|", ms=14, mew=2, color=style.LOUD)
     axes.set_yticks(y, [s.transport for s in sums])
     axes.invert_yaxis()
     axes.set_xlabel("ms")
     axes.grid(visible=False, axis="y")
-    finish(axes)
-    legend_above(
+    style.legend_above(
         figure,
         [
-            Line2D([], [], lw=6, color=colour(0), label="board to agent"),
-            Line2D([], [], lw=6, color=colour(5), label="agent to board"),
-            Line2D([], [], ls="", marker="|", ms=12, mew=2, color=LOUD, label="round trip"),
+            Line2D([], [], lw=6, color=style.colour(0), label="board to agent"),
+            Line2D([], [], lw=6, color=style.colour(5), label="agent to board"),
+            Line2D([], [], ls="", marker="|", ms=12, mew=2, color=style.LOUD, label="round trip"),
         ],
     )
     return Plot(
@@ -195,19 +184,19 @@ def _points(axes: Axes, slope: Slope, c: str) -> None:
         ends = np.array([slope.counts.min(), slope.counts.max()])
         axes.plot(ends, (slope.intercept + slope.estimate.value * ends) / 1e3, lw=1, color=c)
     else:
-        axes.plot(slope.counts, slope.values / 1e3, lw=0.8, ls=":", color=FAINT)
+        axes.plot(slope.counts, slope.values / 1e3, lw=0.8, ls=":", color=style.FAINT)
 
 
 def _kind(memory: str) -> int:
     return KINDS.index(memory) if memory in KINDS else len(KINDS)
 
 
-@styled
+@style.styled
 def directions_plot(runs: Sequence[TransportRun]) -> Plot:
     """Median latency by direction of each run, with what synchronisation leaves open."""
     shown = [r for r in runs if r.directions is not None]
     transports = list(dict.fromkeys(r.transport for r in shown))
-    figure = new_figure(1.0 + 0.75 * len(transports))
+    figure = style.new_figure(1.0 + 0.75 * len(transports))
     axes = figure.subplots()
     for y, transport in enumerate(transports):
         members = [r for r in shown if r.transport == transport]
@@ -225,23 +214,22 @@ def directions_plot(runs: Sequence[TransportRun]) -> Plot:
                     fmt="os"[side],
                     ms=4,
                     lw=1.4,
-                    color=colour(0 if side == 0 else 5),
+                    color=style.colour(0 if side == 0 else 5),
                 )
             median = float(np.median(run.rtt_ns)) / 1e6
-            axes.plot([median], [y + 0.18 + shift], "D", ms=4, color=colour(1))
+            axes.plot([median], [y + 0.18 + shift], "D", ms=4, color=style.colour(1))
     axes.set_xscale("log")
-    plain_numbers(axes)
+    style.plain_numbers(axes)
     axes.set_yticks(range(len(transports)), transports)
     axes.set_ylim(len(transports) - 0.5, -0.5)
     axes.set_xlabel("median of a run [ms]")
     axes.grid(visible=False, axis="y")
-    finish(axes)
-    legend_above(
+    style.legend_above(
         figure,
         [
-            Line2D([], [], ls="", marker="o", color=colour(0), label="client to agent"),
-            Line2D([], [], ls="", marker="s", color=colour(5), label="agent to client"),
-            Line2D([], [], ls="", marker="D", color=colour(1), label="round trip"),
+            Line2D([], [], ls="", marker="o", color=style.colour(0), label="client to agent"),
+            Line2D([], [], ls="", marker="s", color=style.colour(5), label="agent to client"),
+            Line2D([], [], ls="", marker="D", color=style.colour(1), label="round trip"),
         ],
     )
     return Plot(
@@ -252,7 +240,7 @@ def directions_plot(runs: Sequence[TransportRun]) -> Plot:
     )
 
 
-@styled
+@style.styled
 def hops_plot(medians: pl.DataFrame) -> Plot:
     """The hops of a message from the device to a node's callback, and of its answer, as bars.
 
@@ -261,22 +249,29 @@ def hops_plot(medians: pl.DataFrame) -> Plot:
     medians
         Of `roslens.analysis.micro_ros.hops.hop_medians`.
     """
-    figure = new_figure(0.9 + 0.36 * medians.height)
+    figure = style.new_figure(0.9 + 0.36 * medians.height)
     axes = figure.subplots()
     y = np.arange(medians.height)
     begin = np.zeros(medians.height)
     for index, hop in enumerate(HOPS):
         width = medians[hop].to_numpy() / 1e6
         error = medians["error"].to_numpy() / 1e6 if hop in OF_DEVICE else None
-        axes.barh(y, width, left=begin, height=0.6, color=colour(index), xerr=error, ecolor=LOUD)
+        axes.barh(
+            y,
+            width,
+            left=begin,
+            height=0.6,
+            color=style.colour(index),
+            xerr=error,
+            ecolor=style.LOUD,
+        )
         begin = begin + width
     axes.set_yticks(y, medians["transport"].to_list())
     axes.invert_yaxis()
     axes.set_xlabel("median [ms]")
     axes.grid(visible=False, axis="y")
-    finish(axes)
-    handles = [Line2D([], [], lw=6, color=colour(i), label=hop) for i, hop in enumerate(HOPS)]
-    legend_above(figure, handles)
+    handles = [Line2D([], [], lw=6, color=style.colour(i), label=hop) for i, hop in enumerate(HOPS)]
+    style.legend_above(figure, handles)
     return Plot(
         figure,
         "Hops of a message from the device's publisher to the callback of ROS, and of the answer "
@@ -285,11 +280,11 @@ def hops_plot(medians: pl.DataFrame) -> Plot:
     )
 
 
-@styled
+@style.styled
 def round_trip_plot(runs: Sequence[TransportRun]) -> Plot:
     """Distribution of the round trip, one line per run, a colour per transport."""
     transports = list(dict.fromkeys(r.transport for r in runs))
-    figure = new_figure(3.6)
+    figure = style.new_figure(3.6)
     axes = figure.subplots()
     for run in runs:
         steps = thin(distribution(run.rtt_ns))
@@ -299,14 +294,15 @@ def round_trip_plot(runs: Sequence[TransportRun]) -> Plot:
             lw=1.1,
             alpha=0.8,
             drawstyle="steps-post",
-            color=colour(transports.index(run.transport)),
+            color=style.colour(transports.index(run.transport)),
         )
     axes.set_xscale("log")
-    plain_numbers(axes)
+    style.plain_numbers(axes)
     axes.set(xlabel="round trip [ms]", ylabel="part of exchanges", ylim=(0, 1))
-    finish(axes)
-    handles = [Line2D([], [], color=colour(i), label=name) for i, name in enumerate(transports)]
-    legend_above(figure, handles)
+    handles = [
+        Line2D([], [], color=style.colour(i), label=name) for i, name in enumerate(transports)
+    ]
+    style.legend_above(figure, handles)
     total = sum(r.rtt_ns.size for r in runs)
     return Plot(
         figure,

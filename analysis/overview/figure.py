@@ -5,22 +5,13 @@ from __future__ import annotations
 import polars as pl
 from matplotlib.lines import Line2D
 
-from roslens.analysis.figures.style import (
-    COLOURS,
-    LOUD,
-    Plot,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 
 _LONGEST_NAME = 88
 
 
-@styled
+@style.styled
 def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
     """From the median over P99 to the longest latency of each topic.
 
@@ -35,7 +26,7 @@ def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
     rows = topics.head(most).to_dicts()
     names = [_named(row) for row in rows]
     lines = max(name.count("\n") for name in names)
-    figure = new_figure(1.0 + (0.3 + 0.14 * lines) * len(rows))
+    figure = style.new_figure(1.0 + (0.3 + 0.14 * lines) * len(rows))
     axes = figure.subplots()
     for y, row in enumerate(rows):
         told = [x for x in (row["p50_ms"], row["p99_ms"], row["worst_ms"]) if x is not None]
@@ -46,13 +37,12 @@ def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
             if value is not None:
                 axes.plot([value], [y], marker, color=shade, ms=6, label=name)
     axes.set_xscale("log")
-    plain_numbers(axes)
+    style.plain_numbers(axes)
     axes.set_yticks(range(len(rows)), names, fontsize=8.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel("latency, publish to the start of the callback [ms]")
     axes.grid(visible=False, axis="y")
-    finish(axes)
-    legend_above(figure, [Line2D([], [], ls="", marker=marker, color=shade, ms=6, label=name)
+    style.legend_above(figure, [Line2D([], [], ls="", marker=marker, color=shade, ms=6, label=name)
                           for name, (shade, marker) in _MARKS.items()])  # fmt: skip
     return Plot(
         figure,
@@ -64,11 +54,15 @@ def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
     )
 
 
-_MARKS = {"P50": (COLOURS[0], "o"), "P99": (COLOURS[4], "D"), "longest": (LOUD, "s")}
+_MARKS = {
+    "P50": (style.COLOURS[0], "o"),
+    "P99": (style.COLOURS[4], "D"),
+    "longest": (style.LOUD, "s"),
+}
 
 
 def _named(row: dict[str, str | None]) -> str:
     name = f"{row['topic']} to {row['to'] or '?'}"
     name += f", {row['cell']}" if row["cell"] else ""
     cut = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-    return wrapped(cut, 44)
+    return style.wrapped(cut, 44)

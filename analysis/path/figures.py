@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import FAINT, colour, finish, new_figure, styled, wrapped
+from roslens.analysis.figures.style import FAINT, colour, new_figure, styled, wrapped
 from roslens.analysis.path.kinds import KINDS
 from roslens.analysis.path.late import Late
 from roslens.analysis.reports.numbers import counted
@@ -121,7 +121,6 @@ def _finish(
     axes.set_xlim(left=0)
     axes.set_xlabel(axis)
     axes.grid(visible=False, axis="y")
-    finish(axes)
     patches = [
         Patch(facecolor=_LOOKS[kind][0], hatch=_LOOKS[kind][1], edgecolor="white",
               label=kind.replace("_", " "))

@@ -11,27 +11,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from roslens.analysis.figures.style import (
-    COLOURS,
-    FAINT,
-    LOUD,
-    Plot,
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    styled,
-)
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 
 _LOOKS = {
-    "holds": (COLOURS[2], "D"),
-    "false": (LOUD, "s"),
-    "undecided": (FAINT, "o"),
+    "holds": (style.COLOURS[2], "D"),
+    "false": (style.LOUD, "s"),
+    "undecided": (style.FAINT, "o"),
 }
 
 
-@styled
+@style.styled
 def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
     """One bar chart per message suite and batch size with both kinds of interval.
 
@@ -51,7 +41,7 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
     share = pl.col("mean") / pl.col("mean").max().over("messages", "batch_size")
     ranked = own.with_columns(share=share).group_by("plugin_config").agg(pl.col("share").mean())
     configs = ranked.sort("share", "plugin_config")["plugin_config"].to_list()
-    figure = new_figure(0.75 + (0.55 + 0.21 * len(configs)) * len(batches))
+    figure = style.new_figure(0.75 + (0.55 + 0.21 * len(configs)) * len(batches))
     panels = figure.subplots(len(batches), len(suites), squeeze=False, sharey=True)
     for row, batch in zip(panels, batches, strict=True):
         for axes, suite in zip(row, suites, strict=True):
@@ -60,9 +50,9 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
     figure.supxlabel("throughput [MB/s]", fontsize=9.5)
     handles = [
         Line2D([], [], color="black", lw=1.6, label="95 % interval, Student t over runs"),
-        Line2D([], [], color=LOUD, lw=4, alpha=0.45, label="as published: 3.92 sd"),
+        Line2D([], [], color=style.LOUD, lw=4, alpha=0.45, label="as published: 3.92 sd"),
     ]
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     runs = max(own["n"].to_list(), default=0)
     return Plot(
         figure,
@@ -74,9 +64,9 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
 def _bars(axes: Axes, cells: pl.DataFrame, configs: Sequence[str]) -> None:
     y = np.array([configs.index(name) for name in cells["plugin_config"]])
     mean = cells["mean"].to_numpy() / 1e6
-    axes.barh(y, mean, color=[colour(at) for at in y], height=0.66, alpha=0.85)
+    axes.barh(y, mean, color=[style.colour(at) for at in y], height=0.66, alpha=0.85)
     for column, c, width, alpha in (
-        ("half_width_published", LOUD, 4.0, 0.45),
+        ("half_width_published", style.LOUD, 4.0, 0.45),
         ("half_width_t", "black", 1.6, 1.0),
     ):
         half = cells[column].cast(pl.Float64).fill_null(0.0).to_numpy() / 1e6
@@ -87,10 +77,9 @@ def _bars(axes: Axes, cells: pl.DataFrame, configs: Sequence[str]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.set_xlim(left=0)
     axes.grid(visible=False, axis="y")
-    finish(axes)
 
 
-@styled
+@style.styled
 def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: float) -> Plot:
     """The ratio of each comparison with its interval, a panel per takeaway and machine.
 
@@ -110,7 +99,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
     ]
     panels = [panel for panel in panels if panel[2].height]
     heights = [panel[2].height + 1.6 for panel in panels] or [1.0]
-    figure = new_figure(0.7 + 0.2 * sum(heights))
+    figure = style.new_figure(0.7 + 0.2 * sum(heights))
     rows = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights, sharex=True)
     for axes, (statement, machine, frame) in zip(rows[:, 0], panels, strict=False):
         axes.axvspan(1 / (1 + threshold), 1 + threshold, color="#e4e4e4", lw=0)
@@ -128,8 +117,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
         axes.set_title(f"{machine}: {titles[statement]}", fontsize=9)
         axes.set_xscale("log")
         axes.grid(visible=False, axis="y")
-        finish(axes)
-    plain_numbers(rows[-1, 0])
+    style.plain_numbers(rows[-1, 0])
     rows[-1, 0].set_xlabel(
         "throughput of the second over that of the first (above 1: first slower)"
     )
@@ -138,7 +126,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
         for answer, (c, marker) in _LOOKS.items()
         if (compared["answer"] == answer).any()
     ]
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     return Plot(
         figure,
         "Ratios of mean throughput with 95 % intervals (Fieller, Welch's degrees of freedom); the "
@@ -147,7 +135,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
     )
 
 
-@styled
+@style.styled
 def write_times_plot(
     samples: Mapping[tuple[str, str], Mapping[str, Sequence[NDArray[np.float64]]]],
 ) -> Plot:
@@ -161,7 +149,7 @@ def write_times_plot(
     suites = list(dict.fromkeys(suite for suite, _ in samples))
     batches = list(dict.fromkeys(batch for _, batch in samples))
     configs = sorted({config for panel in samples.values() for config in panel})
-    figure = new_figure(0.7 + 1.9 * len(suites))
+    figure = style.new_figure(0.7 + 1.9 * len(suites))
     panels = figure.subplots(len(suites), len(batches), squeeze=False, sharey=True)
     for row, suite in zip(panels, suites, strict=True):
         for axes, batch in zip(row, batches, strict=True):
@@ -171,18 +159,18 @@ def write_times_plot(
                 # As many marks as can be told apart, and every one of the slowest.
                 chosen = np.unique(np.geomspace(1, times.size, 400).astype(int))
                 at = np.sort(times.size - chosen)
-                axes.step(times[at], beyond[at], lw=1.2, color=colour(configs.index(config)))
+                axes.step(times[at], beyond[at], lw=1.2, color=style.colour(configs.index(config)))
             axes.set(xscale="log", yscale="log")
             axes.set_title(f"{suite} messages, {batch} batches", fontsize=9)
             axes.tick_params(labelsize=8)
-            finish(axes)
         row[0].set_ylabel("fraction of calls")
     for axes in panels[-1]:
         axes.set_xlabel("time of a write call, longer than [µs]")
     handles = [
-        Line2D([], [], color=colour(index), label=config) for index, config in enumerate(configs)
+        Line2D([], [], color=style.colour(index), label=config)
+        for index, config in enumerate(configs)
     ]
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     return Plot(
         figure,
         "Write calls that take longer than so long (complementary distribution, calls of all runs "

@@ -12,16 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from roslens.analysis.estimate import Estimate, short_labels
+from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import (
-    COLOURS,
-    FAINT,
-    finish,
-    legend_above,
-    new_figure,
-    styled,
-    wrapped,
-)
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
@@ -188,7 +180,7 @@ def drawable(estimate: Estimate) -> bool:
     return estimate.value is not None and math.isfinite(estimate.value)
 
 
-@styled
+@style.styled
 def runs_plot(estimates: Sequence[Estimate], most: int = _MOST_PANELS * _MOST_DRAWN) -> Plot:
     """Each run as a dot, the estimate with its interval, one panel per metric.
 
@@ -219,19 +211,19 @@ def runs_plot(estimates: Sequence[Estimate], most: int = _MOST_PANELS * _MOST_DR
             shown[metric] = panels[metric][: min(room, _MOST_DRAWN)]
     heights = [len(members) + 1.6 for members in shown.values()]
     labels = {m: short_labels([e.cell for e in members]) for m, members in shown.items()}
-    lines = max(wrapped(x, 48).count("\n") + 1 for of in labels.values() for x in of)
-    figure = new_figure(0.7 + max(0.34, 0.16 * lines) * sum(heights))
+    lines = max(style.wrapped(x, 48).count("\n") + 1 for of in labels.values() for x in of)
+    figure = style.new_figure(0.7 + max(0.34, 0.16 * lines) * sum(heights))
     rows = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (metric, members) in zip(rows, shown.items(), strict=True):
         _panel(axes, metric, members, labels[metric])
     handles = [
-        Line2D([], [], ls="", marker="o", color=FAINT, ms=4, label="a run"),
-        Line2D([], [], color=COLOURS[0], lw=2.2, marker="D", ms=5,
+        Line2D([], [], ls="", marker="o", color=style.FAINT, ms=4, label="a run"),
+        Line2D([], [], color=style.COLOURS[0], lw=2.2, marker="D", ms=5,
                label=f"estimate and {100 * estimates[0].level:g} % interval"),
-        Line2D([], [], ls="", marker="D", color=COLOURS[0], mfc="white", ms=5,
+        Line2D([], [], ls="", marker="D", color=style.COLOURS[0], mfc="white", ms=5,
                label="interval refused"),
     ]  # fmt: skip
-    legend_above(figure, handles)
+    style.legend_above(figure, handles)
     hidden = sum(len(panels[metric]) for metric in panels) - sum(map(len, shown.values()))
     more = f"{hidden:,} more estimates are in the table." if hidden else ""
     text = "What the tools' files give, each axis from zero where that is near."
@@ -248,12 +240,14 @@ def _panel(axes: Axes, metric: str, members: Sequence[Estimate], labels: Sequenc
     for y, e in enumerate(members):
         assert e.value is not None
         known = [factor * v for v in e.per_run if math.isfinite(v)]
-        axes.plot(known, [y] * len(known), "o", color=FAINT, ms=4, alpha=0.8)
+        axes.plot(known, [y] * len(known), "o", color=style.FAINT, ms=4, alpha=0.8)
         if e.low is not None and e.high is not None:
-            axes.plot([factor * e.low, factor * e.high], [y, y], "-", color=COLOURS[0], lw=2.2)
-        face = "white" if e.refused else COLOURS[0]
-        axes.plot([factor * e.value], [y], "D", color=COLOURS[0], mfc=face, ms=5)
-    axes.set_yticks(range(len(members)), [wrapped(label, 48) for label in labels])
+            axes.plot(
+                [factor * e.low, factor * e.high], [y, y], "-", color=style.COLOURS[0], lw=2.2
+            )
+        face = "white" if e.refused else style.COLOURS[0]
+        axes.plot([factor * e.value], [y], "D", color=style.COLOURS[0], mfc=face, ms=5)
+    axes.set_yticks(range(len(members)), [style.wrapped(label, 48) for label in labels])
     axes.tick_params(axis="y", labelsize=8)
     axes.set_ylim(len(members) - 0.5, -0.5)
     low, high = axes.get_xlim()
@@ -262,4 +256,3 @@ def _panel(axes: Axes, metric: str, members: Sequence[Estimate], labels: Sequenc
     axes.set_title(metric.replace("_", " "))
     axes.set_xlabel(f"[{unit}]")
     axes.grid(visible=False, axis="y")
-    finish(axes)

@@ -5,20 +5,13 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.lines import Line2D
 
+from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import (
-    colour,
-    finish,
-    legend_above,
-    new_figure,
-    plain_numbers,
-    styled,
-)
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.what_if.prediction import CURVE, Curve, Prediction
 
 
-@styled
+@style.styled
 def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None = None) -> Plot:
     """Recorded and predicted latency of one subscription, or of all together.
 
@@ -29,18 +22,18 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
     bound_ns
         What its callback takes at most from publish to callback_end, ns; None: there is none.
     """
-    figure = new_figure(3.8)
+    figure = style.new_figure(3.8)
     axes = figure.subplots()
     levels = np.array(CURVE)
-    handles = [Line2D([], [], color=colour(0), label="recorded")]
-    axes.plot(np.array(curve.recorded) / 1e6, levels, color=colour(0))
+    handles = [Line2D([], [], color=style.colour(0), label="recorded")]
+    axes.plot(np.array(curve.recorded) / 1e6, levels, color=style.colour(0))
     of = f"{curve.topic} at {curve.node}" if curve.topic else "all subscriptions"
     caption = f"Latency of {of}, from the first publish event to callback_start"
     if len(curve.value):
         low, high, value = (np.array(x) / 1e6 for x in (curve.low, curve.high, curve.value))
-        axes.fill_betweenx(levels, low, high, color=colour(1), alpha=0.25, lw=0)
-        axes.plot(value, levels, color=colour(1))
-        handles.append(Line2D([], [], color=colour(1), label="predicted"))
+        axes.fill_betweenx(levels, low, high, color=style.colour(1), alpha=0.25, lw=0)
+        axes.plot(value, levels, color=style.colour(1))
+        handles.append(Line2D([], [], color=style.colour(1), label="predicted"))
         caption += f". Band: {prediction.level:.0%} of simulated runs as long as the recorded ones"
     else:
         caption += ". No prediction: the simulation of what was recorded does not come out so"
@@ -50,7 +43,6 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
         handles.append(Line2D([], [], color="black", ls="--", lw=1, label=label))
     axes.set(xlabel="latency [ms]", ylabel="part of the messages")
     axes.set(xscale="log", ylim=(0, 1))
-    plain_numbers(axes)
-    legend_above(figure, handles)
-    finish(axes)
+    style.plain_numbers(axes)
+    style.legend_above(figure, handles)
     return Plot(figure, f"{caption}. {counted(len(prediction.runs), 'run')}.")
