@@ -183,15 +183,11 @@ def fractions_plot(results: Sequence[Result]) -> Plot:
     for y, group in enumerate(kinds.values()):
         _row(axes, y, group)
     labels = [style.wrapped(f"{title}, {what}", 46) for title, what in kinds]
-    axes.set_yticks(range(len(kinds)), labels)
-    axes.tick_params(axis="y", labelsize=8)
-    axes.set_ylim(len(kinds) - 0.5, -0.5)
+    style.rows(axes, labels, "fraction of simulated experiments", 8)
     left = min(r.fraction - 3 * r.error for r in results)
     right = max(r.fraction + 3 * r.error for r in results)
     bars = [bar for r in results for bar in (r.low, r.high) if bar is not None]
     axes.set_xlim(max(0, min([left, *bars]) - 0.01), min(1.003, max([right, *bars]) + 0.01))
-    axes.set_xlabel("fraction of simulated experiments")
-    axes.grid(visible=False, axis="y")
     missed = sum(r.holds is False for r in results)
     return Plot(
         figure,

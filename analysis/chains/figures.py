@@ -61,19 +61,16 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
         p99 = told_over_runs(chain.found.times_of_runs(), 0.99)
         if p99 is not None:
             axes.plot([p99 / 1e6] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
-    axes.set_yticks(range(len(drawn)), names)
-    axes.invert_yaxis()
+    style.rows(axes, names, "time since the chain's first publication [ms]")
     axes.set_xlim(left=0)
     axes.margins(x=0.04)
-    axes.set_xlabel("time since the chain's first publication [ms]")
-    axes.grid(visible=False, axis="y")
     handles: list[Line2D | Patch] = [
         Patch(color=style.colour(index), label=label)
         for kind, (label, index) in _KINDS.items()
         if kind in used
     ]
     handles.append(Line2D([], [], color="black", lw=2, label="P99 of all instances (299 or more)"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(3, len(handles)))
+    style.legend_above(figure, handles)
     more = len(chains) - len(drawn)
     return Plot(
         figure,

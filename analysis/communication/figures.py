@@ -85,18 +85,13 @@ def entity_plot(
         groups.setdefault(cell_label(own) if own else "", []).append(members)
     labels = {members[0].label: _label(members[0], constant) for members in cells}
     series: dict[str, int] = {}
-    width = min(3, len(groups))
-    rows = math.ceil(len(groups) / width)
-    figure = style.new_figure(0.7 + 3.1 * rows)
-    grid = figure.subplots(rows, width, squeeze=False)
+    figure, grid = style.panels(len(groups), 3, 3.1, 0.7)
     total = 0
     for axes, (title, of_group) in zip(grid.flat, groups.items(), strict=False):
         total += _group(
             axes, of_group, values, entity=entity, estimates=estimates, labels=labels, series=series
         )
         axes.set_title(style.wrapped(title, 24), fontsize=9)
-    for axes in list(grid.flat)[len(groups) :]:
-        axes.set_visible(False)
     for row in grid:
         row[0].set_ylabel(f"{what} [ms]")
     for axes in grid[-1]:
@@ -195,15 +190,10 @@ def flow_plot(flows: Sequence[MessageFlow], constant: Mapping[str, Level]) -> Pl
         Factors that the titles leave out, because all cells have them.
     """
     shown = flows[:_MOST_PANELS]
-    width = min(2, len(shown))
-    rows = math.ceil(len(shown) / width)
     tallest = max(len(flow.hops) for flow in shown)
-    figure = style.new_figure((0.55 + 0.27 * tallest + 0.35) * rows)
-    grid = figure.subplots(rows, width, squeeze=False)
+    figure, grid = style.panels(len(shown), 2, 0.55 + 0.27 * tallest + 0.35)
     for axes, flow in zip(grid.flat, shown, strict=False):
         _flow(axes, flow)
-    for axes in list(grid.flat)[len(shown) :]:
-        axes.set_visible(False)
     hidden = len(flows) - len(shown)
     return Plot(
         figure,

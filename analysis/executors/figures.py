@@ -52,13 +52,9 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
         rest = {k: v for k, v in e.cell.items() if k not in {factor, load}}
         panels.setdefault(cell_label(rest) if rest else "", []).append(e)
     shown = list(panels.items())[:_MOST_PANELS]
-    columns = 2 if len(shown) == 4 else min(_COLUMNS, len(shown))
-    rows = math.ceil(len(shown) / columns)
+    columns = 2 if len(shown) == 4 else _COLUMNS
     lines = max(style.wrapped(label).count("\n") for label, _ in shown)
-    figure = style.new_figure((2.2 + 0.13 * lines) * rows + 0.5)
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    for axes in grid.flat[len(shown) :]:
-        axes.set_axis_off()
+    figure, grid = style.panels(len(shown), columns, 2.2 + 0.13 * lines, 0.5, sharey=True)
     scale, unit = shown_unit(estimates[0].unit)
     drawn = [e for _, members in shown for e in members]
     high = _spans_decades(drawn)
@@ -309,10 +305,7 @@ def effects_plot(found: Sequence[FactorEffect], metric: str) -> Plot:
     axes.axvline(1, color="black", lw=0.8)
     axes.set_xscale("log")
     style.plain_numbers(axes)
-    axes.set_yticks(range(len(known)), [e.label for e in known], fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"ratio of {metric}")
-    axes.grid(visible=False, axis="y")
+    style.rows(axes, [e.label for e in known], f"ratio of {metric}", 8)
     blocks = max((e.replications for e in known), default=0)
     return Plot(
         figure,

@@ -46,11 +46,8 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
         axes.axvline(0, color="#666666", lw=0.8)
         for y, comparison in enumerate(panel):
             _bar(axes, y, comparison, left, right)
-        axes.set_yticks(range(len(panel)), [style.wrapped(labels[id(c)], 48) for c in panel])
-        axes.tick_params(axis="y", labelsize=8)
-        axes.set_ylim(len(panel) - 0.5, -0.5)
+        style.rows(axes, [style.wrapped(labels[id(c)], 48) for c in panel], "", 8)
         axes.set_title(metric)
-        axes.grid(visible=False, axis="y")
     margin = 0.03 * (right - left)
     rows[-1].set_xlim(left - margin, right + margin)
     rows[-1].set_xlabel("change, worse to the right [%]")

@@ -7,14 +7,15 @@ import polars as pl
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Patch
 
-from roslens.analysis.figures.style import COLOURS, LOUD, Plot, new_figure, styled, wrapped
+from roslens.analysis.figures import style
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.seen import OF
 
 _MOST_ROWS = 40
-_SHADES = LinearSegmentedColormap.from_list("seen", ["#c6dcec", COLOURS[0]])
+_SHADES = LinearSegmentedColormap.from_list("seen", ["#c6dcec", style.COLOURS[0]])
 
 
-@styled
+@style.styled
 def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot:
     """Events per CPU, process and kind over time, and where the tracer tells of missing ones.
 
@@ -41,7 +42,7 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
         names[of] = [*most["name"], *sorted(absent)]
     shown = [of for of in OF if names[of]]
     heights = [len(names[of]) for of in shown]
-    figure = new_figure(1.3 + 0.17 * sum(heights))
+    figure = style.new_figure(1.3 + 0.17 * sum(heights))
     every = figure.subplots(
         len(shown), sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )[:, 0]
@@ -67,9 +68,15 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
             # As wide as it can be seen.
             room = max(edges[-1] / 300 - (high - low), 0.0) / 2
             axes.barh(
-                place[name], high - low + 2 * room, 0.9, low - room, color=LOUD, alpha=0.75, lw=0
+                place[name],
+                high - low + 2 * room,
+                0.9,
+                low - room,
+                color=style.LOUD,
+                alpha=0.75,
+                lw=0,
             )
-        axes.set_yticks(range(len(place)), [wrapped(name, 46) for name in place], fontsize=7)
+        axes.set_yticks(range(len(place)), [style.wrapped(name, 46) for name in place], fontsize=7)
         axes.set_ylim(len(place) - 0.5, -0.5)
         axes.set_title(_TITLES[of], fontsize=9)
         axes.tick_params(axis="y", length=0)
@@ -79,9 +86,9 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
     handles = [
         Patch(color=_SHADES(0.2), label="few events"),
         Patch(color=_SHADES(1.0), label="most events of the row"),
-        Patch(color=LOUD, label="something is missing"),
+        Patch(color=style.LOUD, label="something is missing"),
     ]
-    figure.legend(handles=handles[: 3 if missing.height else 2], loc="outside upper left", ncols=3)
+    style.legend_above(figure, handles[: 3 if missing.height else 2])
     return Plot(
         figure,
         f"{run}: what was seen when, in steps of {width / 1e6:.3g} ms. White: no event of the row; "

@@ -9,9 +9,9 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from roslens.analysis.figures.picture import Picture
@@ -93,9 +93,28 @@ def styled(draw: Callable[P, Plot]) -> Callable[P, Plot]:
     return drawn
 
 
-def new_figure(height: float, width: float = WIDTH) -> Picture:
+def new_figure(height: float) -> Picture:
     """A figure that is drawn only by whom it is returned to (not by the notebook as well)."""
-    return Picture(figsize=(width, height), layout="constrained")
+    return Picture(figsize=(WIDTH, height), layout="constrained")
+
+
+def panels(
+    count: int, columns: int, row: float, more: float = 0.0, *, sharey: bool = False
+) -> tuple[Picture, Any]:
+    """A figure and its grid of axes, so many side by side at most; those to spare are not seen.
+
+    Parameters
+    ----------
+    row, more
+        Inches of each row, and of what stands above and below all.
+    """
+    columns = min(columns, max(1, count))
+    rows = max(1, math.ceil(count / columns))
+    figure = new_figure(row * rows + more)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
+    for axes in grid.flat[count:]:
+        axes.set_visible(False)
+    return figure, grid
 
 
 def colour(index: int) -> str:
@@ -133,12 +152,20 @@ def _narrow(line: str, width: int) -> str:
     return "\n".join(text.rstrip() for text in lines)
 
 
-def legend_above(figure: Figure, handles: Sequence[Line2D]) -> None:
+def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
     """A legend above the axes, as wide as its labels allow."""
     if handles:
         longest = max(len(str(handle.get_label())) for handle in handles)
         columns = min(len(handles), max(1, 110 // (longest + 8)))
         figure.legend(handles=list(handles), loc="outside upper left", ncols=columns)
+
+
+def rows(axes: Axes, labels: Sequence[str], measured: str, size: float | None = None) -> None:
+    """A row for each label, the first on top; along them what is `measured`."""
+    axes.set_yticks(range(len(labels)), labels, fontsize=size)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_xlabel(measured)
+    axes.grid(visible=False, axis="y")
 
 
 def plain_numbers(axes: Axes, which: str = "x") -> None:

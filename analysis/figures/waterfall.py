@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import colour, new_figure, styled
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.timeline.journey import Journey
@@ -25,14 +25,14 @@ class _Bar:
 
 def _bars(bars: Sequence[_Bar], axis: str) -> Figure:
     """One bar below the other, each with its duration, a colour per hop."""
-    figure = new_figure(0.9 + 0.24 * len(bars))
+    figure = style.new_figure(0.9 + 0.24 * len(bars))
     axes = figure.subplots()
     axes.barh(
         range(len(bars)),
         [bar.duration_ms for bar in bars],
         left=[bar.begin_ms for bar in bars],
-        color=[colour(bar.hop) for bar in bars],
-        edgecolor=[colour(bar.hop) for bar in bars],  # so that the shortest is seen
+        color=[style.colour(bar.hop) for bar in bars],
+        edgecolor=[style.colour(bar.hop) for bar in bars],  # so that the shortest is seen
         height=0.7,
     )
     for row, bar in enumerate(bars):
@@ -42,10 +42,7 @@ def _bars(bars: Sequence[_Bar], axis: str) -> Figure:
         )  # fmt: skip
     axes.margins(x=0.08)
     axes.set_xlim(left=0)
-    axes.set_yticks(range(len(bars)), [_short(bar.label) for bar in bars])
-    axes.invert_yaxis()
-    axes.set_xlabel(axis)
-    axes.grid(visible=False, axis="y")
+    style.rows(axes, [_short(bar.label) for bar in bars], axis)
     return figure
 
 
@@ -54,7 +51,7 @@ def _short(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"
 
 
-@styled
+@style.styled
 def chain_waterfall(found: ChainInstances) -> Plot:
     """One bar per part, from the chain's begin to its end.
 
@@ -78,7 +75,7 @@ def chain_waterfall(found: ChainInstances) -> Plot:
     )
 
 
-@styled
+@style.styled
 def way_waterfall(way: Sequence[Journey]) -> Plot:
     """One message's way, and what led to it and followed: a bar per part, when it happened.
 

@@ -189,11 +189,9 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
         axes.plot([p50, p90], [y, y], "-", lw=4.5, color=c, solid_capstyle="butt")
         axes.plot([p50], [y], "o", ms=6, color=c)
         axes.plot([top], [y], "|", ms=8, color=c)
-    axes.set_yticks(range(len(labels)), labels, fontsize=7.5)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set(xscale="log", xlabel="duration [ms]")
+    style.rows(axes, labels, "duration [ms]", 7.5)
+    axes.set_xscale("log")
     style.plain_numbers(axes)
-    axes.grid(visible=False, axis="y")
     hidden = known.height - shown.height
     return Plot(
         figure,

@@ -49,13 +49,8 @@ def memory_plot(
         Of the series, such as ``rss``.
     """
     shown = [i for i, runs in enumerate(series) if runs][:_MOST_CELLS]
-    columns = min(_COLUMNS, max(1, len(shown)))
-    rows = max(1, math.ceil(len(shown) / columns))
     lines = max((style.wrapped(labels[i], 30).count("\n") for i in shown), default=0)
-    figure = style.new_figure((2.0 + 0.14 * lines) * rows + 0.5)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(shown) :]:
-        axes.set_axis_off()
+    figure, grid = style.panels(len(shown), _COLUMNS, 2.0 + 0.14 * lines, 0.5)
     for axes, index in zip(grid.flat, shown, strict=False):
         _cell(axes, leaks[index], list(series[index].values()))
         axes.set_title(style.wrapped(labels[index], 30), fontsize=7.5, fontweight="normal")

@@ -25,18 +25,13 @@ _COLUMNS = 4
 def memory_plot(slopes: Sequence[Slope]) -> Plot:
     """Bytes against the number of entities, a panel per entity, a colour per kind of memory."""
     entities = list(dict.fromkeys(s.entity for s in slopes))
-    columns = min(len(entities), _COLUMNS)
-    rows = -(-len(entities) // columns)
-    figure = style.new_figure(1.1 + 2.8 * rows)
-    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    figure, grid = style.panels(len(entities), _COLUMNS, 2.8, 1.1, sharey=True)
     panels = list(grid.flat)
     for axes, entity in zip(panels, entities, strict=False):
         for slope in (s for s in slopes if s.entity == entity):
             _points(axes, slope, style.colour(_kind(slope.memory)))
         axes.set_title(style.wrapped(entity.replace("_", " "), 18))
         axes.set_xticks(range(0, int(max(axes.get_xlim())) + 1, 2))
-    for axes in panels[len(entities) :]:
-        axes.set_visible(False)
     for row in grid:
         row[0].set_ylabel("memory [kB]")
     figure.supxlabel("number of entities", fontsize="medium")
@@ -159,10 +154,7 @@ def printed_latency_plot(sums: Sequence[PrintedSum]) -> Plot:
     axes.barh(y, client, color=style.colour(0), height=0.6)
     axes.barh(y, agent, left=client, color=style.colour(5), height=0.6)
     axes.plot([s.rtt_ns / 1e6 for s in sums], y, "|", ms=14, mew=2, color=style.LOUD)
-    axes.set_yticks(y, [s.transport for s in sums])
-    axes.invert_yaxis()
-    axes.set_xlabel("ms")
-    axes.grid(visible=False, axis="y")
+    style.rows(axes, [s.transport for s in sums], "ms")
     style.legend_above(
         figure,
         [
@@ -220,10 +212,7 @@ def directions_plot(runs: Sequence[TransportRun]) -> Plot:
             axes.plot([median], [y + 0.18 + shift], "D", ms=4, color=style.colour(1))
     axes.set_xscale("log")
     style.plain_numbers(axes)
-    axes.set_yticks(range(len(transports)), transports)
-    axes.set_ylim(len(transports) - 0.5, -0.5)
-    axes.set_xlabel("median of a run [ms]")
-    axes.grid(visible=False, axis="y")
+    style.rows(axes, transports, "median of a run [ms]")
     style.legend_above(
         figure,
         [
@@ -266,10 +255,7 @@ def hops_plot(medians: pl.DataFrame) -> Plot:
             ecolor=style.LOUD,
         )
         begin = begin + width
-    axes.set_yticks(y, medians["transport"].to_list())
-    axes.invert_yaxis()
-    axes.set_xlabel("median [ms]")
-    axes.grid(visible=False, axis="y")
+    style.rows(axes, medians["transport"].to_list(), "median [ms]")
     handles = [Line2D([], [], lw=6, color=style.colour(i), label=hop) for i, hop in enumerate(HOPS)]
     style.legend_above(figure, handles)
     return Plot(

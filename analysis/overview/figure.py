@@ -38,10 +38,7 @@ def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
                 axes.plot([value], [y], marker, color=shade, ms=6, label=name)
     axes.set_xscale("log")
     style.plain_numbers(axes)
-    axes.set_yticks(range(len(rows)), names, fontsize=8.5)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel("latency, publish to the start of the callback [ms]")
-    axes.grid(visible=False, axis="y")
+    style.rows(axes, names, "latency, publish to the start of the callback [ms]", 8.5)
     style.legend_above(figure, [Line2D([], [], ls="", marker=marker, color=shade, ms=6, label=name)
                           for name, (shade, marker) in _MARKS.items()])  # fmt: skip
     return Plot(

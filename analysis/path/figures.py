@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.style import FAINT, colour, new_figure, styled, wrapped
+from roslens.analysis.figures.style import FAINT, colour
 from roslens.analysis.path.kinds import KINDS
 from roslens.analysis.path.late import Late
 from roslens.analysis.reports.numbers import counted
@@ -32,7 +33,7 @@ _LOOKS = {
 """Colour and hatch of each kind."""
 
 
-@styled
+@style.styled
 def causes_plot(late: Sequence[Late]) -> Plot:
     """One bar per topic and node: mean excess of its late messages [ms], by cause.
 
@@ -49,7 +50,7 @@ def causes_plot(late: Sequence[Late]) -> Plot:
     means = {name: np.mean(rows, axis=0) for name, rows in bars.items()}
     longest = sorted(means, key=lambda name: -means[name].sum())
     drawn = longest[:MOST_DRAWN]
-    figure = new_figure(1.3 + 0.46 * len(drawn))
+    figure = style.new_figure(1.3 + 0.46 * len(drawn))
     axes = figure.subplots()
     total = np.sum([means[name] for name in drawn], axis=0)
     least = _LEAST_SEEN * total.sum()
@@ -62,7 +63,7 @@ def causes_plot(late: Sequence[Late]) -> Plot:
                 at += float(ms)
         axes.annotate(counted(len(bars[name]), "message"), (at, row), (4, 0),
                       textcoords="offset points", va="center", fontsize=8)  # fmt: skip
-    labels = [wrapped(f"{shown(topic)} at {shown(node)}", 40) for topic, node in drawn]
+    labels = [style.wrapped(f"{shown(topic)} at {shown(node)}", 40) for topic, node in drawn]
     _finish(figure, axes, labels, causes, "beyond the usual, mean of the late messages [ms]")
     more = len(longest) - len(drawn)
     return Plot(
@@ -73,7 +74,7 @@ def causes_plot(late: Sequence[Late]) -> Plot:
     )
 
 
-@styled
+@style.styled
 def path_plot(late: Sequence[Late]) -> Plot:
     """The path of the latest messages, a bar each: its segments since its publish [ms].
 
@@ -84,7 +85,7 @@ def path_plot(late: Sequence[Late]) -> Plot:
     """
     found = [(by, number, one) for one in late for number, by in enumerate(one.late_by)]
     drawn = sorted(found, key=lambda x: -x[0])[:MOST_DRAWN]
-    figure = new_figure(1.3 + 0.3 * len(drawn))
+    figure = style.new_figure(1.3 + 0.3 * len(drawn))
     axes = figure.subplots()
     spent = np.sum([one.spent[number] for _, number, one in drawn], axis=0)
     kinds = [kind for kind, ns in zip(KINDS, spent, strict=True) if ns > _LEAST_SEEN * spent.sum()]
@@ -115,15 +116,12 @@ def _stretch(axes: Axes, row: int, kind: str, begin_ms: float, ms: float) -> Non
 def _finish(
     figure: Figure, axes: Axes, labels: Sequence[str], kinds: Collection[str], axis: str
 ) -> None:
-    axes.set_yticks(range(len(labels)), labels)
-    axes.invert_yaxis()
+    style.rows(axes, labels, axis)
     axes.margins(x=0.12)
     axes.set_xlim(left=0)
-    axes.set_xlabel(axis)
-    axes.grid(visible=False, axis="y")
     patches = [
         Patch(facecolor=_LOOKS[kind][0], hatch=_LOOKS[kind][1], edgecolor="white",
               label=kind.replace("_", " "))
         for kind in KINDS if kind in kinds
     ]  # fmt: skip
-    figure.legend(handles=patches, loc="outside upper left", ncols=min(6, max(1, len(patches))))
+    style.legend_above(figure, patches)

@@ -247,12 +247,8 @@ def _panel(axes: Axes, metric: str, members: Sequence[Estimate], labels: Sequenc
             )
         face = "white" if e.refused else style.COLOURS[0]
         axes.plot([factor * e.value], [y], "D", color=style.COLOURS[0], mfc=face, ms=5)
-    axes.set_yticks(range(len(members)), [style.wrapped(label, 48) for label in labels])
-    axes.tick_params(axis="y", labelsize=8)
-    axes.set_ylim(len(members) - 0.5, -0.5)
+    style.rows(axes, [style.wrapped(label, 48) for label in labels], f"[{unit}]", 8)
     low, high = axes.get_xlim()
     if 0 < low < 0.5 * high:
         axes.set_xlim(0, high)
     axes.set_title(metric.replace("_", " "))
-    axes.set_xlabel(f"[{unit}]")
-    axes.grid(visible=False, axis="y")
