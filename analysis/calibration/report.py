@@ -123,7 +123,7 @@ class CalibrationReport(Report[CalibrationParameters]):
         """Fractions of these names, by what was simulated."""
         chosen = [r for r in self.results if r.what in whats]
         if not chosen:
-            return Shown(Sentence(f"There are no results of {', '.join(whats)}."))
+            return Shown(f"There are no results of {', '.join(whats)}.")
         return Shown(fractions_plot(chosen))
 
     @property

@@ -40,7 +40,7 @@ from roslens.analysis.measures.loss import that_may_bias
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import counted, milliseconds
-from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
+from roslens.analysis.reports.table import ReportTable, Verbatim
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.quantiles import quantile
@@ -237,12 +237,10 @@ class ChainsReport(Report[ChainsParameters]):
         """What is required, and whether it is kept."""
         if not self.checks.checks:
             return Section(
-                Sentence(
-                    "Nothing is required of the chains: a file given as 'requirements' says what "
-                    "is (docs/chains.md)."
-                )
+                "Nothing is required of the chains: a file given as 'requirements' says what "
+                "is (docs/chains.md)."
             )
-        return Section(requirements_table(self.checks), *map(Sentence, self.checks.notes))
+        return Section(requirements_table(self.checks), *self.checks.notes)
 
     def overview(self) -> Section:
         """All chains, and why instances did not reach the end."""
@@ -261,21 +259,19 @@ class ChainsReport(Report[ChainsParameters]):
     def turns(self) -> Section:
         """Links that were found and nobody declared."""
         if not self.found_links:
-            return Section(Sentence("No node was found that waits for several topics."))
+            return Section("No node was found that waits for several topics.")
         nodes = ", ".join(dict.fromkeys(link.node for link in self.found_links))
         return Section(
-            Sentence(
-                f"{nodes} published once for each message of several topics, in the callback of "
-                "whichever came last. It is taken to wait for all of them; these lines in the file "
-                "of requirements declare it:"
-            ),
+            f"{nodes} published once for each message of several topics, in the callback of "
+            "whichever came last. It is taken to wait for all of them; these lines in the file "
+            "of requirements declare it:",
             Verbatim(as_yaml(self.found_links)),
         )
 
     def distributions(self) -> Section:
         """How response times are distributed."""
         if not self._complete:
-            return Section(Sentence("No instance reached the end of its chain."))
+            return Section("No instance reached the end of its chain.")
         from roslens.analysis.chains.figures import over_time_plot, response_times_plot
 
         return Section(response_times_plot(self._complete), over_time_plot(self._complete[0]))
@@ -291,7 +287,7 @@ class ChainsReport(Report[ChainsParameters]):
         shown = self._complete[:_IN_FULL]
         more = len(self._complete) - len(shown)
         text = f"The {len(shown)} slowest; {more} more are in chain_parts.csv."
-        said = [Sentence(text)] if more > 0 else []
+        said = [text] if more > 0 else []
         return Section(*said, *(parts_table(chain) for chain in shown))
 
     def slowest(self) -> Section:

@@ -208,19 +208,19 @@ class CommunicationReport(Report[CommunicationParameters]):
             text = f"The figures of {', '.join(names[:3])}{more} are {label}."
             parts.append(Sentence(text, loud=True))
         if not labels and self.counting:
-            parts.append(Sentence("Every message was followed by its identity: counts are exact."))
+            parts.append("Every message was followed by its identity: counts are exact.")
         return Section(*parts, *self._backlog_warnings())
 
     def overview(self) -> Section:
         """cells.csv, to be read."""
         common = constant_factors(self.counting)
-        note = [Sentence(f"In all cells: {cell_label(common)}.")] if common else []
+        note = [f"In all cells: {cell_label(common)}."] if common else []
         return Section(*note, cells_table(self.cells, self.counting))
 
     def log(self) -> Section:
         """The trace beside what the programs logged themselves."""
         if not self.logged.height:
-            return Section(Sentence("The programs logged nothing of their messages themselves."))
+            return Section("The programs logged nothing of their messages themselves.")
         compared = compare_with_log(self.copied, self.logged)
         wrong = compared.filter(
             pl.col("publications").ne_missing(pl.col("logged_publications"))
@@ -228,15 +228,13 @@ class CommunicationReport(Report[CommunicationParameters]):
         )
         parts: list[Part] = []
         if self.parameters.warm_up_s or self.parameters.topics:
-            parts.append(
-                Sentence("The log is of the whole run and all topics, the trace of a part.")
-            )
+            parts.append("The log is of the whole run and all topics, the trace of a part.")
         elif wrong.height:
             text = f"In {count_of_runs(wrong.height)} counts differ from those of the log."
             parts.append(Sentence(text, loud=True))
         else:
             text = f"Counts equal those of the log in all {count_of_runs(compared.height)}."
-            parts.append(Sentence(text))
+            parts.append(text)
         return Section(*parts, log_table(compared, self.counting))
 
     def periods(self) -> Section:
@@ -338,10 +336,8 @@ class CommunicationReport(Report[CommunicationParameters]):
         return Section(
             table,
             estimates_table([*means, *heap], "What a message costs"),
-            Sentence(
-                f"{told} The end of publish() is no event: of it, the publish call is the part "
-                "before the middleware."
-            ),
+            f"{told} The end of publish() is no event: of it, the publish call is the part "
+            "before the middleware.",
         )
 
     def published(self) -> Section:

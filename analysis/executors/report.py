@@ -295,7 +295,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             f"{', '.join(without[:5])}{more}. Before Kilted the trace of a service or an action "
             "has no requests and responses; only its CPU and memory are given."
         )
-        return [Sentence(text)]
+        return [text]
 
     def _runs_with_bounds(self) -> list[Part]:
         bounds = [w for w in self.work if not w.measured]
@@ -323,7 +323,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def cpu(self) -> Section:
         """CPU and memory against the load."""
         if not self.resource_estimates:
-            return Section(Sentence("CPU and memory were not recorded."))
+            return Section("CPU and memory were not recorded.")
         return Section(
             *self._against_load("cpu", "CPU"),
             *self._against_load("rss", "RSS"),
@@ -339,10 +339,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             "their threads tell (samplers.threads)."
         )
         if not known:
-            return Section(Sentence(f"No callback was traced, and the executors {without}"))
+            return Section(f"No callback was traced, and the executors {without}")
         silent = any(e.metric == "executor_wait" and e.refused for e in self.busy_estimates)
         return Section(
-            *([Sentence(f"Some executors {without}")] if silent else []),
+            *([f"Some executors {without}"] if silent else []),
             *self._against_load("executor_overhead", "the executor's own work"),
             *self._against_load("executor_blocked", "blocked by the executor's lock"),
             estimates_table(self.busy_estimates, "Where the time of the executor's threads went"),
@@ -359,13 +359,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         found = [pair for members in self.pairs.values() for pair in members]
         if not found:
             text = f"There are no two levels of the factor {self.parameters.factor!r} to compare."
-            return Section(Sentence(text))
+            return Section(text)
         shown = [p for p in found if not p.metric.endswith(_TAILS)]
         return Section(
-            Sentence(
-                f"A difference matters from {100 * self.parameters.threshold:g} % on. Ratios are "
-                "of geometric means, within blocks (repetitions) where there are at least three."
-            ),
+            f"A difference matters from {100 * self.parameters.threshold:g} % on. Ratios are "
+            "of geometric means, within blocks (repetitions) where there are at least three.",
             pairs_plot(shown, self.parameters.factor),
         )
 
@@ -382,8 +380,8 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                 if known:
                     parts.append(effects_plot(found, name))
                 elif found and found[0].refused:
-                    parts.append(Sentence(f"{name}: no effects: {found[0].refused}."))
-        return Section(*parts) if parts else Section(Sentence("There is only one cell."))
+                    parts.append(f"{name}: no effects: {found[0].refused}.")
+        return Section(*parts) if parts else Section("There is only one cell.")
 
     def _effects(self, members: Sequence[Observation]) -> list[FactorEffect]:
         names = telling_factors([o.cell for o in members])
@@ -424,7 +422,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             parts.append(_agreement_table(agreement(rows, result), run.name, result))
         if not parts:
             return Section()
-        return Section(Sentence(EXPLANATION), *parts)
+        return Section(EXPLANATION, *parts)
 
     def statements(self) -> Section:
         """What the published study said, and whether these recordings bear it out."""

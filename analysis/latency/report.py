@@ -236,13 +236,13 @@ class LatencyReport(Report[LatencyParameters]):
             f"Headline and figures speak of {topic}, {which}; {count - 1} more topics have rows of "
             "their own under Further topics. No figure is over several topics."
         )
-        return [Sentence(text)]
+        return [text]
 
     def loss(self) -> Section:
         """What the tracer lost, what is odd about the recordings, what was not delivered."""
         parts = [*self._headline(), *self.tracer_loss()]
         bags = self.tables.bags(self.parameters.bag)
-        parts += [Sentence(f"{run}: {bag}") for run, bag in bags.items()]
+        parts += [f"{run}: {bag}" for run, bag in bags.items()]
         outcomes = outcomes_by_cell(self.samples)
         missed = int(outcomes["missed"].sum())
         unknown = sum(s.unknown for s in self.samples)
@@ -260,7 +260,7 @@ class LatencyReport(Report[LatencyParameters]):
                 )
             )
         elif not unknown:
-            parts.append(Sentence(f"Every message arrived ({self.groups[0].scope})."))
+            parts.append(f"Every message arrived ({self.groups[0].scope}).")
         if unknown:
             parts.append(
                 Sentence(f"Of {unknown:,} messages nobody can say whether they arrived.", loud=True)
@@ -269,10 +269,8 @@ class LatencyReport(Report[LatencyParameters]):
             parts.append(outcomes_table(outcomes))
         if self.parameters.warm_up_s:
             parts.append(
-                Sentence(
-                    f"The first {self.parameters.warm_up_s:g} s of each run are left out as "
-                    f"warm-up: {int(outcomes['left_out'].sum()):,} messages."
-                )
+                f"The first {self.parameters.warm_up_s:g} s of each run are left out as "
+                f"warm-up: {int(outcomes['left_out'].sum()):,} messages."
             )
         return Section(*parts)
 
@@ -295,16 +293,13 @@ class LatencyReport(Report[LatencyParameters]):
         parts = [*self.runs_left_out(), *self.design()]
         if len(campaigns) > 1:
             parts.append(
-                Sentence(
-                    f"The runs are of {len(campaigns)} campaigns; those of one cell are taken "
-                    "together."
-                )
+                f"The runs are of {len(campaigns)} campaigns; those of one cell are taken together."
             )
         return Section(*parts, table, *self._flags())
 
-    def _flags(self) -> list[Sentence]:
+    def _flags(self) -> list[Part]:
         """What a careful reader would point at in the runs; nothing is dropped for it."""
-        found = []
+        found: list[Part] = []
         for names in same_series({s.run.name: s.delivered_ns for s in self.samples}):
             text = f"The same latencies, bit by bit, are in {' and '.join(names)}: the same data?"
             found.append(Sentence(text, loud=True))
@@ -324,11 +319,9 @@ class LatencyReport(Report[LatencyParameters]):
         long = sorted(cut for cut in cuts if cut)
         if long:
             found.append(
-                Sentence(
-                    f"Warm-up by MSER-5: {len(long)} of {count_of_runs(len(cuts))} would settle "
-                    f"faster without their first messages (median {long[len(long) // 2]:,}). "
-                    f"Nothing is left out but what warm_up_s = {self.parameters.warm_up_s:g} says."
-                )
+                f"Warm-up by MSER-5: {len(long)} of {count_of_runs(len(cuts))} would settle "
+                f"faster without their first messages (median {long[len(long) // 2]:,}). "
+                f"Nothing is left out but what warm_up_s = {self.parameters.warm_up_s:g} says."
             )
         return found
 
@@ -366,7 +359,7 @@ class LatencyReport(Report[LatencyParameters]):
     def factors(self) -> Section:
         """Main effects and interactions of the factors on the median of each run."""
         if not self._effects:
-            return Section(Sentence("No factor has two levels."))
+            return Section("No factor has two levels.")
         return Section(effects_table(self._effects, "P50 of each run"))
 
     @cached_property
@@ -417,14 +410,14 @@ class LatencyReport(Report[LatencyParameters]):
             text += f" {other} publishers are not periodic and stay as measured."
         title = "As measured, and corrected for coordinated omission (a model, no measurement)"
         table = estimates_table([*measured, *self.corrected_estimates], title, prefix="latency_")
-        return Section(Sentence(text), table)
+        return Section(text, table)
 
     def further_topics(self) -> Section:
         """Other topics, in short."""
         wanted = [e for e in self.further_estimates if e.metric in _IN_SHORT]
         further = len(self.groups) - 1
         if not wanted:
-            return Section(Sentence("There is no further topic with a subscription."))
+            return Section("There is no further topic with a subscription.")
         hidden = further - _MOST_FURTHER_TOPICS
         more = f" {hidden} more are not shown." if hidden > 0 else ""
         order = "the application's own before the system's, then by traffic"
@@ -433,7 +426,7 @@ class LatencyReport(Report[LatencyParameters]):
         if self.parameters.topics:
             order = "as asked for"
         return Section(
-            Sentence(f"{further} further topic{'s' * (further > 1)}, {order}.{more}"),
+            f"{further} further topic{'s' * (further > 1)}, {order}.{more}",
             estimates_table(wanted, "Further topics", prefix="latency_"),
         )
 
@@ -463,19 +456,17 @@ class LatencyReport(Report[LatencyParameters]):
         told = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in counts)
         more = f" The first {_PICTURED} are drawn." if found.height > _PICTURED else ""
         return Section(
-            Sentence(f"What made them late: {told}.{more}"),
+            f"What made them late: {told}.{more}",
             worst_table(found),
             *(
                 drawn(number, row, self.tables)
                 for number, row in enumerate(found.head(_PICTURED).iter_rows(named=True), 1)
             ),
-            Sentence(
-                "From publish to callback_start. Late is what takes longer than the P99 of the "
-                "subscription in its run. The cause is what took longest beyond what is usual for "
-                "it, share its part of all that did. "
-                f"Pictures: {LEGEND[:1].lower()}{LEGEND[1:]}, dark grey: on a CPU; "
-                "time since a quarter of the latency before the publication."
-            ),
+            "From publish to callback_start. Late is what takes longer than the P99 of the "
+            "subscription in its run. The cause is what took longest beyond what is usual for "
+            "it, share its part of all that did. "
+            f"Pictures: {LEGEND[:1].lower()}{LEGEND[1:]}, dark grey: on a CPU; "
+            "time since a quarter of the latency before the publication.",
         )
 
     def chains(self) -> Section:
@@ -486,9 +477,7 @@ class LatencyReport(Report[LatencyParameters]):
 
         count = int(self.messages.select(pl.len()).collect().item())
         if count > _MOST_FOLLOWED:
-            return Section(
-                Sentence(f"Chains of {count:,} messages are followed by: roslens chains PATH.")
-            )
+            return Section(f"Chains of {count:,} messages are followed by: roslens chains PATH.")
         parameters = ChainsParameters.checked(
             {"recordings": self.parameters.recordings, "warm_up_s": self.parameters.warm_up_s,
              "include_failed": self.parameters.include_failed,
@@ -498,18 +487,16 @@ class LatencyReport(Report[LatencyParameters]):
         try:
             followed = report.chains
         except TooLargeError as error:
-            return Section(Sentence(f"Chains: {error}."))
+            return Section(f"Chains: {error}.")
         longer = [c for c in followed if c.found.complete.height and len(c.named.chain.topics) > 1]
         if not longer:
             return Section()
         return Section(
-            *map(Sentence, report.sentences()),
+            *report.sentences(),
             chains_table(longer[:1]),
             parts_table(longer[0]),
-            Sentence(
-                f"Found: {counted(len(longer), 'chain')} of several hops; all of them, and what "
-                "is required of them: roslens chains PATH, roslens report chains PATH."
-            ),
+            f"Found: {counted(len(longer), 'chain')} of several hops; all of them, and what "
+            "is required of them: roslens chains PATH, roslens report chains PATH.",
         )
 
     def drift(self) -> Section:
@@ -519,7 +506,7 @@ class LatencyReport(Report[LatencyParameters]):
         values = medians(self.samples)
         runs = [run for run in self.counting if run.name in values and run.order is not None]
         if len(runs) < 2:
-            return Section(Sentence("Order of execution: not known for at least two runs."))
+            return Section("Order of execution: not known for at least two runs.")
         of_run = [values[run.name] for run in runs]
         effect = order_effect(runs, of_run, self.level)
         plot = drift_plot(
@@ -537,7 +524,7 @@ class LatencyReport(Report[LatencyParameters]):
         """How long callbacks took, and in which functions, of what was recorded with stacks."""
         found = durations(self.callback_instances, self.counting)
         if not found.height:
-            return Section(Sentence("No callback was traced."))
+            return Section("No callback was traced.")
         from roslens.analysis.latency.figures import durations_plot
         from roslens.analysis.reports.functions import functions_parts
 
@@ -555,7 +542,7 @@ class LatencyReport(Report[LatencyParameters]):
     def services(self) -> Section:
         """Response times of services."""
         if not self.service_estimates:
-            return Section(Sentence("No answered call of a service of the application was traced."))
+            return Section("No answered call of a service of the application was traced.")
         calls = unanswered(self.service_calls).filter(
             pl.col("service").is_in(sorted(self._services))
         )
@@ -577,10 +564,8 @@ class LatencyReport(Report[LatencyParameters]):
         parts: list[Part] = []
         if without:
             parts.append(
-                Sentence(
-                    f"CPU and memory were not recorded in {count_of_runs(len(without))} (no "
-                    "resources.parquet)."
-                )
+                f"CPU and memory were not recorded in {count_of_runs(len(without))} (no "
+                "resources.parquet)."
             )
         names = pl.LazyFrame({"run": [run.name for run in counting]}, schema={"run": pl.String})
         usage = usage_over_time(self.tables.resources.join(names, on="run"))
@@ -590,7 +575,7 @@ class LatencyReport(Report[LatencyParameters]):
             parts.append(usage_plot(usage, counting))
             parts.append(estimates_table(self.resource_estimates, "CPU and memory per run"))
         elif not without:
-            parts.append(Sentence("No sample of CPU or memory was recorded."))
+            parts.append("No sample of CPU or memory was recorded.")
         return Section(*parts)
 
     # ------------------------------------------------------------ small things

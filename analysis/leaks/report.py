@@ -240,14 +240,12 @@ class LeaksReport(Report[LeaksParameters]):
             )
             parts.append(Sentence(text, loud=True))
         else:
-            parts.append(Sentence(f"Memory climbs in none of {counted(len(self.leaks), 'cell')}."))
+            parts.append(f"Memory climbs in none of {counted(len(self.leaks), 'cell')}.")
         parts.append(
-            Sentence(
-                f"A slope matters from {significant(self.parameters.margin, 3)} B/s on "
-                f"({significant(self.parameters.margin * 3600 / 1e6, 3)} MB per hour); smaller "
-                "ones (allocator and tracer settling) are no leak. Series: "
-                f"{self.parameters.series.upper()}."
-            )
+            f"A slope matters from {significant(self.parameters.margin, 3)} B/s on "
+            f"({significant(self.parameters.margin * 3600 / 1e6, 3)} MB per hour); smaller "
+            "ones (allocator and tracer settling) are no leak. Series: "
+            f"{self.parameters.series.upper()}."
         )
         parts += self._perhaps_the_tracer()
         return Section(*parts, verdict_grid(self.leaks))
@@ -302,7 +300,7 @@ class LeaksReport(Report[LeaksParameters]):
                 "which functions hold what climbs, and with LTTng's allocator events "
                 "(lttng_ust_libc) which callbacks keep what they allocate."
             )
-            parts.append(Sentence(text))
+            parts.append(text)
         return Section(*parts)
 
     def why_no_peak(self) -> Section:

@@ -248,7 +248,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         """What is looked at, and what could not be used."""
         if self.measured is None:
             return Section(
-                Sentence("Published figures: one board, one build, digitised or printed; no runs.")
+                "Published figures: one board, one build, digitised or printed; no runs."
             )
         parts: list[Part] = []
         if not any(
@@ -268,13 +268,13 @@ class MicroRosReport(Report[MicroRosParameters]):
             parts.append(Sentence("Something could not be used and is left out.", loud=True))
             parts.append(findings_table(self.found.findings))
         if self.found.is_micro_ros:
-            parts.append(Sentence(_ITSELF))
+            parts.append(_ITSELF)
         return Section(*parts)
 
     def checks(self) -> Section:
         """Verdicts, first what is wrong."""
         if not self.all_checks:
-            return Section(Sentence("There is nothing to check."))
+            return Section("There is nothing to check.")
         said = Sentence(self._checked, loud=any(c.failed for c in self.all_checks))
         return Section(said, checks_table(sorted(self.all_checks, key=lambda c: not c.failed)))
 
@@ -282,7 +282,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         """Memory per entity."""
         slopes = [s for s in self.slopes if not is_history(s.entity)]
         if not slopes:
-            return Section(Sentence("There is no memory of entities to look at."))
+            return Section("There is no memory of entities to look at.")
         parts: list[Part] = [
             memory_plot(slopes),
             slopes_table(slopes, self.published_slopes, self.claims),
@@ -296,7 +296,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         slopes = [s for s in self.slopes if is_history(s.entity)]
         static = {s.entity: s for s in slopes if s.memory == "static"}
         if HISTORY not in static:
-            return Section(Sentence("There is no static memory of the RMW history to look at."))
+            return Section("There is no static memory of the RMW history to look at.")
         expected = self.found.slot_bytes
         claim = self.claims.get((HISTORY, "static"), expected.get(HISTORY))
         name = "MTU x depth" if HISTORY in expected else "claimed"
@@ -332,14 +332,10 @@ class MicroRosReport(Report[MicroRosParameters]):
                     ),
                 ]
             ),
-            Sentence(
-                "Static, stack and dynamic memory were read off another figure than the total; "
-                f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B."
-            ),
-            Sentence(
-                "One board, one build and one configuration were measured once per point: the "
-                "figures support a slope, and no statement about how builds or boards differ."
-            ),
+            "Static, stack and dynamic memory were read off another figure than the total; "
+            f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B.",
+            "One board, one build and one configuration were measured once per point: the "
+            "figures support a slope, and no statement about how builds or boards differ.",
         )
 
     def throughput(self) -> Section:
@@ -353,7 +349,7 @@ class MicroRosReport(Report[MicroRosParameters]):
             parts.append(estimates_table(self.throughput_estimates, "Throughput over runs"))
         if self.found.captures.height:
             parts.append(captures_table(self.found.captures))
-        return Section(*parts or [Sentence("No throughput was measured.")])
+        return Section(*parts or ["No throughput was measured."])
 
     def latency(self) -> Section:
         """Latency by direction."""
@@ -371,14 +367,14 @@ class MicroRosReport(Report[MicroRosParameters]):
             ]
         if self.device_messages.height:
             medians = hop_medians(self.device_messages)
-            parts += [Sentence(hops_sentence(medians)), hops_plot(medians), hops_table(medians)]
-        return Section(*parts or [Sentence("No latency was measured.")])
+            parts += [hops_sentence(medians), hops_plot(medians), hops_table(medians)]
+        return Section(*parts or ["No latency was measured."])
 
     def round_trips(self) -> Section:
         """Distribution of the round trip."""
         runs = [run for run in self.transport_runs if run.rtt_ns.size]
         if not runs:
-            return Section(Sentence("There is no distribution: at most one exchange is known."))
+            return Section("There is no distribution: at most one exchange is known.")
         return Section(round_trip_plot(runs))
 
     def files(self) -> Mapping[str, pl.DataFrame]:

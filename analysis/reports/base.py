@@ -30,7 +30,8 @@ from roslens.recording.text import shown_lines
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Part = Sentence | ReportTable | Plot | Verbatim | Drawing
+Part = Sentence | ReportTable | Plot | Verbatim | Drawing | str
+"""What a section is made of; a text is a sentence that is not loud."""
 _MOST_DISTURBED = 30
 _CLIENT_LIBRARIES = ("rclcpp", "rclpy")
 
@@ -39,7 +40,7 @@ class Section:
     """Sentences, tables and figures, shown one below the other."""
 
     def __init__(self, *parts: Part) -> None:
-        self.parts = parts
+        self.parts = [Sentence(part) if isinstance(part, str) else part for part in parts]
 
     @property
     def pictures(self) -> list[Figure]:
@@ -152,9 +153,7 @@ class Report(ABC, Generic[P]):
 
             parts += [tracer_loss_table(lossy), *seen_where_lost(self.tables)]
         else:
-            parts.append(
-                Sentence(f"The tracer lost nothing in {count_of_runs(len(self.tables.runs))}.")
-            )
+            parts.append(f"The tracer lost nothing in {count_of_runs(len(self.tables.runs))}.")
         health = self.tables.table("health")
         findings = health_findings(health.filter(~pl.col("kind").is_in(self.expected_findings)))
         if findings.height:
@@ -218,7 +217,7 @@ class Report(ABC, Generic[P]):
         return Section(
             definitions_table(self.estimates),
             *self.provenance(),
-            Sentence(f"Computed by {made_by}."),
+            f"Computed by {made_by}.",
         )
 
     def provenance(self) -> list[Part]:
@@ -240,7 +239,7 @@ class Report(ABC, Generic[P]):
             for value, number in found.most_common()
         ]
         if not rows:
-            return [Sentence("What the runs were made with is not known: they have no manifest.")]
+            return ["What the runs were made with is not known: they have no manifest."]
         left = frozenset({"what", "which"})
         return [
             ReportTable(["what", "which", "runs"], rows, "What the runs were made with", left=left)
@@ -253,17 +252,17 @@ class Report(ABC, Generic[P]):
     def write(self) -> Section:
         """Write metrics.json and `files` where the parameters say so."""
         if self.parameters.output_dir is None:
-            return Section(Sentence("metrics.json is not written: output_dir is not set."))
+            return Section("metrics.json is not written: output_dir is not set.")
         counting = [run.name for run in self.counting]
         metrics = metrics_of(
             self.estimates, self.tables.tracer_loss, counting, self._told(), self._facts[0]
         )
         folder = Path(self.parameters.output_dir)
         path = write_metrics(metrics, folder)
-        sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]
+        sentences = [f"{len(metrics.estimates)} estimates written to {path.name}."]
         for name, frame in self.files().items():
             write_atomically(folder / name, frame.write_csv())
-            sentences.append(Sentence(f"{frame.height:,} rows written to {name}."))
+            sentences.append(f"{frame.height:,} rows written to {name}.")
         return Section(*sentences)
 
 

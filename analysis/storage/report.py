@@ -299,10 +299,8 @@ class StorageReport(Report[StorageParameters]):
         """What ran, what the tracer lost, what is not whole."""
         if self._opened is None:
             return Section(
-                Sentence(
-                    f"{self.digests.height:,} published rows of rosbag2's own plugins (C++); the "
-                    "measurements are the study's, the intervals and answers are computed here."
-                )
+                f"{self.digests.height:,} published rows of rosbag2's own plugins (C++); the "
+                "measurements are the study's, the intervals and answers are computed here."
             )
         parts: list[Part] = [self._what_ran()] if self.live else []
         parts += [*self.tracer_loss(), *self.runs_left_out()]
@@ -322,7 +320,7 @@ class StorageReport(Report[StorageParameters]):
         parts.append(Sentence(text, loud=not verified))
         return Section(*parts)
 
-    def _what_ran(self) -> Sentence:
+    def _what_ran(self) -> str:
         facts = [live.storage.facts for live in self.live]
         places = " and ".join(sorted({f.file_system for f in facts}))
         sizes = sorted({round(f.bytes / 2**20) for f in facts})
@@ -347,12 +345,12 @@ class StorageReport(Report[StorageParameters]):
             if any(f.plugin_config.endswith("+fsync") for f in facts)
             else ""
         )
-        return Sentence(f"{text}{'; beside them '.join(wrote)}.{synced}")
+        return f"{text}{'; beside them '.join(wrote)}.{synced}"
 
     def verdicts(self) -> Section:
         """What the study says."""
         if self.digests.is_empty():
-            return Section(Sentence("No run has the factors of the study."))
+            return Section("No run has the factors of the study.")
         return Section(takeaways_table(self.takeaways))
 
     def throughput(self) -> Section:
@@ -365,7 +363,7 @@ class StorageReport(Report[StorageParameters]):
         """The metric as published against all bytes over all time."""
         if self._opened is None:
             return Section(
-                Sentence(f"All bytes over all time is refused: {REFUSED}."),
+                f"All bytes over all time is refused: {REFUSED}.",
                 bounds_table(throughput_bounds(self.digests)),
             )
         biased = [e for e in self.estimates if e.metric == AS_PUBLISHED.name]
@@ -379,20 +377,18 @@ class StorageReport(Report[StorageParameters]):
             and r.value > 0
         ]
         if not factors:
-            return Section(Sentence("No throughput was estimated."))
+            return Section("No throughput was estimated.")
         most, worst = max(factors, key=lambda pair: pair[0])
         return Section(
-            Sentence(
-                "The published metric, the mean of each call's own ratio without the close, says "
-                f"up to {most:.1f} times as much as bytes over time (in {dict(worst.cell)}): calls "
-                "that only fill a buffer look free."
-            )
+            "The published metric, the mean of each call's own ratio without the close, says "
+            f"up to {most:.1f} times as much as bytes over time (in {dict(worst.cell)}): calls "
+            "that only fill a buffer look free."
         )
 
     def effects(self) -> Section:
         """Comparisons between configurations."""
         if self.compared.is_empty():
-            return Section(Sentence("There is nothing to compare."))
+            return Section("There is nothing to compare.")
         tables = [compared_table(self.compared, s) for s in STATEMENTS]
         shown = effects_plot(self.compared, STATEMENTS, self.parameters.threshold)
         return Section(shown, *(table for table in tables if table.rows))
@@ -400,7 +396,7 @@ class StorageReport(Report[StorageParameters]):
     def write_calls(self) -> Section:
         """How long single write calls take."""
         if self._opened is None:
-            return Section(Sentence("The published rows are digests: single calls are not known."))
+            return Section("The published rows are digests: single calls are not known.")
         samples: dict[tuple[str, str], dict[str, list[object]]] = {}
         twofold = len({live.run.cell.get("implementation") for live in self.compared_runs}) > 1
         for live in self.compared_runs:
@@ -410,16 +406,16 @@ class StorageReport(Report[StorageParameters]):
             panel = samples.setdefault((size, batch), {})
             panel.setdefault(config, []).append(write_times(live))
         if not samples:
-            return Section(Sentence("No run has the factors of the study."))
+            return Section("No run has the factors of the study.")
         ordered = {key: dict(sorted(panel.items())) for key, panel in samples.items()}
         return Section(write_times_plot(ordered))  # type: ignore[arg-type]
 
     def resources(self) -> Section:
         """Everything estimated, with CPU, memory, size and close time."""
         if self._opened is None:
-            return Section(Sentence("CPU, memory and size on disk were not published."))
+            return Section("CPU, memory and size on disk were not published.")
         if not self._of_runs:
-            return Section(Sentence("No run was timed."))
+            return Section("No run was timed.")
         first = [e for e in self._of_runs if e.metric in _HEADLINES]
         rest = [e for e in self._of_runs if e.metric not in _HEADLINES]
         return Section(
@@ -431,51 +427,39 @@ class StorageReport(Report[StorageParameters]):
         """How many messages were dropped when they came at a rate."""
         found = [e for e in self.estimates if e.metric == DROPPED.name]
         if not found:
-            return Section(
-                Sentence("Not measured here: 'roslens record --suite storage-sustained' does.")
-            )
+            return Section("Not measured here: 'roslens record --suite storage-sustained' does.")
         late = max(live.storage.facts.producer_late_ns or 0 for live in self.live) / 1e6
         return Section(
-            Sentence(
-                f"The source itself was late by at most {late:,.1f} ms; what it could not send in "
-                "time it sent as a burst.",
-            ),
+            f"The source itself was late by at most {late:,.1f} ms; what it could not send in "
+            "time it sent as a burst.",
             estimates_table(found, DROPPED.definition, prefix="storage_", most=300),
         )
 
     def recorder(self) -> Section:
         """Where a recorder loses messages, from the publishers to the file."""
         if not self.recorded:
-            return Section(
-                Sentence("Not measured here: 'roslens record --suite storage-recorder' does.")
-            )
+            return Section("Not measured here: 'roslens record --suite storage-recorder' does.")
         facts = [found.facts for found in self.recorded]
         versions = " and ".join(sorted({f.rosbag2_version for f in facts}))
         readers = " and ".join(sorted({f.reader for f in facts}))
         late = max(f.late_ns for f in facts) / 1e6
         return Section(
-            Sentence(
-                f"Serialized subscriptions fed the writer of rosbag2 {versions}; the bags were "
-                f"read back with {readers}. Publishers were behind by at most {late:,.1f} ms."
-            ),
-            *map(Sentence, recorder_sentences(self.recorded)),
+            f"Serialized subscriptions fed the writer of rosbag2 {versions}; the bags were "
+            f"read back with {readers}. Publishers were behind by at most {late:,.1f} ms.",
+            *recorder_sentences(self.recorded),
             recorder_table(self.recorded, self.level),
         )
 
     def allocations(self) -> Section:
         """What write calls allocate."""
         if not self.counted:
-            return Section(
-                Sentence("Not counted here: 'roslens record --suite storage-allocations' does.")
-            )
+            return Section("Not counted here: 'roslens record --suite storage-allocations' does.")
         return Section(allocations_table(self._of_allocations))
 
     def compression(self) -> Section:
         """What compressing each message, chunks, or the file leaves and takes."""
         if not self.compressed:
-            return Section(
-                Sentence("Not measured here: 'roslens record --suite storage-compression' does.")
-            )
+            return Section("Not measured here: 'roslens record --suite storage-compression' does.")
         return Section(
             claims_table(self.compression_claims, "Which compression leaves and takes less?"),
             compression_table(self._of_runs),
@@ -484,26 +468,22 @@ class StorageReport(Report[StorageParameters]):
     def disk(self) -> Section:
         """What a disk costs beside memory, and a sync."""
         if not self.disk_claims:
-            return Section(
-                Sentence("Not measured here: 'roslens record --suite storage-disk' does.")
-            )
+            return Section("Not measured here: 'roslens record --suite storage-disk' does.")
         return Section(claims_table(self.disk_claims, "What does a disk cost?"))
 
     def recovered(self) -> Section:
         """What a crash or a power loss leaves."""
         if not self.recovery:
             return Section(
-                Sentence(
-                    "Not measured here (the study claimed it and did not measure it either): "
-                    "'roslens record --suite storage-resilience' does."
-                )
+                "Not measured here (the study claimed it and did not measure it either): "
+                "'roslens record --suite storage-resilience' does."
             )
         return Section(resilience_table(self.resilience), recovery_table(self.recovery))
 
     def clocks(self) -> Section:
         """Tracepoints against the program's own clock."""
         if self._opened is None:
-            return Section(Sentence("The published runs were not traced."))
+            return Section("The published runs were not traced.")
         if not self.agreements:
             return Section(
                 Sentence("No run has tracepoints of write calls to compare with.", loud=True)

@@ -83,7 +83,7 @@ class ToolReport(Report[ToolParameters]):
                 "Each file is a cell of its own. Which files are runs of one cell, "
                 "-p factors=FILE.csv tells: a row per file with its name and its factors."
             )
-            parts.append(Sentence(text))
+            parts.append(text)
         shown = self.results.runs[:_MOST_RUNS]
         rows = [[one.run.name, one.result.tool, one.run.label, _facts(one)] for one in shown]
         hidden = len(self.results.runs) - len(shown)
@@ -99,7 +99,7 @@ class ToolReport(Report[ToolParameters]):
         counts = Counter((one.result.tool, note) for one in self.results.runs
                          for note in one.result.notes)  # fmt: skip
         if not counts:
-            return Section(Sentence("Nothing in these files had to be corrected or left out."))
+            return Section("Nothing in these files had to be corrected or left out.")
         runs = Counter(one.result.tool for one in self.results.runs)
         rows = [[tool, note, f"{n} of {runs[tool]}"] for (tool, note), n in counts.items()]
         columns = ["tool", "what was corrected or left out, or cannot be had", "runs"]
