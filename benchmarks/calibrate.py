@@ -13,10 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from roslens.analysis.calibration.recorded import pools
 from roslens.analysis.calibration.results import Section, results_frame
 from roslens.analysis.calibration.sections import SECTIONS
-from roslens.analysis.calibration.verdicts import splits
+from roslens.analysis.calibration.verdicts import pools, splits
 from roslens.recordings import open_recordings
 
 ROOT = Path(__file__).parents[1]

@@ -15,9 +15,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import roslens as rl
-from roslens.analysis.micro_ros.publication import published_statements
 from roslens.analysis.micro_ros.slopes import slopes_of, with_totals
-from roslens.analysis.micro_ros.statements import memory_statements
+from roslens.analysis.micro_ros.statements import memory_statements, published_statements
 from roslens.analysis.storage.statements import THRESHOLD, comparisons, takeaways
 from roslens.analysis.verdicts.statement import Statement
 from roslens.cli import app

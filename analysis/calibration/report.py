@@ -1,4 +1,4 @@
-"""What the calibration notebook shows, section by section."""
+"""What the calibration notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
@@ -9,21 +9,41 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from pydantic import Field
 
-from roslens.analysis.calibration.parameters import CalibrationParameters
-from roslens.analysis.calibration.recorded import pools
 from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame
 from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
-from roslens.analysis.calibration.verdicts import splits
+from roslens.analysis.calibration.verdicts import pools, splits
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Report
 from roslens.analysis.reports.base import Section as Shown
 from roslens.analysis.reports.given import Tables
+from roslens.analysis.reports.parameters import ReportParameters, Texts
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.statistics.over_runs import student_t
+
+
+class CalibrationParameters(ReportParameters):
+    """Parameters of the calibration notebook.
+
+    Attributes
+    ----------
+    recordings
+        Recordings whose pieces are held against each other; none: only stored results.
+    results
+        The file that `nox -s calibrate` wrote.
+    simulations
+        0: the stored results; else so many new simulations per cell, of a few minutes' length
+        from about 1,000 on.
+    """
+
+    recordings: Texts = Field(default_factory=list)
+    results: str = "data/calibration/results.csv"
+    simulations: int = Field(0, ge=0, le=100_000)
+
 
 MEANINGS = {
     "coverage": "fraction of nominal 95 % intervals that hold the truth",

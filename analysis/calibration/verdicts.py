@@ -1,11 +1,12 @@
-"""False alarms and power of verdicts."""
+"""False alarms and power of verdicts, also on pieces of recorded runs, A against A."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from roslens.analysis.calibration.intervals import SYMMETRIC_UP_TO, on_logs, positive_values
@@ -14,8 +15,11 @@ from roslens.analysis.calibration.series import Floats, autoregressive, generato
 from roslens.analysis.estimate import Metric, not_none
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
+from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.comparison import Side, compare_sides
+from roslens.collectors.topics import INFRASTRUCTURE
 
 CELLS = 24
 THRESHOLD = 0.05
@@ -239,3 +243,60 @@ def _climbing(seconds: Floats, phi: float, slope: float, count: int) -> tuple[in
         hits += found.verdict == "climbs"
         stated += not_none(found.per_second.minimum_detectable)
     return hits, stated / count
+
+
+PIECES = 4
+"""Of each run; with three runs per cell 12, six for either side."""
+
+STATISTICS: Mapping[str, Callable[[Floats], float]] = {
+    "mean": lambda x: float(x.mean()),
+    "P50": lambda x: quantile(x, 0.5),
+    "P90": lambda x: quantile(x, 0.9),
+}
+
+LEAST = 30
+"""Samples per piece: the least for a P90 (29) and one more."""
+
+
+def pools(
+    messages: pl.LazyFrame,
+    callbacks: pl.LazyFrame,
+    runs: Sequence[Run],
+    pieces: int = PIECES,
+) -> dict[str, Floats]:
+    """Statistics of pieces of the runs of each cell, by cell, series and statistic.
+
+    Parameters
+    ----------
+    messages, callbacks
+        The tables ``messages`` and ``callback_instances`` with a column ``run``.
+    pieces
+        Each run is cut into so many pieces of equal numbers of samples.
+
+    Returns
+    -------
+    One array per name, one value per piece: latencies by topic, durations by callback. Runs with
+    fewer than `LEAST` samples per piece are left out, and so are series that never vary.
+    """
+    latencies = messages.filter(
+        (pl.col("outcome") == "delivered") & ~pl.col("topic").is_in(INFRASTRUCTURE)
+    ).select("run", series="topic", at="publish_ns", value="latency_ns")
+    durations = callbacks.filter(~pl.col("name").is_in(INFRASTRUCTURE)).select(
+        "run",
+        series=pl.format("{} callback of {}", "kind", "name"),
+        at="start_ns",
+        value="duration_ns",
+    )
+    rows = pl.concat([latencies, durations]).drop_nulls().sort("run", "series", "at").collect()
+    label = {run.name: f"{run.suite or ''} {run.label}".strip() for run in runs if run.complete}
+    found: dict[str, list[float]] = {}
+    for (run, series), part in rows.partition_by("run", "series", as_dict=True).items():
+        if run not in label or part.height < pieces * LEAST:
+            continue
+        values = part["value"].to_numpy().astype(np.float64)
+        for piece in np.array_split(values, pieces):
+            for name, statistic in STATISTICS.items():
+                key = f"{label[str(run)]}, {series}: {name}"
+                found.setdefault(key, []).append(statistic(piece))
+    arrays = {key: np.array(values) for key, values in found.items()}
+    return {key: x for key, x in arrays.items() if x.size >= 6 and np.ptp(x) > 0}

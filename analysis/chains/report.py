@@ -1,4 +1,4 @@
-"""What the chains notebook shows, section by section."""
+"""What the chains notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import polars as pl
+from pydantic import Field
 
 from roslens.analysis.chains.bounds import bound_estimates, bounds_table
 from roslens.analysis.chains.estimates import (
@@ -16,7 +17,6 @@ from roslens.analysis.chains.estimates import (
     chain_estimates,
     check_requirements,
 )
-from roslens.analysis.chains.parameters import ChainsParameters
 from roslens.analysis.chains.requirements import NamedChain, Requirements, read_requirements
 from roslens.analysis.chains.tables import (
     AT_LEAST,
@@ -40,12 +40,37 @@ from roslens.analysis.measures.loss import that_may_bias
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import counted, milliseconds
+from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
 from roslens.analysis.reports.table import ReportTable, Verbatim
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.budgets import Checks
 from roslens.analysis.verdicts.comparison import Side
+
+
+class ChainsParameters(ReportParameters):
+    """Parameters of the chains notebook.
+
+    Attributes
+    ----------
+    chains
+        Chains to look at, such as ``/camera -> /image -> /detector``; none: those that the
+        requirements name, else every one that is found.
+    requirements
+        A YAML file with chains, what is asked of them, and links
+        (`roslens.analysis.chains.requirements`).
+    bound
+        Also how long each chain takes at most.
+    worst
+        How many of the slowest instances are listed.
+    """
+
+    chains: Texts = Field(default_factory=list)
+    requirements: OptionalText = None
+    bound: bool = False
+    worst: int = Field(10, ge=1, le=1000)
+
 
 # Figures are imported where they are drawn: the command line needs the tables only.
 # ruff: noqa: PLC0415

@@ -11,7 +11,6 @@ import polars as pl
 from roslens.analysis.communication.backlog import QUEUE_DEPTH_SEEN, Backlog
 from roslens.analysis.communication.copies import BEFORE_HOP, COPY_HOP, LOGGED_LATENCY
 from roslens.analysis.communication.evidence import Evidence
-from roslens.analysis.communication.hops import HOPS
 from roslens.analysis.communication.periods import (
     PUBLISHER_PERIOD,
     SUBSCRIPTION_PERIOD,
@@ -19,7 +18,7 @@ from roslens.analysis.communication.periods import (
     subscription_periods,
 )
 from roslens.analysis.communication.published import WITHIN, way_of
-from roslens.analysis.communication.traffic import Traffic
+from roslens.analysis.communication.traffic import HOPS, Traffic
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.measured_part import MEASURED
 from roslens.analysis.measures.resources import usage_per_run

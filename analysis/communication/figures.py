@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from roslens.analysis.communication.hops import HOPS
+from roslens.analysis.communication.traffic import HOPS
 from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot

@@ -1,4 +1,4 @@
-"""What the communication notebook shows, section by section."""
+"""What the communication notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import polars as pl
+from pydantic import Field
 
 from roslens.analysis.communication.backlog import Backlog, backlogs
 from roslens.analysis.communication.cells import cells
@@ -29,9 +30,7 @@ from roslens.analysis.communication.estimates import (
 )
 from roslens.analysis.communication.evidence import Evidence, evidence
 from roslens.analysis.communication.figures import entity_plot, flow_plot, median_flows
-from roslens.analysis.communication.hops import HOPS, merged_hops
 from roslens.analysis.communication.logged import compare_with_log, link_log, study_table
-from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.periods import (
     PUBLISHER_PERIOD,
     SUBSCRIPTION_PERIOD,
@@ -49,7 +48,7 @@ from roslens.analysis.communication.tables import (
     pairs_table,
     published_table,
 )
-from roslens.analysis.communication.traffic import Traffic, traffic
+from roslens.analysis.communication.traffic import HOPS, Traffic, merged_hops, traffic
 from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
 from roslens.analysis.figures.distributions import SIDE_BY_SIDE, distribution_plots
 from roslens.analysis.figures.grid import value_grid
@@ -57,14 +56,33 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
-from roslens.analysis.reports.front import with_interval
+from roslens.analysis.reports.front import loss_sentence, with_interval
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.numbers import counted
+from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table, statements_table
-from roslens.analysis.reports.words import loss_sentence
 from roslens.analysis.runs import Run, cells_of, constant_factors
 from roslens.analysis.statistics.factorial import Observation
+
+
+class CommunicationParameters(ReportParameters):
+    """Parameters of the communication notebook.
+
+    Attributes
+    ----------
+    topics
+        Topics to look at; none: the work topic of each run, else all of the application.
+    published
+        Folder with the published figures.
+    results
+        Folder with results of the study's own tool; none: only the printed table is shown.
+    """
+
+    topics: Texts = Field(default_factory=list)
+    published: str = "data/published/communication"
+    results: OptionalText = None
+
 
 LOGGED = (BEFORE_HOP.name, COPY_HOP.name)
 

@@ -1,4 +1,4 @@
-"""What the executors notebook shows, section by section."""
+"""What the executors notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import polars as pl
+from pydantic import Field
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
 from roslens.analysis.executors.busy import (
@@ -18,7 +19,6 @@ from roslens.analysis.executors.busy import (
     callbacks_per_run,
 )
 from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
-from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.statements import (
     cpu_statement,
     latency_statement,
@@ -42,6 +42,7 @@ from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import larger_first
 from roslens.analysis.reports.functions import functions_parts
 from roslens.analysis.reports.numbers import milliseconds, significant
+from roslens.analysis.reports.parameters import OptionalText, ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run, cells_of
@@ -50,6 +51,26 @@ from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording import UsageError
+
+
+class ExecutorsParameters(ReportParameters):
+    """Parameters of the executors notebook.
+
+    Attributes
+    ----------
+    factor
+        The factor whose levels are compared two by two.
+    load
+        The factor that is drawn along the axis; empty: payload, message size or clients, whichever
+        varies.
+    threshold
+        Differences below this part are of no importance.
+    """
+
+    factor: str = Field("executor", min_length=1)
+    load: OptionalText = None
+    threshold: float = Field(0.05, gt=0, lt=1)
+
 
 LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
 """Factors that are a load, the first that varies is drawn along the axis."""

@@ -1,4 +1,4 @@
-"""What the latency notebook shows, section by section."""
+"""What the latency notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import polars as pl
+from pydantic import Field
 
 from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.latency.headline import dropped, scope, untold
-from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
     callback_duration_estimates,
     durations,
@@ -28,6 +28,7 @@ from roslens.analysis.measures.latency import (
 from roslens.analysis.measures.loss import outcomes_by_cell
 from roslens.analysis.measures.resources import resource_estimates, usage_over_time, usage_per_run
 from roslens.analysis.measures.samples import (
+    Headline,
     RunSamples,
     TopicGroup,
     run_samples,
@@ -36,9 +37,10 @@ from roslens.analysis.measures.samples import (
 )
 from roslens.analysis.measures.services import service_estimates, unanswered
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
-from roslens.analysis.reports.front import effect_sentence, with_interval
+from roslens.analysis.reports.front import effect_sentence, loss_sentence, with_interval
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.numbers import counted, milliseconds
+from roslens.analysis.reports.parameters import ReportParameters, Texts
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import (
     durations_table,
@@ -48,12 +50,37 @@ from roslens.analysis.reports.tables import (
     runs_table,
     worst_table,
 )
-from roslens.analysis.reports.words import loss_sentence
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.flags import OUTLIER, outlying, same_series, warm_up
 from roslens.analysis.statistics.omission import CorrectedRun, corrected_runs
 from roslens.recording.errors import TooLargeError
+
+
+class LatencyParameters(ReportParameters):
+    """Parameters of the latency notebook.
+
+    Attributes
+    ----------
+    topics
+        Topics to look at; none: all, the work topic of the runs first.
+    headline
+        Which topic of the application comes first where the runs name no work topic: the
+        ``busiest``, or the ``slowest`` by median latency.
+    worst
+        How many of the worst messages are explained.
+    correct_omission
+        Whether percentiles corrected for coordinated omission stand beside those measured.
+    bag
+        The bag that was recorded beside the one run; empty: what lies in the runs' folders.
+    """
+
+    topics: Texts = Field(default_factory=list)
+    headline: Headline = "busiest"
+    worst: int = Field(10, ge=1, le=1000)
+    correct_omission: bool = False
+    bag: str = ""
+
 
 # Figures are imported where they are drawn: a comparison needs the estimates only.
 # ruff: noqa: PLC0415
@@ -471,8 +498,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     def chains(self) -> Section:
         """The main chain in short; nothing where no message led to another."""
-        from roslens.analysis.chains.parameters import ChainsParameters
-        from roslens.analysis.chains.report import ChainsReport
+        from roslens.analysis.chains.report import ChainsParameters, ChainsReport
         from roslens.analysis.chains.tables import chains_table, parts_table
 
         count = int(self.messages.select(pl.len()).collect().item())

@@ -17,9 +17,8 @@ from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.leaks.segments import Terms, no_better_than_pages, segment_of, verdict_of
 from roslens.analysis.leaks.series import PUBLICATION, Series
 from roslens.analysis.measures.measured_part import start_up_s
-from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
-from roslens.analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.student import least_detectable, t_quantile
 from roslens.analysis.statistics.trends import glsar, theil_sen
 from roslens.analysis.verdicts.statement import Verdict
 

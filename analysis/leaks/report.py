@@ -1,12 +1,14 @@
-"""What the leaks notebook shows, section by section."""
+"""What the leaks notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import polars as pl
+from pydantic import Field
 
 from roslens.analysis.estimate import (
     Estimate,
@@ -21,7 +23,6 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
 from roslens.analysis.leaks.leak import SLOPE, Leak, refused
-from roslens.analysis.leaks.parameters import LeaksParameters
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.sites import (
     GROWTH,
@@ -34,10 +35,32 @@ from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import counted, significant
+from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import estimate_of, over_runs
+
+
+class LeaksParameters(ReportParameters):
+    """Parameters of the leaks notebook.
+
+    Attributes
+    ----------
+    series
+        Which size of memory is judged.
+    margin
+        Bytes per second within which a slope is as good as none.
+    warm_up_s
+        As in every notebook; 0: 5 s, at most a tenth of the shortest run.
+    cut_end_s
+        Seconds left out at the end of what each run did.
+    """
+
+    series: Literal["rss", "pss", "heap"] = "rss"
+    margin: float = Field(1024.0, gt=0, allow_inf_nan=False)
+    cut_end_s: float = Field(0.0, ge=0, allow_inf_nan=False)
+
 
 _FEW = 4
 """Up to so many cells are drawn over time on the first screen."""

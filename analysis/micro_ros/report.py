@@ -1,11 +1,13 @@
-"""What the micro-ROS notebook shows, section by section."""
+"""What the micro-ROS notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Annotated, Any, Literal
 
 import polars as pl
+from pydantic import Field, model_validator
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
@@ -35,9 +37,6 @@ from roslens.analysis.micro_ros.hops import (
     hops_sentence,
 )
 from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, lines_of, printed_sums
-from roslens.analysis.micro_ros.measured import VARIANTS, measured_statements, own_statements
-from roslens.analysis.micro_ros.parameters import MicroRosParameters
-from roslens.analysis.micro_ros.publication import published_statements
 from roslens.analysis.micro_ros.slopes import (
     HISTORY,
     Slope,
@@ -46,7 +45,14 @@ from roslens.analysis.micro_ros.slopes import (
     slopes_of,
     with_totals,
 )
-from roslens.analysis.micro_ros.statements import differences_of_totals, memory_statements
+from roslens.analysis.micro_ros.statements import (
+    VARIANTS,
+    differences_of_totals,
+    measured_statements,
+    memory_statements,
+    own_statements,
+    published_statements,
+)
 from roslens.analysis.micro_ros.tables import (
     Key,
     captures_table,
@@ -71,11 +77,52 @@ from roslens.analysis.micro_ros.transports import (
 )
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.given import Tables
+from roslens.analysis.reports.parameters import ReportParameters, Texts
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.micro_ros import MicroRosResults
 from roslens.collectors.results.micro_ros_published import PublishedFigures
+from roslens.recording import UsageError
+
+Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class MicroRosParameters(ReportParameters):
+    """Parameters of the micro-ROS notebook.
+
+    Attributes
+    ----------
+    recordings
+        Recordings of the suite micro-ros, or folders that hold some; none: the published figures.
+    results
+        Folders with the files of a board's test bench, which are looked at as recordings are.
+    source
+        ``recordings`` or ``published``; empty: published where nothing else is given.
+    budgets
+        Most bytes per entity (or slot), by entity.
+    lines
+        Line rates in bit/s by transport, or pairs with the bits that a byte takes.
+    """
+
+    recordings: Texts = Field(default_factory=list)
+    results: Texts = Field(default_factory=list)
+    source: Literal["", "published", "recordings"] = ""
+    budgets: dict[str, Budget] = Field(default_factory=dict)
+    lines: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the published figures are looked at."""
+        return not self.recordings and not self.results
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MicroRosParameters:
+        if self.source == "recordings" and self.is_published:
+            raise UsageError("source = 'recordings', but none is given; give PATH or results")
+        if self.source == "published" and not self.is_published:
+            raise UsageError("source = 'published' takes no recordings; leave out PATH and results")
+        return self
 
 
 class MicroRosReport(Report[MicroRosParameters]):

@@ -1,4 +1,7 @@
-"""The causal path of each message: segments that follow one another and add up to its latency."""
+"""The causal path of each message: segments that follow one another and add up to its latency.
+
+Also what a quantile of the latency is made of: the segments of the messages next to it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
 from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.path.causes import STATES, WAITING, Kernel, Pieces, Told, joined, tell
@@ -15,6 +19,7 @@ from roslens.analysis.path.lines import Axis, Int64, Layer, cut, edges_of
 from roslens.analysis.path.moments import MOMENTS, delivered_messages
 from roslens.analysis.path.names import named
 from roslens.analysis.reports.given import Tables
+from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.ros2.blocked import executors_of
 
 NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
@@ -315,3 +320,40 @@ def _filled(column: pl.Series, null: int = -1) -> Int64:
     """As numbers, with one more that is null."""
     numbers = column.cast(pl.Int64).fill_null(null).to_numpy()
     return np.append(numbers, null)
+
+
+def parts_of_quantile(
+    paths: Paths, topics: frozenset[str], latency_ns: ArrayLike, q: float
+) -> Mapping[str, float]:
+    """Mean segments, from publish to callback_start, of the messages between two quantiles.
+
+    These are (1 - q) / 2 to either side of q, at most 0.05. The means are scaled so that
+    they add up to the q-quantile to the end.
+
+    Parameters
+    ----------
+    topics, latency_ns
+        Of which the quantile is; ns, at least one.
+
+    Returns
+    -------
+    ns by kind of segment and, where it is known, the callback that held the message up; empty
+    where no message has a path.
+    """
+    value, half = quantile(latency_ns, q), min(0.05, (1 - q) / 2)
+    low, high = (quantile(latency_ns, max(x, 0.0)) for x in (q - half, q + half))
+    took = pl.col("callback_start_ns") - pl.col("publish_ns")
+    rows = (
+        paths.messages.with_row_index("row")
+        .filter(pl.col("topic").is_in(list(topics)))
+        .sort((took - value).abs(), maintain_order=True)
+    )
+    near = rows.filter(took.is_between(low, high))
+    near = rows.head(1) if near.is_empty() else near
+    path = paths.of(np.sort(near["row"].to_numpy().astype(np.int64)), to_start=True)
+    who = pl.format(", {} of {}", "who_callback", pl.col("who_node").fill_null("a node"))
+    cause = pl.concat_str(pl.col("kind").cast(pl.String).str.replace_all("_", " "),
+                          who.fill_null(""))  # fmt: skip
+    spent = dict(path.group_by(cause.alias("cause")).agg(pl.sum("duration_ns")).iter_rows())
+    total = sum(spent.values())
+    return {name: ns * value / total for name, ns in spent.items()} if total else {}

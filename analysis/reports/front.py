@@ -1,4 +1,7 @@
-"""The first screen of a report: its answer in a sentence, one picture, and what was recorded."""
+"""The first screen of a report: its answer in a sentence, one picture, and what was recorded.
+
+Also sentences that several reports have in their answers: on the largest effect, and on loss.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from typing import NamedTuple
 
 import polars as pl
 
-from roslens.analysis.estimate import Estimate, not_none
+from roslens.analysis.estimate import Bounds, Estimate, Unknown, cell_label, not_none
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import TracerLoss
-from roslens.analysis.reports.numbers import seen, shown_unit, value_and_interval
+from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.reports.numbers import seen, shown_unit, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import FactorEffect
@@ -248,3 +252,72 @@ def larger_first(
     relation = f"{times} times that" if value >= 2 else f"{100 * (value - 1):.0f} % above that"
     shown = [f"{x:.2f}" if x < 100 else f"{x:,.0f}" for x in (value, low, high)]
     return level, reference, Ratio(relation, f"{shown[0]} [{shown[1]}, {shown[2]}]")
+
+
+def loss_sentence(
+    samples: Sequence[RunSamples],
+    losses: Sequence[Estimate],
+    labels: Mapping[str, str] | None = None,
+) -> str:
+    """How many messages did not arrive, of how many nobody can say, and where most were lost.
+
+    Nothing is said to have arrived of which that is not known.
+
+    Parameters
+    ----------
+    samples
+        The runs that count.
+    losses
+        The fraction lost of each cell.
+    labels
+        Short labels of cells by `cell_label`; none: `cell_label` itself.
+    """
+    missed, known = sum(s.lost for s in samples), sum(s.sent for s in samples)
+    unknown = sum(s.unknown for s in samples)
+    early = sum(s.outcomes.get("not_matched", 0) for s in samples)
+    before = f"{early:,} were published before their subscription first took one of that publisher"
+    if not known + unknown:
+        return (
+            f"Nothing can be said of loss: {f'all {before}' if early else 'no message was sent'}."
+        )
+    if not known:
+        return f"Of {unknown:,} messages nobody can say whether they arrived."
+    if missed:
+        said = f"{missed:,} of {known:,} messages did not arrive"
+    elif unknown:
+        said = f"None of {known:,} messages is known to be lost"
+    else:
+        said = f"All {known:,} messages arrived"
+    if unknown:
+        said += f"; of {unknown:,} more nobody can say"
+    if early:
+        said += f"; {before}, and count neither way"
+    worst = _worst(losses) if len(losses) > 1 or unknown else None
+    if worst is not None:
+        label = cell_label(worst.cell)
+        name = (labels or {}).get(label, label)
+        said += f"; most {'with ' + name + ': ' if len(losses) > 1 else ''}{_part(worst)}"
+    return said + "."
+
+
+def _worst(losses: Sequence[Estimate]) -> Estimate | None:
+    """Where most may be lost; None where nothing may."""
+
+    def most(e: Estimate) -> float:
+        found = e.finding
+        if isinstance(found, Bounds):
+            return found.high
+        return -1.0 if e.value is None else e.value
+
+    worst = max(losses, key=most, default=None)
+    return None if worst is None or most(worst) <= 0 else worst
+
+
+def _part(loss: Estimate) -> str:
+    match loss.finding:
+        case Bounds(low, high):
+            return f"between {significant(100 * low, 3)} % and {significant(100 * high, 3)} %"
+        case Unknown(_, seen):
+            return f"{significant(100 * not_none(seen), 3)} %"
+        case _:
+            return with_interval(loss)

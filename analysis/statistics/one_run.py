@@ -14,9 +14,8 @@ from roslens.analysis.statistics.autocorrelation import (
     effective_samples,
     effective_samples_of_quantile,
 )
-from roslens.analysis.statistics.over_runs import Interval, estimate_of
+from roslens.analysis.statistics.over_runs import Interval, estimate_of, resolution
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
-from roslens.analysis.statistics.resolution import resolution
 from roslens.analysis.statistics.student import binomial_at_most, t_quantile
 
 WARNING = "one run: says nothing about how much runs differ"

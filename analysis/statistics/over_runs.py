@@ -8,7 +8,7 @@ narrow; one over per-run statistics holds its level.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,6 @@ from roslens.analysis.statistics.autocorrelation import (
     effective_samples_of_quantiles,
 )
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
-from roslens.analysis.statistics.resolution import resolution
 from roslens.analysis.statistics.student import t_quantile
 
 MINIMUM_RUNS = 3
@@ -364,3 +363,35 @@ def estimate_of(
         minimum_detectable=minimum_detectable,
         per_run=tuple(per_run),
     )
+
+
+_LARGEST = 2.0**53
+_PIECE = 1000
+
+
+def resolution(series: Iterable[NDArray[np.float64]]) -> float:
+    """The largest step of which all values are multiples; 0 where they are no whole numbers.
+
+    One and the same value everywhere is explained by many steps: then the largest power of ten that
+    divides it, for clocks tick so.
+
+    Parameters
+    ----------
+    series
+        Differences of stamps; infinite ones (lost messages) are left out.
+    """
+    step, largest = 0, 0.0
+    for values in series:
+        known = np.abs(values[np.isfinite(values)])
+        for begin in range(0, known.size, _PIECE):
+            piece = known[begin : begin + _PIECE]
+            largest = max(largest, float(piece.max()))
+            if largest >= _LARGEST or (piece != np.rint(piece)).any():
+                return 0.0
+            step = math.gcd(step, int(np.gcd.reduce(piece.astype(np.int64))))
+            # Most clocks have nanoseconds, and are known at once.
+            if step == 1:
+                return 1.0
+    if step and step == largest:
+        return float(10 ** (len(str(step)) - len(str(step).rstrip("0"))))
+    return float(step)

@@ -1,4 +1,4 @@
-"""Claims that one way of writing takes less than another, cell by cell."""
+"""Claims that one way of writing takes less than another, cell by cell; those about a disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Spread, ratio_of_means
-from roslens.analysis.storage.live import LiveRun
+from roslens.analysis.storage.live import IMPLEMENTATIONS, LiveRun, overall
 from roslens.analysis.storage.statements import ALPHA, over_cells
 from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement, Verdict
@@ -158,3 +158,52 @@ def cells_table(
         notes=[note],
         left=frozenset(names),
     )
+
+
+FSYNC = "+fsync"
+
+
+def _per_byte(live: LiveRun) -> float:
+    return 1 / overall(live.storage.batches)
+
+
+def disk_claims(runs: Sequence[LiveRun]) -> list[Statement]:
+    """What a disk and a sync cost, by each implementation; the claims were declared before data."""
+    synced = [live for live in runs if _is_synced(live)]
+    unsynced = [live for live in runs if not _is_synced(live)]
+    on_disk = [live for live in runs if not _is_memory(live)]
+    disk = "writing to a disk takes longer than to memory, {}"
+    by_place = [
+        (unsynced, Claim(disk.format("without a sync"), _per_byte, "memory", "disk")),
+        (synced, Claim(disk.format("with a sync at close"), _per_byte, "memory", "disk")),
+    ]
+    found = []
+    for own, claim in by_place:
+        found += judged(own, [claim], _place, _cell, _subject)
+    sync = Claim("a sync at close takes time on a disk", _per_byte, "unsynced", "synced")
+    return found + judged(on_disk, [sync], _sync, _cell, _subject)
+
+
+def _is_synced(live: LiveRun) -> bool:
+    return live.storage.facts.plugin_config.endswith(FSYNC)
+
+
+def _is_memory(live: LiveRun) -> bool:
+    return live.storage.facts.file_system in {"tmpfs", "ramfs"}
+
+
+def _place(live: LiveRun) -> str:
+    return "memory" if _is_memory(live) else "disk"
+
+
+def _sync(live: LiveRun) -> str:
+    return "synced" if _is_synced(live) else "unsynced"
+
+
+def _cell(live: LiveRun) -> tuple[str, str]:
+    facts = live.storage.facts
+    return facts.messages, facts.plugin_config.removesuffix(FSYNC)
+
+
+def _subject(live: LiveRun) -> str:
+    return IMPLEMENTATIONS[str(live.run.cell.get("implementation", "rust"))]

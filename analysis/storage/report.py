@@ -1,18 +1,20 @@
-"""What the storage notebook shows, section by section."""
+"""What the storage notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import polars as pl
+from pydantic import Field, model_validator
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.given import Tables
+from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run
@@ -29,7 +31,6 @@ from roslens.analysis.storage.compression import (
     compression_sentences,
     compression_table,
 )
-from roslens.analysis.storage.disk import disk_claims
 from roslens.analysis.storage.figures import bars_plot, effects_plot, write_times_plot
 from roslens.analysis.storage.live import (
     AS_PUBLISHED,
@@ -42,8 +43,7 @@ from roslens.analysis.storage.live import (
     machine_of,
     write_times,
 )
-from roslens.analysis.storage.pairs import claims_table
-from roslens.analysis.storage.parameters import StorageParameters
+from roslens.analysis.storage.pairs import claims_table, disk_claims
 from roslens.analysis.storage.published import CELL, REFUSED, cells, throughput_bounds
 from roslens.analysis.storage.recorder import (
     RecorderRun,
@@ -81,6 +81,38 @@ from roslens.collectors.results.storage_runs import (
     read_storage_run,
 )
 from roslens.recording import Recording, UsageError
+
+
+class StorageParameters(ReportParameters):
+    """Parameters of the storage notebook.
+
+    Attributes
+    ----------
+    recordings
+        Recordings of the suite storage, or folders that hold some; none: the published rows.
+    source
+        ``recordings`` or ``published``; empty: as `recordings` says.
+    digests
+        A digest CSV of the study's ``sweep.py``, or a folder of them, in place of the published.
+    threshold
+        So much slower is still on par.
+    """
+
+    recordings: Texts = Field(default_factory=list)
+    source: Literal["", "published", "recordings"] = ""
+    digests: OptionalText = None
+    threshold: float = Field(0.05, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> StorageParameters:
+        if self.source == "recordings" and not self.recordings:
+            raise UsageError("source = 'recordings', but none is given; give PATH")
+        if self.source == "published" and self.recordings:
+            raise UsageError("source = 'published' takes no recordings; leave out PATH")
+        if self.digests and self.recordings:
+            raise UsageError("digests are no recordings; give either PATH or digests")
+        return self
+
 
 CSV_COLUMNS = [*CELL, "mean", "half_width_published", "half_width_t"]
 _PUBLISHED = Metric(

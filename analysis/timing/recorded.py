@@ -12,7 +12,13 @@ from roslens.analysis.measures.measured_part import start_up_s
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of
 from roslens.analysis.timing.delays import delayed, with_polls, with_waits
-from roslens.analysis.timing.executors import grouped, recorded_executors, with_executor
+from roslens.analysis.timing.executors import (
+    grouped,
+    on_wait_sets,
+    recorded_executors,
+    wait_set_places,
+    with_executor,
+)
 from roslens.analysis.timing.schema import (
     LeftOut,
     Publication,
@@ -21,7 +27,6 @@ from roslens.analysis.timing.schema import (
     TimedCallback,
     TimingModel,
 )
-from roslens.analysis.timing.wait_sets import on_wait_sets, wait_set_places
 from roslens.collectors.schema import TABLES
 from roslens.recording import UsageError
 

@@ -1,4 +1,4 @@
-"""What the tool notebook shows, section by section."""
+"""What the tool notebook takes, and what it shows, section by section."""
 
 from __future__ import annotations
 
@@ -6,21 +6,48 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Annotated
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from pydantic import BeforeValidator, Field
 
 from roslens.analysis.estimate import Estimate, short_labels
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import shown_unit, significant
+from roslens.analysis.reports.parameters import ReportParameters, Texts
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.tool.estimates import COUNTS, Value, tool_estimates, values_of
-from roslens.analysis.tool.parameters import ToolParameters
 from roslens.analysis.tool.runs import ToolFiles, ToolRun
+from roslens.recording import UsageError
+
+
+def _given(value: object) -> object:
+    if not value:
+        raise UsageError("no result file given; give files of a benchmark tool, or their folder")
+    return value
+
+
+class ToolParameters(ReportParameters):
+    """Parameters of the tool notebook.
+
+    Attributes
+    ----------
+    recordings
+        None: files of other tools are no recordings.
+    files
+        Result files of benchmark tools, or folders that hold some.
+    factors
+        A CSV file that tells the factors of each file, by path or name; none: each is a cell.
+    """
+
+    recordings: Texts = Field(default_factory=list, max_length=0)
+    files: Annotated[Texts, BeforeValidator(_given)]
+
 
 _MOST_ROWS = 60
 _MOST_RUNS = 30

@@ -26,7 +26,6 @@ from roslens.analysis.environment import (
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
-from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.factorial import BY_BLOCK, Observation, effects
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval
@@ -42,7 +41,7 @@ from roslens.analysis.statistics.ratio import (
     runs_for_ratio,
     too_far_apart,
 )
-from roslens.analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.student import least_detectable, t_quantile
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.manifest import Level

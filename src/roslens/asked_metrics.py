@@ -52,8 +52,7 @@ def _memory(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
 
 
 def _chains(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
-    from roslens.analysis.chains.parameters import ChainsParameters
-    from roslens.analysis.chains.report import ChainsReport
+    from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 
     parameters = ChainsParameters.checked({"recordings": report.parameters.recordings})
     chains = ChainsReport(report.tables, parameters)

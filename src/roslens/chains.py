@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from roslens.analysis.chains.parameters import ChainsParameters
-from roslens.analysis.chains.report import ChainsReport
+from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.chains.tables import chains_table, requirements_table, stopped_table
 from roslens.analysis.flow.taking_turns import as_yaml
 from roslens.compare import write_text

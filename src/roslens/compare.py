@@ -154,8 +154,7 @@ def _side_of(
 
 
 def _by_cause(report: LatencyReport, cell: Cell) -> RunsByCause | None:
-    from roslens.analysis.path.at_quantile import parts_of_quantile  # noqa: PLC0415
-    from roslens.analysis.path.path import Paths  # noqa: PLC0415
+    from roslens.analysis.path.path import Paths, parts_of_quantile  # noqa: PLC0415
 
     for group in report.groups:
         runs = [run for run in report.counting if group.cell(run) == cell]
@@ -194,8 +193,7 @@ def measured(
         There is no such topic.
     """
     # Loads what draws, which a metrics.json does not need.
-    from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
-    from roslens.analysis.latency.report import LatencyReport  # noqa: PLC0415
+    from roslens.analysis.latency.report import LatencyParameters, LatencyReport  # noqa: PLC0415
     from roslens.asked_metrics import asked_estimates  # noqa: PLC0415
 
     places = [str(recording.path) for recording in opened.recordings]

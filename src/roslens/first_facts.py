@@ -7,8 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from roslens.analysis.chains.parameters import ChainsParameters
-from roslens.analysis.chains.report import ChainsReport
+from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.measures.callbacks import CALLBACK, durations

@@ -10,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from roslens.analysis.calibration.parameters import CalibrationParameters
-from roslens.analysis.calibration.report import CalibrationReport
-from roslens.analysis.micro_ros.parameters import MicroRosParameters
-from roslens.analysis.micro_ros.report import MicroRosReport
+from roslens.analysis.calibration.report import CalibrationParameters, CalibrationReport
+from roslens.analysis.micro_ros.report import MicroRosParameters, MicroRosReport
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.runs import why_left_out
-from roslens.analysis.storage.parameters import StorageParameters
-from roslens.analysis.storage.report import StorageReport
-from roslens.analysis.tool.parameters import ToolParameters
-from roslens.analysis.tool.report import ToolReport
+from roslens.analysis.storage.report import StorageParameters, StorageReport
+from roslens.analysis.tool.report import ToolParameters, ToolReport
 from roslens.analysis.tool.runs import ToolFiles, read_files
 from roslens.collectors.results.formats import Format, find_results, read_results
 from roslens.collectors.results.micro_ros import read_all

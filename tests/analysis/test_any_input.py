@@ -19,7 +19,6 @@ from roslens.analysis.leaks.series import Series
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics import autocorrelation, flags, fractions, over_runs, ranks, trends
-from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.distributions import distribution, tail_limit
 from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
 from roslens.analysis.statistics.multiplicity import holm
@@ -33,6 +32,7 @@ from roslens.analysis.statistics.ratio import (
     ratio_of_means,
     runs_for_ratio,
 )
+from roslens.analysis.statistics.student import least_detectable
 from roslens.recording.errors import RoslensError
 
 METRIC = Metric("x", "from a to b", "ns")

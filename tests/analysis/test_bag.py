@@ -18,8 +18,7 @@ import pytest
 from mcap.writer import CompressionType, Writer
 
 import roslens as rl
-from roslens.analysis.latency.parameters import LatencyParameters
-from roslens.analysis.latency.report import LatencyReport
+from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.collectors.bag import BAG_MESSAGES, begins_with_header, read_bag
 from roslens.recording import UsageError
 from roslens.recording.foreign import read_foreign

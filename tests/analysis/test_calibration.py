@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 
 from roslens.analysis.calibration import intervals, losses, verdicts, zoo
-from roslens.analysis.calibration.parameters import CalibrationParameters
-from roslens.analysis.calibration.recorded import pools
-from roslens.analysis.calibration.report import CalibrationReport
+from roslens.analysis.calibration.report import CalibrationParameters, CalibrationReport
 from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame
 from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.series import autoregressive, generator, skewed_effects
+from roslens.analysis.calibration.verdicts import pools
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import student_t

@@ -14,8 +14,7 @@ import polars as pl
 import pytest
 
 import roslens as rl
-from roslens.analysis.chains.parameters import ChainsParameters
-from roslens.analysis.chains.report import ChainsReport
+from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.chains.requirements import read_requirements
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances

@@ -19,8 +19,7 @@ from synthetic import write_run
 from roslens.analysis.calibration import losses
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.figures.comparison import comparison_plot
-from roslens.analysis.latency.parameters import LatencyParameters
-from roslens.analysis.latency.report import LatencyReport
+from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.fractions import fraction_over_runs

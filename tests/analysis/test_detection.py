@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roslens.analysis.statistics.detection import least_detectable
-from roslens.analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.student import least_detectable, t_quantile
 
 
 @pytest.mark.parametrize("freedom", [2, 4, 9, 18, 100, 1000, 10_000])

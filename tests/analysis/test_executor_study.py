@@ -17,8 +17,7 @@ from roslens.analysis.executors.busy import (
     busy_per_run,
     callbacks_per_run,
 )
-from roslens.analysis.executors.parameters import ExecutorsParameters
-from roslens.analysis.executors.report import ExecutorsReport
+from roslens.analysis.executors.report import ExecutorsParameters, ExecutorsReport
 from roslens.analysis.executors.statements import (
     cpu_statement,
     latency_statement,

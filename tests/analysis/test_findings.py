@@ -12,7 +12,7 @@ import pytest
 from roslens.analysis.estimate import Bounds, Estimate, Known, Metric, Unknown, not_none
 from roslens.analysis.measures.latency import latency_estimates
 from roslens.analysis.measures.samples import RunSamples, TopicGroup
-from roslens.analysis.reports.words import loss_sentence
+from roslens.analysis.reports.front import loss_sentence
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
 

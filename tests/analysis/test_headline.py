@@ -11,8 +11,7 @@ from synthetic import write_run
 
 import roslens as rl
 from roslens.analysis.latency.headline import dropped, scope, untold
-from roslens.analysis.latency.parameters import LatencyParameters
-from roslens.analysis.latency.report import LatencyReport
+from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.samples import topic_groups, topic_traffic
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import of_application

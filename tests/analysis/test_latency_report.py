@@ -16,8 +16,7 @@ from synthetic import START, table, write_run
 import roslens as rl
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.style import Plot, wrapped
-from roslens.analysis.latency.parameters import LatencyParameters
-from roslens.analysis.latency.report import LatencyReport
+from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.callbacks import durations, worst_messages
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.measures.loss import outcomes_by_cell

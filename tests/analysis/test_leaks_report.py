@@ -11,8 +11,7 @@ from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
 from roslens.analysis.estimate import shared_levels, short_labels, telling_factors
-from roslens.analysis.leaks.parameters import LeaksParameters
-from roslens.analysis.leaks.report import LeaksReport
+from roslens.analysis.leaks.report import LeaksParameters, LeaksReport
 from roslens.analysis.leaks.sites import kept_by_callback, with_traced_heap
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.runs import Run

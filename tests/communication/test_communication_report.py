@@ -20,11 +20,10 @@ import pytest
 from rich.console import Console
 
 import roslens as rl
-from roslens.analysis.communication.hops import HOPS
-from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.published import read_published
-from roslens.analysis.communication.report import CommunicationReport
+from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
 from roslens.analysis.communication.tables import published_table
+from roslens.analysis.communication.traffic import HOPS
 from roslens.analysis.metrics import read_metrics
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables

@@ -13,9 +13,9 @@ from roslens.analysis.communication.backlog import Backlog, backlogs, with_publi
 from roslens.analysis.communication.cells import COLUMNS
 from roslens.analysis.communication.copies import Copies, copies_of, signature
 from roslens.analysis.communication.estimates import heap_per_publication
-from roslens.analysis.communication.hops import HOPS, merged_hops, with_hops
 from roslens.analysis.communication.logged import compare_with_log, link_log
 from roslens.analysis.communication.periods import pairs, publisher_periods, subscription_periods
+from roslens.analysis.communication.traffic import HOPS, merged_hops, with_hops
 
 TIMES = ("publish_ns", "rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns")
 

@@ -11,9 +11,8 @@ import pytest
 from tests.record_suite import record_changed
 
 import roslens as rl
-from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.published import published_cell
-from roslens.analysis.communication.report import CommunicationReport
+from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
 from roslens.tracing.suite import load_suite
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ import pytest
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.micro_ros.checks import account_checks, two_ways_checks
-from roslens.analysis.micro_ros.measured import measured_statements, own_statements
 from roslens.analysis.micro_ros.slopes import slopes_of
+from roslens.analysis.micro_ros.statements import measured_statements, own_statements
 from roslens.collectors.results.micro_ros import WAYS, read_all
 
 ROW = {"message": "10 B", "sent": 5, "received": 3, "lost": 2, "twice": 1, "refused": 0}

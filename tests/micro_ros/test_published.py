@@ -14,10 +14,9 @@ from scipy import stats
 
 from roslens.analysis.micro_ros.checks import budget_checks, throughput_checks
 from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput, lines_of, printed_sums
-from roslens.analysis.micro_ros.parameters import MicroRosParameters
-from roslens.analysis.micro_ros.publication import published_statements
+from roslens.analysis.micro_ros.report import MicroRosParameters
 from roslens.analysis.micro_ros.slopes import Slope, slopes_of, with_totals
-from roslens.analysis.micro_ros.statements import memory_statements
+from roslens.analysis.micro_ros.statements import memory_statements, published_statements
 from roslens.collectors.results.micro_ros_frames import MEMORY
 from roslens.collectors.results.micro_ros_published import PublishedFigures, read_published
 from roslens.recording import UsageError

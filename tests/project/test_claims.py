@@ -14,10 +14,12 @@ from roslens.analysis.executors.statements import (
     payload_statement,
 )
 from roslens.analysis.leaks.statements import leak_statements
-from roslens.analysis.micro_ros.measured import measured_statements
-from roslens.analysis.micro_ros.publication import published_statements
 from roslens.analysis.micro_ros.slopes import slopes_of, with_totals
-from roslens.analysis.micro_ros.statements import memory_statements
+from roslens.analysis.micro_ros.statements import (
+    measured_statements,
+    memory_statements,
+    published_statements,
+)
 from roslens.analysis.storage.recovery import CLAIMS as OF_RECOVERY
 from roslens.analysis.storage.statements import STATEMENTS as OF_STORAGE
 from roslens.collectors.results.micro_ros_published import read_published

@@ -19,8 +19,7 @@ from roslens.analysis.estimate import Estimate
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.tool.estimates import NO_SAMPLES
-from roslens.analysis.tool.parameters import ToolParameters
-from roslens.analysis.tool.report import ToolReport
+from roslens.analysis.tool.report import ToolParameters, ToolReport
 from roslens.collectors.results.formats import FORMATS, find_results
 from roslens.recording.errors import UsageError
 from roslens.recording.foreign import read_foreign

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 import roslens as rl
-from roslens.analysis.latency.parameters import LatencyParameters
-from roslens.analysis.latency.report import LatencyReport
+from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.cli import main
 from roslens.collectors.reader import open_trace
 from roslens.generate import TRUTH, Shape, generate

@@ -13,8 +13,8 @@ from roslens.analysis.storage.compression import (
     compression_sentences,
     compression_table,
 )
-from roslens.analysis.storage.disk import disk_claims
 from roslens.analysis.storage.live import LiveRun, estimates
+from roslens.analysis.storage.pairs import disk_claims
 from roslens.collectors.results.storage_runs import Facts, StorageRun
 from roslens.collectors.results.storage_study import Batches
 

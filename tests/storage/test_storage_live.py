@@ -11,8 +11,7 @@ import pytest
 from storage_cells import ROOT, SHM
 
 import roslens as rl
-from roslens.analysis.storage.parameters import StorageParameters
-from roslens.analysis.storage.report import StorageReport
+from roslens.analysis.storage.report import StorageParameters, StorageReport
 from roslens.analysis.storage.statements import comparisons
 from roslens.collectors.results.storage_runs import read_storage_run, write_calls
 from roslens.collectors.results.storage_study import read_digests

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from roslens.analysis.chains.parameters import ChainsParameters
-from roslens.analysis.chains.report import ChainsReport
+from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.waterfall import chain_waterfall
 from roslens.analysis.flow.chains import ChainInstances, mean_parts

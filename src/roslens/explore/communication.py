@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from roslens.analysis.communication.parameters import CommunicationParameters
-from roslens.analysis.communication.report import CommunicationReport
+from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
 from roslens.analysis.overview.discovery import discovery_overview
 from roslens.explore.noun import Noun, estimates_frame, shown
 from roslens.paths import resolve

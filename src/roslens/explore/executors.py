@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from roslens.analysis.executors.parameters import ExecutorsParameters
-from roslens.analysis.executors.report import ExecutorsReport
+from roslens.analysis.executors.report import ExecutorsParameters, ExecutorsReport
 from roslens.analysis.figures.picture import Picture
 from roslens.collectors.views import matching
 from roslens.explore.noun import Noun, estimates_frame, picture_of, shown

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from roslens.analysis.figures.heat import latency_heat
-from roslens.analysis.figures.over_time import dots_over_time
+from roslens.analysis.figures.over_time import dots_over_time, latency_heat
 from roslens.analysis.figures.picture import Picture
-from roslens.analysis.latency.parameters import LatencyParameters
-from roslens.analysis.latency.report import LatencyReport
+from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.callbacks import worst_messages
 from roslens.analysis.measures.samples import rows_of_group
 from roslens.analysis.overview.runs_and_topics import cells_in_words, topics_by_cell

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from roslens.analysis.figures.picture import Picture
-from roslens.analysis.leaks.parameters import LeaksParameters
-from roslens.analysis.leaks.report import LeaksReport
+from roslens.analysis.leaks.report import LeaksParameters, LeaksReport
 from roslens.analysis.measures.resources import usage_over_time
 from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
 from roslens.explore.processes import processes_of

@@ -11,8 +11,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.measures.measured_part import start_up_s
-from roslens.analysis.path.late import Late, late_messages
-from roslens.analysis.path.over_runs import lateness_by_cause
+from roslens.analysis.path.late import Late, late_messages, lateness_by_cause
 from roslens.analysis.path.path import Paths
 from roslens.analysis.reports.numbers import counted, value_and_interval
 from roslens.collectors.times import parse_duration

@@ -170,8 +170,7 @@ def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
 
 def key_metrics(opened: Recordings) -> dict[str, float]:
     """The value of each of `METRICS` that this run has, by the latency report's definitions."""
-    from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
-    from roslens.analysis.latency.report import LatencyReport  # noqa: PLC0415  (slow to import)
+    from roslens.analysis.latency.report import LatencyParameters, LatencyReport  # noqa: PLC0415
 
     parameters = LatencyParameters.checked({"recordings": [str(opened.recordings[0].path)]})
     report = LatencyReport(opened, parameters)

@@ -583,7 +583,7 @@ def _last_infrastructure() -> pl.Expr:
 
 
 def _heat(run: Recordings, topic: str) -> Part:
-    from roslens.analysis.figures.heat import latency_heat  # noqa: PLC0415  (a second)
+    from roslens.analysis.figures.over_time import latency_heat  # noqa: PLC0415  (a second)
 
     frame = (
         run.messages.filter(pl.col("latency_ns").is_not_null())
