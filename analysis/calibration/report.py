@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from pydantic import Field
 
-from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame
+from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame, within
 from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
 from roslens.analysis.calibration.verdicts import pools, splits
@@ -96,7 +96,7 @@ class CalibrationReport(Report[CalibrationParameters]):
             missed = sum(r.holds is False for r in group)
             if missed:
                 marked.add(len(rows))
-            bars = " or ".join(dict.fromkeys(_bar(r) for r in group))
+            bars = " or ".join(dict.fromkeys(within(r.low, r.high) for r in group))
             spread = f"{min(fractions):.3f} to {max(fractions):.3f}"
             rows.append([title, what, bars, spread, str(len(group)), str(missed)])
         table = ReportTable(
@@ -163,17 +163,11 @@ def _grouped(results: Sequence[Result]) -> list[tuple[tuple[str, str], list[Resu
     return list(groups.items())
 
 
-def _bar(r: Result) -> str:
-    if r.low is None:
-        return f"at most {r.high:g}"
-    return f"at least {r.low:g}" if r.high is None else f"{r.low:g} to {r.high:g}"
-
-
 def _estimate(r: Result) -> Estimate:
     half = 1.96 * r.error
     return Estimate(
         metric=r.what.replace(" ", "_"),
-        definition=f"{MEANINGS.get(r.what, r.what)}; {r.section}; bar: {_bar(r)}",
+        definition=f"{MEANINGS.get(r.what, r.what)}; {r.section}; bar: {within(r.low, r.high)}",
         better=None,
         cell={"section": r.section, **r.cell},
         value=r.fraction,
@@ -195,9 +189,7 @@ EXPERIMENTS = 50
 @style.styled
 def fractions_plot(results: Sequence[Result]) -> Plot:
     """A dot for each cell with two Monte Carlo errors, one row per kind; bars shaded."""
-    kinds: dict[tuple[str, str], list[Result]] = {}
-    for r in results:
-        kinds.setdefault((r.section, r.what), []).append(r)
+    kinds = dict(_grouped(results))
     figure = style.new_figure(0.9 + 0.45 * len(kinds))
     axes = figure.subplots()
     for y, group in enumerate(kinds.values()):

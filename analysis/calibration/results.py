@@ -107,13 +107,14 @@ class Section:
         bars = dict.fromkeys((r.what, r.low, r.high) for r in self.results if r.holds is not None)
         if not bars:
             return ""
-        said = [f"{what} {_within(low, high)}" for what, low, high in bars]
+        said = [f"{what} {within(low, high)}" for what, low, high in bars]
         missed = sum(r.holds is False for r in self.results)
         found = "all hold" if not missed else f"{missed} miss it, in bold"
         return f"Bar: {'; '.join(dict.fromkeys(said))} ({found}).\n\n"
 
 
-def _within(low: float | None, high: float | None) -> str:
+def within(low: float | None, high: float | None) -> str:
+    """A bar in words."""
     if low is None:
         return f"at most {high:g}"
     return f"at least {low:g}" if high is None else f"{low:g} to {high:g}"

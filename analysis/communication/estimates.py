@@ -19,7 +19,7 @@ from roslens.analysis.communication.periods import (
 )
 from roslens.analysis.communication.published import WITHIN, way_of
 from roslens.analysis.communication.traffic import HOPS, Traffic
-from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.estimate import Estimate, Metric, cell_label
 from roslens.analysis.measures.measured_part import MEASURED
 from roslens.analysis.measures.resources import usage_per_run
 from roslens.analysis.runs import Run, cells_of
@@ -66,11 +66,10 @@ def depth_estimates(
         .alias("seen")
     )
     estimates = _per_cell(QUEUE_DEPTH_SEEN, of_run, ("seen", "behind"), runs, level)
-    of_cell = {members[0].label: members for members in cells_of(runs).values()}
+    of_cell = cells_of(runs)
     judged = []
     for estimate in estimates:
-        label = next(k for k, v in of_cell.items() if dict(v[0].cell) == dict(estimate.cell))
-        full, known = full_runs(of_cell[label], backlogs)
+        full, known = full_runs(of_cell[cell_label(estimate.cell)], backlogs)
         verdict = None
         if known:
             some = f"{FULL} in {full} of {known} runs"
@@ -171,12 +170,10 @@ def labelled(
     evidence: Mapping[str, Evidence],
 ) -> list[Estimate]:
     """Say of each estimate what it rests on, and of latencies where they measure backlog."""
-    of_cell = list(cells_of(runs).values())
-    found: list[Estimate] = []
-    for estimate in estimates:
-        members = next((m for m in of_cell if dict(m[0].cell) == dict(estimate.cell)), [])
-        found.append(_labelled(estimate, members, backlogs, evidence))
-    return found
+    of_cell = cells_of(runs)
+    return [
+        _labelled(e, of_cell.get(cell_label(e.cell), []), backlogs, evidence) for e in estimates
+    ]
 
 
 def _labelled(

@@ -20,7 +20,7 @@ from roslens.analysis.communication.published import published_cell
 from roslens.analysis.communication.traffic import Traffic
 from roslens.analysis.estimate import Estimate, cell_label
 from roslens.analysis.reports.base import count_of_runs
-from roslens.analysis.reports.numbers import significant, value_and_interval
+from roslens.analysis.reports.numbers import milliseconds, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, cells_of, constant_factors
 from roslens.analysis.statistics.fractions import least_told
@@ -47,9 +47,8 @@ def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
                 row["run"],
                 label[row["run"]],
                 *(_count(row[c]) for c in _COUNTS),
-                significant(_ms(row["latency_p50_ns"])),
-                significant(_ms(row["logged_latency_p50_ns"])),
-                *(significant(_us(row[c]), 3) for c in ("longer_p50_ns", "longer_p99_ns")),
+                *(milliseconds(row[c]) for c in ("latency_p50_ns", "logged_latency_p50_ns")),
+                *(_microseconds(row[c]) for c in ("longer_p50_ns", "longer_p99_ns")),
             ]
             for row in rows[: 2 * _MOST_ROWS]
         ],
@@ -191,9 +190,7 @@ def backlog_table(
                 _count(depth),
                 "-" if seen is None else " ".join(value_and_interval(seen)),
                 f"{full} of {known} runs" if known else "not known",
-                significant(
-                    None if latency is None or latency.value is None else latency.value / 1e6
-                ),
+                milliseconds(None if latency is None else latency.value),
                 significant(ratio, 3),
                 significant(product),
                 latency_measures(members, backlogs),
@@ -401,16 +398,12 @@ def _from_the_event(latency: Estimate | None) -> str:
     return "-" if latency is None or latency.value is None else f"at least {_estimate(latency)}"
 
 
+def _microseconds(ns: float | None) -> str:
+    return significant(None if ns is None else ns / 1e3, 3)
+
+
 def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
-
-
-def _ms(ns: float | None) -> float | None:
-    return None if ns is None else ns / 1e6
-
-
-def _us(ns: float | None) -> float | None:
-    return None if ns is None else ns / 1e3
 
 
 def _hidden(count: int, most: int) -> list[str]:

@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from roslens.analysis.estimate import telling_factors
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.latency import by_cell
 from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.autocorrelation import effective_samples_of_quantile
 from roslens.analysis.statistics.distributions import Distribution, distribution, tail_limit, thin
 

@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.latency import by_cell
 from roslens.analysis.measures.samples import RunSamples
-from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.runs import Run, by_cell, cells_of
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.topics import INFRASTRUCTURE
 

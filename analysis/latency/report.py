@@ -342,7 +342,7 @@ class LatencyReport(Report[LatencyParameters]):
                 f"(modified z score above {OUTLIER:g}), which stays in: {'; '.join(far[:5])}."
             )
             found.append(Sentence(text, loud=True))
-        cuts = [warm_up(s.delivered_ns).samples for s in self.samples if s.delivered_ns.size]
+        cuts = [warm_up(s.delivered_ns) for s in self.samples if s.delivered_ns.size]
         long = sorted(cut for cut in cuts if cut)
         if long:
             found.append(
@@ -404,12 +404,18 @@ class LatencyReport(Report[LatencyParameters]):
     @cached_property
     def corrected(self) -> list[CorrectedRun]:
         """The first topic's latencies with what a periodic publisher was kept from sending."""
-        topics = pl.DataFrame(
-            [(run, t) for run, chosen in self.groups[0].topics_of_run.items() for t in chosen],
+        return corrected_runs(self._spoken_of)
+
+    @property
+    def _spoken_of(self) -> pl.LazyFrame:
+        """The messages that the headline speaks of."""
+        of_runs = self.groups[0].topics_of_run
+        topics = pl.LazyFrame(
+            [(run, topic) for run, chosen in of_runs.items() for topic in sorted(chosen)],
             schema={"run": pl.String, "topic": pl.String},
             orient="row",
         )
-        return corrected_runs(self.messages.join(topics.lazy(), on=["run", "topic"]))
+        return self.messages.join(topics, on=["run", "topic"])
 
     @cached_property
     def corrected_estimates(self) -> list[Estimate]:
@@ -459,18 +465,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     def worst(self) -> Section:
         """The worst messages and why."""
-        topics = pl.DataFrame(
-            [
-                (name, topic)
-                for name, chosen in self.groups[0].topics_of_run.items()
-                for topic in sorted(chosen)
-            ],
-            schema={"run": pl.String, "topic": pl.String},
-            orient="row",
-        ).lazy()
-        found = worst_messages(
-            self.messages.join(topics, on=["run", "topic"]), self.counting, self.parameters.worst
-        )
+        found = worst_messages(self._spoken_of, self.counting, self.parameters.worst)
         if not found.height:
             return self._nothing()
         from roslens.analysis.figures.timeline import LEGEND

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -142,16 +142,18 @@ def leak(
         f"growth of {name.upper()} of all recorded processes, from {begin:g} s to "
         f"{shortest:.4g} s after the first sample{segment.since}"
     )
-    per_second = _estimate(
-        Metric(metric, f"{definition}; per second", PER_SECOND),
-        cell,
-        interval,
-        level,
-        per_run=[part.slope for part in last],
-        runs=len(last),
-        samples=sum(part.seconds.size for part in last),
-        verdict=verdict,
-        method="; ".join([method, *([why] if why else [])]) + segment.since,
+    per_second = _with_limit(
+        estimate_of(
+            Metric(metric, f"{definition}; per second", PER_SECOND),
+            cell,
+            interval,
+            level,
+            per_run=[part.slope for part in last],
+            runs=len(last),
+            samples=sum(part.seconds.size for part in last),
+            verdict=verdict,
+            method="; ".join([method, *([why] if why else [])]) + segment.since,
+        )
     )
     per_message = _per_message(name, last, per_second, definition)
     whole = terms.interval(parts)[0]
@@ -159,13 +161,14 @@ def leak(
     return Leak(per_second, per_message, verdict, whole, segment.bend_s, looked_at, why, margin)
 
 
-def _minimum_detectable(interval: Interval, runs: int, level: float) -> float | None:
-    """Found in about 80 % of experiments; one run is taken for as good as known."""
-    if interval.low is None or interval.high is None:
-        return None
-    freedom = max(runs - 1, 1) if runs >= MINIMUM_RUNS else 1000
-    critical = t_quantile((1 + level) / 2, freedom)
-    return least_detectable((interval.high - interval.low) / 2 / critical, freedom, level)
+def _with_limit(e: Estimate) -> Estimate:
+    """With the slope found in about 80 % of experiments; one run is taken for as good as known."""
+    if e.low is None or e.high is None:
+        return e
+    freedom = max(e.runs - 1, 1) if e.runs >= MINIMUM_RUNS else 1000
+    critical = t_quantile((1 + e.level) / 2, freedom)
+    least = least_detectable((e.high - e.low) / 2 / critical, freedom, e.level)
+    return replace(e, minimum_detectable=least)
 
 
 def _per_message(
@@ -187,18 +190,22 @@ def _per_message(
         interval = student_t(slopes, level)
     interval = no_better_than_pages(interval, name, min(float(m[-1] - m[0]) for m in messages))
     kinds = sorted({part.work for part in parts})
-    return _estimate(
-        Metric(
-            f"{per_second.metric}{_OF_WORK}", f"{definition}; per {' or '.join(kinds)}", PER_MESSAGE
-        ),
-        per_second.cell,
-        interval,
-        level,
-        per_run=slopes,
-        runs=per_second.runs,
-        samples=per_second.samples,
-        verdict=_of_messages(per_second, interval),
-        method=per_second.method,
+    return _with_limit(
+        estimate_of(
+            Metric(
+                f"{per_second.metric}{_OF_WORK}",
+                f"{definition}; per {' or '.join(kinds)}",
+                PER_MESSAGE,
+            ),
+            per_second.cell,
+            interval,
+            level,
+            per_run=slopes,
+            runs=per_second.runs,
+            samples=per_second.samples,
+            verdict=_of_messages(per_second, interval),
+            method=per_second.method,
+        )
     )
 
 
@@ -209,43 +216,16 @@ def _of_messages(per_second: Estimate, interval: Interval) -> str:
     return "not_enough_evidence" if unsure else per_second.verdict or "not_enough_evidence"
 
 
-def _estimate(
-    metric: Metric,
-    cell: Cell,
-    interval: Interval,
-    level: float,
-    *,
-    per_run: Sequence[float],
-    runs: int,
-    samples: int,
-    verdict: str,
-    method: str,
-) -> Estimate:
-    return estimate_of(
-        metric,
-        cell,
-        interval,
-        level,
-        runs=runs,
-        samples=samples,
-        method=method,
-        verdict=verdict,
-        minimum_detectable=_minimum_detectable(interval, runs, level),
-        per_run=per_run,
-    )
-
-
 def refused(metric: str, name: str, cell: Cell, level: float, reason: str) -> Leak:
     """Both estimates of a cell of which nothing can be said, with the reason."""
     interval = Interval(None, refused=reason)
     definition = f"growth of {name.upper()} of all recorded processes"
     per_second, per_message = (
-        _estimate(
+        estimate_of(
             Metric(called, f"{definition}; per {per}", unit),
             cell,
             interval,
             level,
-            per_run=(),
             runs=0,
             samples=0,
             verdict="not_enough_evidence",

@@ -39,7 +39,7 @@ from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
-from roslens.analysis.statistics.over_runs import estimate_of, over_runs
+from roslens.analysis.statistics.over_runs import value_over_runs
 
 
 class LeaksParameters(ReportParameters):
@@ -104,6 +104,17 @@ class LeaksReport(Report[LeaksParameters]):
         )
         return [*found, *self._of_failed_cells()]
 
+    @cached_property
+    def _labels(self) -> list[str]:
+        """Of the cells of `leaks`."""
+        return short_labels([leak.per_second.cell for leak in self.leaks])
+
+    @property
+    def _climbing(self) -> list[tuple[str, Leak]]:
+        """The cells in which memory climbs, with their labels."""
+        of_cells = zip(self._labels, self.leaks, strict=True)
+        return [(label, leak) for label, leak in of_cells if leak.verdict == "climbs"]
+
     def _of_failed_cells(self) -> list[Leak]:
         known = set(cells_of(self.counting))
         found = []
@@ -131,17 +142,10 @@ class LeaksReport(Report[LeaksParameters]):
             starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
             values = [value for value in starts if value is not None]
             if values:
-                interval, how = over_runs(metric, values, self.level)
+                cell = leak.per_second.cell
                 found.append(
-                    estimate_of(
-                        metric,
-                        leak.per_second.cell,
-                        interval,
-                        self.level,
-                        runs=len(values),
-                        samples=len(values),
-                        method=f"median per run, {how}",
-                        per_run=values,
+                    value_over_runs(
+                        metric, cell, values, len(values), self.level, statistic="median"
                     )
                 )
         return found
@@ -183,12 +187,7 @@ class LeaksReport(Report[LeaksParameters]):
         """Where memory climbs and by how much, or which climb would have been found."""
         if not self.leaks:
             return ["There is no run to look at."]
-        labels = short_labels([leak.per_second.cell for leak in self.leaks])
-        climbing = [
-            (label, leak)
-            for label, leak in zip(labels, self.leaks, strict=True)
-            if leak.verdict == "climbs"
-        ]
+        climbing = self._climbing
         unsure = sum(leak.verdict == "not_enough_evidence" for leak in self.leaks)
         count = len(self.leaks)
         cells = f"{count} cell{'s' * (count != 1)}"
@@ -222,8 +221,7 @@ class LeaksReport(Report[LeaksParameters]):
         series = [self._runs_of(leak) for leak in self.leaks]
         if len(self.leaks) > _FEW or not any(series):
             return verdict_grid(self.leaks)
-        labels = short_labels([leak.per_second.cell for leak in self.leaks])
-        return memory_plot(self.leaks, series, labels, self.parameters.series)
+        return memory_plot(self.leaks, series, self._labels, self.parameters.series)
 
     def loss(self) -> Section:
         """What the tracer lost, and the runs that enter no estimate."""
@@ -248,12 +246,7 @@ class LeaksReport(Report[LeaksParameters]):
         """All cells at a glance."""
         if not self.leaks:
             return Section(Sentence("There is no run to look at.", loud=True))
-        labels = short_labels([leak.per_second.cell for leak in self.leaks])
-        climbing = [
-            label
-            for label, leak in zip(labels, self.leaks, strict=True)
-            if leak.verdict == "climbs"
-        ]
+        climbing = [label for label, _ in self._climbing]
         parts: list[Part] = []
         if climbing:
             text = (
@@ -276,13 +269,10 @@ class LeaksReport(Report[LeaksParameters]):
     def _perhaps_the_tracer(self) -> list[Part]:
         """Cells that climb by no more than the tracer's buffers hold."""
         held = max((run.tracer_buffer_bytes or 0 for run in self.counting), default=0)
-        labels = short_labels([leak.per_second.cell for leak in self.leaks])
         small = [
             label
-            for label, leak in zip(labels, self.leaks, strict=True)
-            if leak.verdict == "climbs"
-            and not_none(leak.per_second.value) * (leak.looked_at_s[1] - leak.looked_at_s[0])
-            <= held
+            for label, leak in self._climbing
+            if not_none(leak.per_second.value) * (leak.looked_at_s[1] - leak.looked_at_s[0]) <= held
         ]
         if not small:
             return []
@@ -299,8 +289,7 @@ class LeaksReport(Report[LeaksParameters]):
         if not any(series):
             text = f"{self.parameters.series.upper()} was not recorded in any run that counts."
             return Section(Sentence(text, loud=True))
-        labels = short_labels([leak.per_second.cell for leak in self.leaks])
-        return Section(memory_plot(self.leaks, series, labels, self.parameters.series))
+        return Section(memory_plot(self.leaks, series, self._labels, self.parameters.series))
 
     def slopes(self) -> Section:
         """Slopes per second and per message, with what would have been found."""

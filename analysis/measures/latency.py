@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup
-from roslens.analysis.runs import cells_of
+from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.fractions import bounded_fraction_over_runs
 from roslens.analysis.statistics.omission import CorrectedRun
 from roslens.analysis.statistics.over_runs import (
@@ -123,13 +123,6 @@ def within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
         refused=f"between hosts whose clocks may be {apart} apart, which is as much as was "
         "measured; bring the clocks together by 'roslens merge', or synchronise the hosts",
     )
-
-
-def by_cell(samples: Iterable[RunSamples]) -> list[list[RunSamples]]:
-    """Samples grouped by cell, in the order of `cells_of`."""
-    of_run = {s.run.name: s for s in samples}
-    cells = cells_of([s.run for s in of_run.values()])
-    return [[of_run[run.name] for run in runs] for runs in cells.values()]
 
 
 def _rate(members: Sequence[RunSamples]) -> float | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 OUTLIER = 3.5
 """Of the modified z score; the recommendation of Iglewicz and Hoaglin (1993)."""
+_BATCH = 5
 
 
 def same_series(series: Mapping[str, ArrayLike]) -> list[list[str]]:
@@ -59,24 +59,12 @@ def outlying(values: Sequence[float]) -> list[int]:
     return np.flatnonzero(away / spread > OUTLIER).tolist()
 
 
-@dataclass(frozen=True)
-class WarmUp:
-    """How much of a series belongs to its start.
+def warm_up(series: ArrayLike) -> int | None:
+    """Samples at the start that differ from the rest; None where no steady part was found.
 
-    Attributes
-    ----------
-    samples
-        Samples at the start that differ from the rest; None where no steady part was found.
-    """
-
-    samples: int | None
-
-
-def warm_up(series: ArrayLike, batch: int = 5) -> WarmUp:
-    """Length of the start by MSER-5 (White 1997, Simulation 69; White et al. 2000).
-
-    The cut that makes the standard error of the mean of what remains smallest, over means of
-    `batch` samples. A cut in the second half means that the series never settled.
+    By MSER-5 (White 1997, Simulation 69; White et al. 2000): the cut that makes the standard error
+    of the mean of what remains smallest, over means of 5 samples. A cut in the second half means
+    that the series never settled.
 
     Parameters
     ----------
@@ -85,11 +73,11 @@ def warm_up(series: ArrayLike, batch: int = 5) -> WarmUp:
     """
     x = np.asarray(series, dtype=np.float64).ravel()
     if not np.isfinite(x).all():
-        return WarmUp(None)
-    batches = x.size // batch
+        return None
+    batches = x.size // _BATCH
     if batches < 10:
-        return WarmUp(0)
-    means = x[: batches * batch].reshape(batches, batch).mean(axis=1)
+        return 0
+    means = x[: batches * _BATCH].reshape(batches, _BATCH).mean(axis=1)
     means = means - means.mean()
     # Sums of each tail means[d:].
     count = np.arange(batches, 0, -1, dtype=np.float64)
@@ -97,4 +85,4 @@ def warm_up(series: ArrayLike, batch: int = 5) -> WarmUp:
     squares = np.cumsum((means**2)[::-1])[::-1]
     error = np.maximum(squares - total**2 / count, 0) / count**2
     cut = int(np.argmin(error[: math.ceil(0.9 * batches)]))
-    return WarmUp(cut * batch if cut <= batches // 2 else None)
+    return cut * _BATCH if cut <= batches // 2 else None

@@ -79,7 +79,6 @@ def fraction_over_runs(
         level,
         runs=len(pairs),
         samples=sum(n for _, n in pairs),
-        effective=None,
         method=f"{METHOD}, never narrower than binomial{without_samples(len(totals) - len(pairs))}",
         per_run=per_run,
     )

@@ -124,7 +124,13 @@ def over_runs(
 
 
 def value_over_runs(
-    metric: Metric, cell: Cell, values: Sequence[float], samples: int, level: float = 0.95
+    metric: Metric,
+    cell: Cell,
+    values: Sequence[float],
+    samples: int,
+    level: float = 0.95,
+    *,
+    statistic: str = "one value",
 ) -> Estimate:
     """A quantity that has one value per run, such as CPU use.
 
@@ -134,6 +140,8 @@ def value_over_runs(
         One per run.
     samples
         Samples from which those values were made, over all runs.
+    statistic
+        What each value is of its run.
     """
     interval, how = over_runs(metric, values, level)
     return estimate_of(
@@ -143,8 +151,7 @@ def value_over_runs(
         level,
         runs=len(values),
         samples=samples,
-        effective=None,
-        method=f"one value per run, {how}",
+        method=f"{statistic} per run, {how}",
         per_run=values,
     )
 
@@ -200,7 +207,6 @@ def maximum_over_runs(
         level,
         runs=len(samples),
         samples=sum(s.size for s in samples),
-        effective=None,
         method=f"largest sample of each run, {how}{left_out}",
         per_run=values,
     )
@@ -340,7 +346,6 @@ def estimate_of(
     method: str,
     effective: float | None = None,
     verdict: str | None = None,
-    minimum_detectable: float | None = None,
     per_run: Sequence[float] = (),
 ) -> Estimate:
     """The estimate of a metric from its interval and what it rests on."""
@@ -360,7 +365,6 @@ def estimate_of(
         method=method,
         verdict=verdict,
         refused=interval.refused,
-        minimum_detectable=minimum_detectable,
         per_run=tuple(per_run),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol
@@ -10,7 +11,7 @@ from typing import Literal, Protocol
 import polars as pl
 from pydantic import Field, model_validator
 
-from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.estimate import Cell, Estimate
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.given import Tables
@@ -37,6 +38,7 @@ from roslens.analysis.storage.live import (
     DROPPED,
     FACTORS,
     IMPLEMENTATIONS,
+    THROUGHPUT,
     LiveRun,
     digests_of,
     estimates,
@@ -115,13 +117,8 @@ class StorageParameters(ReportParameters):
 
 
 CSV_COLUMNS = [*CELL, "mean", "half_width_published", "half_width_t"]
-_PUBLISHED = Metric(
-    "storage_throughput_mean_of_calls",
-    AS_PUBLISHED.definition,
-    AS_PUBLISHED.unit,
-    AS_PUBLISHED.better,
-    "signed",  # Student's t, as its authors had it
-)
+_PUBLISHED = replace(AS_PUBLISHED, scale="signed")
+"""By Student's t, as its authors had it."""
 _HEADLINES = ("storage_throughput", "storage_write_p99", "storage_close_time")
 
 
@@ -322,7 +319,7 @@ class StorageReport(Report[StorageParameters]):
         """Throughput of every configuration; by rosbag2's plugins where they ran."""
         if self.digests.is_empty():
             return None
-        definition = _PUBLISHED.definition if self._opened is None else _DEFINITION
+        definition = _PUBLISHED.definition if self._opened is None else THROUGHPUT.definition
         machines = self.digests["machine"].unique(maintain_order=True).to_list()
         of_rosbag2 = [x for x in machines if x.endswith(IMPLEMENTATIONS["rosbag2"])]
         return bars_plot(self.cells, (of_rosbag2 or machines)[0], definition)
@@ -387,7 +384,7 @@ class StorageReport(Report[StorageParameters]):
 
     def throughput(self) -> Section:
         """Bar charts as published."""
-        definition = _PUBLISHED.definition if self._opened is None else _DEFINITION
+        definition = _PUBLISHED.definition if self._opened is None else THROUGHPUT.definition
         machines = self.digests["machine"].unique(maintain_order=True)
         return Section(*(bars_plot(self.cells, m, definition) for m in machines))
 
@@ -542,9 +539,6 @@ def _told(found: Sequence[Statement]) -> list[str]:
     return [
         f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})." for s in found
     ]
-
-
-_DEFINITION = "bytes of all messages over the time of all write calls and of the close"
 
 
 def _versions(facts: Sequence[Facts], library: str) -> str:
