@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.measures.cpu_waits import find_waits
-from roslens.analysis.timeline.tracks import Floats, Int64, Timeline, Track
+from roslens.analysis.timeline.tracks import Timeline, Track
 from roslens.collectors.ros2.blocked import executors_of
 
 UNKNOWN_NODE = "(node unknown)"
 _PROCESS = -1
 """In the place of a thread's number: tracks of the whole process come first."""
 
+_OF_TRACK = ("begin_ns", "end_ns", "name", "id", "level")
 _CALLBACK, _RUNNING, _RUNNABLE, _WAIT, _BLOCKED = range(5)
 _STATES = {"wait": (_WAIT, "waiting for work"), "blocked": (_BLOCKED, "waiting for the lock")}
 """Of executors' stretches: where each is drawn, and what it is called."""
@@ -75,18 +75,20 @@ def build_timeline(tables: TrackTables) -> Timeline:
     labelled, waiting, processes, executing = pl.collect_all(
         [
             tables.callbacks.select(
-                *("callback_instance_id", "host", "vpid", "vtid", "start_ns"),
+                *threads,
+                id="callback_instance_id",
+                begin_ns="start_ns",
                 called=pl.coalesce(readable(pl.col("name")), "kind", pl.lit("callback")).cast(
                     pl.Categorical
                 ),
-                node=pl.col("node").fill_null(UNKNOWN_NODE).cast(pl.Categorical),
+                label=pl.col("node").fill_null(UNKNOWN_NODE).cast(pl.Categorical),
                 # One without an end is drawn as its beginning.
                 end_ns=pl.coalesce("end_ns", "start_ns"),
             ).with_columns(pl.col("host").cast(pl.Categorical)),
             tables.waits.filter(
                 pl.col("state").is_in(list(_STATES)) & pl.col("end_ns").is_not_null()
             )
-            .select("host", "vpid", "vtid", "state", "begin_ns", "end_ns")
+            .select(*threads, "state", "begin_ns", "end_ns")
             .with_columns(pl.col("host").cast(pl.Categorical)),
             tables.processes.select("host", "vpid", "procname"),
             tables.callbacks.select(*threads, "callback_id")
@@ -96,43 +98,18 @@ def build_timeline(tables: TrackTables) -> Timeline:
         ]
     )
     called, number = _numbered(labelled["called"])
-    labelled = labelled.with_columns(number.alias("number"))
     places = _Places(
         {(str(host), vpid): name for host, vpid, name in processes.iter_rows()},
         executors_of(((str(a), b, c), x) for a, b, c, x in executing.iter_rows()),
     )
-    found: list[tuple[Place, Track]] = []
-    for (host, vpid, vtid, node), part in _parts(
-        labelled, "start_ns", "host", "vpid", "vtid", "node"
-    ):
-        place = (str(host), _int(vpid), _int(vtid), _CALLBACK, str(node))
-        track = places.track(
-            place,
-            kind="callback",
-            label=str(node),
-            begins=part["start_ns"].to_numpy(),
-            ends=part["end_ns"].to_numpy(),
-            names=part["number"].to_numpy(),
-            ids=part["callback_instance_id"].to_numpy(),
-        )
-        found.append((place, track))
+    found = list(places.tracks(labelled.with_columns(number.alias("name")), _CALLBACK, "callback"))
     names = [*called, *_STATES, "CPU"]
-    for (host, vpid, vtid, state), part in _parts(
-        waiting, "begin_ns", "host", "vpid", "vtid", "state"
-    ):
-        kind, label = _STATES[str(state)]
-        place = (str(host), _int(vpid), _int(vtid), kind, "")
-        track = places.track(
-            place,
-            kind=str(state),
-            label=label,
-            begins=part["begin_ns"].to_numpy(),
-            ends=part["end_ns"].to_numpy(),
-            names=names.index(str(state), len(called)),
-        )
-        found.append((place, track))
+    for state, (place, label) in _STATES.items():
+        name = pl.lit(names.index(state, len(called)), dtype=pl.Int32)
+        stretches = waiting.filter(pl.col("state") == state).with_columns(name=name)
+        found += places.tracks(stretches, place, state, label)
     recorded = [t for _, t in found]
-    cpu = len(names) - 1
+    cpu = pl.lit(len(names) - 1, dtype=pl.Int32)
     kernel = kernel_intervals(tables.kernel, executing.select("host", pl.col("vtid").alias("tid")))
     cores: list[Track] = []
     if kernel is None:
@@ -162,32 +139,38 @@ class _Places:
     ) -> None:
         self.processes, self.executors = processes, executors
 
-    def track(
-        self,
-        place: Place,
-        *,
-        kind: str,
-        label: str,
-        begins: Int64,
-        ends: Int64,
-        names: NDArray[np.int32] | int,
-        ids: Int64 | None = None,
-        levels: Floats | None = None,
-    ) -> Track:
-        """A track; one name for all intervals, and their own numbers, unless given."""
-        named = np.full(begins.size, names, np.int32) if isinstance(names, int) else names
-        return Track(
-            "/".join(map(str, place)),
-            label,
-            self._group(place),
-            kind,
-            begins,
-            ends,
-            named,
-            np.arange(begins.size, dtype=np.int64) if ids is None else ids,
-            levels,
-            self._places(place, label),
-        )
+    def tracks(
+        self, rows: pl.DataFrame, number: int, kind: str, label: str | None = None
+    ) -> Iterator[tuple[Place, Track]]:
+        """A track for each thread, and for each label where none is given.
+
+        Parameters
+        ----------
+        rows
+            host, vpid, vtid, begin_ns, end_ns, name (its number), maybe label, id and level.
+        number
+            Where among those of its thread a track is drawn.
+        """
+        of = [] if label else ["label"]
+        for (host, vpid, vtid, *own), part in _parts(rows, "host", "vpid", "vtid", *of):
+            text = label or str(own[0])
+            place = (str(host), _int(vpid), _int(vtid), number, "" if label else text)
+            column = {name: part[name].to_numpy() for name in part.columns if name in _OF_TRACK}
+            yield (
+                place,
+                Track(
+                    "/".join(map(str, place)),
+                    text,
+                    self._group(place),
+                    kind,
+                    column["begin_ns"],
+                    column["end_ns"],
+                    column["name"],
+                    column.get("id", np.arange(part.height, dtype=np.int64)),
+                    column.get("level"),
+                    self._places(place, text),
+                ),
+            )
 
     def _process(self, place: Place) -> str:
         host, vpid, *_ = place
@@ -216,92 +199,76 @@ class _Places:
 
 
 def _sampled(
-    resources: pl.LazyFrame | None, places: _Places, name: int
+    resources: pl.LazyFrame | None, places: _Places, name: pl.Expr
 ) -> Iterator[tuple[Place, Track]]:
     """CPUs that each traced process used, from sample to sample."""
     if resources is None:
         return
-    samples = resources.select("host", "vpid", "time_ns", "cpu_time_ns").drop_nulls().collect()
-    for (host, vpid), part in _parts(samples, "time_ns", "host", "vpid"):
-        place = (str(host), _int(vpid), _PROCESS, _RUNNING, "")
-        if place[:2] not in places.processes:
-            continue
-        time, used = part["time_ns"].to_numpy(), part["cpu_time_ns"].to_numpy()
+    process = ["host", "vpid"]
+    known = [f"{host}/{vpid}" for host, vpid in places.processes]
+    took, used = (pl.col(x).diff().over(process) for x in ("time_ns", "cpu_time_ns"))
+    rows = (
+        resources.select(*process, "time_ns", "cpu_time_ns")
+        .drop_nulls()
+        .filter(pl.format("{}/{}", *process).is_in(known))
+        .sort(*process, "time_ns")
+        .with_columns(took=took, used=used, vtid=pl.lit(_PROCESS), name=name)
         # A process that was replaced by another of its number begins again.
-        good = (np.diff(time) > 0) & (np.diff(used) >= 0)
-        if not good.any():
-            continue
-        yield (
-            place,
-            places.track(
-                place,
-                kind="cpu",
-                label="CPU of the process",
-                begins=time[:-1][good],
-                ends=time[1:][good],
-                names=name,
-                levels=(np.diff(used) / np.maximum(np.diff(time), 1))[good],
-            ),
+        .filter((pl.col("took") > 0) & (pl.col("used") >= 0))
+        .with_columns(
+            begin_ns=pl.col("time_ns") - pl.col("took"),
+            end_ns="time_ns",
+            level=pl.col("used") / pl.col("took"),
         )
+        .collect()
+    )
+    yield from places.tracks(rows, _RUNNING, "cpu", "CPU of the process")
 
 
 def _running(
-    scheduling: pl.LazyFrame | None, places: _Places, name: int
+    scheduling: pl.LazyFrame | None, places: _Places, name: pl.Expr
 ) -> Iterator[tuple[Place, Track]]:
     """How far callbacks ran on a CPU, of those that enclose no other."""
     if scheduling is None:
         return
+    thread = ["host", "vpid", "vtid"]
+    end = pl.col("start_ns") + pl.col("duration_ns")
     rows = (
-        scheduling.select("host", "vpid", "vtid", "start_ns", "duration_ns", "cpu_ns")
+        scheduling.select(*thread, "start_ns", "duration_ns", "cpu_ns")
         .filter(pl.col("duration_ns") > 0)
         .drop_nulls()
+        .sort(*thread, "start_ns")
+        .filter((end <= pl.col("start_ns").shift(-1).over(thread)).fill_null(value=True))
+        .with_columns(
+            begin_ns="start_ns",
+            end_ns=end,
+            level=(pl.col("cpu_ns") / pl.col("duration_ns")).clip(0, 1),
+            name=name,
+        )
         .collect()
     )
-    for (host, vpid, vtid), part in _parts(rows, "start_ns", "host", "vpid", "vtid"):
-        place = (str(host), _int(vpid), _int(vtid), _RUNNING, "")
-        begins, took = part["start_ns"].to_numpy(), part["duration_ns"].to_numpy()
-        apart = np.append(begins[:-1] + took[:-1] <= begins[1:], True)
-        yield (
-            place,
-            places.track(
-                place,
-                kind="cpu",
-                label="on a CPU in callbacks",
-                begins=begins[apart],
-                ends=(begins + took)[apart],
-                names=name,
-                levels=np.clip(part["cpu_ns"].to_numpy() / took, 0, 1)[apart],
-            ),
-        )
+    yield from places.tracks(rows, _RUNNING, "cpu", "on a CPU in callbacks")
 
 
 def _of_threads(
     kernel: KernelIntervals, executing: pl.DataFrame, places: _Places, names: list[str]
 ) -> Iterator[tuple[Place, Track]]:
     """What the kernel says of each thread that executed callbacks."""
-    processes = {(str(h), t): p for h, p, t in executing.select("host", "vpid", "vtid").iter_rows()}
+    threads = executing.select(
+        pl.col("host").cast(pl.String), "vpid", vtid=pl.col("vtid").cast(pl.Int64)
+    ).unique(["host", "vtid"], keep="last", maintain_order=True)
     for kind, number, label, rows in (
         ("running", _RUNNING, "on a CPU", kernel.running),
         ("runnable", _RUNNABLE, "waits for a CPU", kernel.runnable),
     ):
-        named = rows.with_columns(_more_names(rows["called"], names))
-        for (host, tid), part in _parts(named, "begin_ns", "host", "tid"):
-            place = (str(host), processes[str(host), tid], tid, number, "")
-            track = places.track(
-                place,
-                kind=kind,
-                label=label,
-                begins=part["begin_ns"].to_numpy(),
-                ends=part["end_ns"].to_numpy(),
-                names=part["number"].to_numpy(),
-            )
-            yield place, track
+        named = rows.with_columns(_more_names(rows["called"], names)).rename({"tid": "vtid"})
+        yield from places.tracks(named.join(threads, on=["host", "vtid"]), number, kind, label)
 
 
 def _cores(rows: pl.DataFrame, names: list[str]) -> Iterator[Track]:
     """Who had each CPU."""
     named = _more_names(rows["called"], names)
-    parts = dict(_parts(rows.with_columns(named), "begin_ns", "host", "cpu_id"))
+    parts = dict(_parts(rows.with_columns(named), "host", "cpu_id"))
     for (host, cpu), part in sorted(parts.items()):
         heading, label = f"{host} CPUs", f"CPU {cpu}"
         yield Track(
@@ -311,7 +278,7 @@ def _cores(rows: pl.DataFrame, names: list[str]) -> Iterator[Track]:
             "core",
             part["begin_ns"].to_numpy(),
             part["end_ns"].to_numpy(),
-            part["number"].to_numpy(),
+            part["name"].to_numpy(),
             np.arange(part.height, dtype=np.int64),
             places=dict.fromkeys(("process", "node", "executor"), (heading, label)),
         )
@@ -321,15 +288,15 @@ def _more_names(called: pl.Series, names: list[str]) -> pl.Series:
     """The number of each name, which are put behind those that there are."""
     more, number = _numbered(called)
     names += more
-    return (number + (len(names) - len(more))).cast(pl.Int32).alias("number")
+    return (number + (len(names) - len(more))).cast(pl.Int32).alias("name")
 
 
-def _parts(frame: pl.DataFrame, time: str, *keys: str) -> Iterator[tuple[Any, pl.DataFrame]]:
+def _parts(frame: pl.DataFrame, *keys: str) -> Iterator[tuple[Any, pl.DataFrame]]:
     """The rows of each key, by time."""
     # With keys in the parts: to have them beside, polars would look for them once more.
     for part in frame.partition_by(keys):
         key = part.select(keys).row(0)
-        yield key, part if part[time].is_sorted() else part.sort(time)
+        yield key, part if part["begin_ns"].is_sorted() else part.sort("begin_ns")
 
 
 def _numbered(text: pl.Series) -> tuple[list[str], pl.Series]:
