@@ -75,16 +75,47 @@ def with_calls(
 
 def _of_calls(calls: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
     """Requests, of which several servers may take one, and responses."""
-    calls = calls.with_columns(
-        pl.struct(*keys, "client_id", "sequence_number").rank("dense").cast(pl.Int64).alias("call"),
-        pl.int_range(1, pl.len() + 1).alias("row"),
+    call = pl.struct(*keys, "client_id", "sequence_number").rank("dense").cast(pl.Int64)
+    numbered = calls.with_columns(
+        request=-4 * call,
+        response=-4 * pl.int_range(1, pl.len() + 1) - 1,
+        response_at_least=pl.col("response_called_ns").is_null(),
     )
+    return _there_and_back(numbered, keys, (REQUEST, RESPONSE))
+
+
+def _of_goals(goals: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
+    """Goals and their results, as calls whose server works from taking the goal to its result."""
+    row = pl.int_range(1, pl.len() + 1)
+    as_calls = goals.with_columns(
+        request=-4 * row - 2,
+        response=-4 * row - 3,
+        service="action",
+        request_called_ns="goal_called_ns",
+        request_sent_ns="goal_sent_ns",
+        request_taken_ns="goal_taken_ns",
+        callback_start_ns="goal_taken_ns",
+        callback_end_ns="result_sent_ns",
+        response_called_ns="result_sent_ns",
+        response_sent_ns="result_sent_ns",
+        response_taken_ns="result_taken_ns",
+        response_at_least=pl.lit(value=True),
+        **{_NUMBER: pl.when(pl.col("goal_taken_ns").is_not_null()).then(-4 * row - 2)},
+    )
+    return _there_and_back(as_calls, keys, (GOAL, RESULT))
+
+
+def _there_and_back(
+    calls: pl.DataFrame, keys: list[str], ends: tuple[str, str]
+) -> list[pl.DataFrame]:
+    """A message to the server and one back; their topics end so."""
+    taken = pl.col("response_taken_ns")
     request = _message(
         calls,
         keys,
         {
-            "message_id": -4 * pl.col("call"),
-            "topic": pl.col("service") + REQUEST,
+            "message_id": pl.col("request"),
+            "topic": pl.col("service") + ends[0],
             "publish_ns": begin_of("request_called_ns", "request_sent_ns", "request_taken_ns"),
             "at_least": pl.col("request_called_ns").is_null(),
             "take_ns": pl.col("request_taken_ns"),
@@ -95,63 +126,23 @@ def _of_calls(calls: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
         },
         ("client", "server"),
     )
-    taken = pl.col("response_taken_ns")
     response = _message(
         calls.filter(pl.col("response_sent_ns").is_not_null()),
         keys,
         {
-            "message_id": -4 * pl.col("row") - 1,
-            "topic": pl.col("service") + RESPONSE,
+            "message_id": pl.col("response"),
+            "topic": pl.col("service") + ends[1],
             "publish_ns": begin_of("response_called_ns", "response_sent_ns", "response_taken_ns"),
-            "at_least": pl.col("response_called_ns").is_null(),
+            "at_least": pl.col("response_at_least"),
             "take_ns": taken,
             "callback_start_ns": taken,
             "callback_end_ns": taken,
-            _NUMBER: pl.when(taken.is_not_null()).then(-4 * pl.col("row") - 1),
+            _NUMBER: pl.when(taken.is_not_null()).then("response"),
             "within": pl.col(_NUMBER),
         },
         ("server", "client"),
     )
     return [request, response]
-
-
-def _of_goals(goals: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
-    goals = goals.with_columns(pl.int_range(1, pl.len() + 1).alias("row"))
-    work = pl.when(pl.col("goal_taken_ns").is_not_null()).then(-4 * pl.col("row") - 2)
-    goal = _message(
-        goals,
-        keys,
-        {
-            "message_id": -4 * pl.col("row") - 2,
-            "topic": pl.col("action") + GOAL,
-            "publish_ns": begin_of("goal_called_ns", "goal_sent_ns", "goal_taken_ns"),
-            "at_least": pl.col("goal_called_ns").is_null(),
-            "take_ns": pl.col("goal_taken_ns"),
-            "callback_start_ns": pl.col("goal_taken_ns"),
-            "callback_end_ns": pl.col("result_sent_ns"),
-            _NUMBER: work,
-            "within": pl.col("client_callback_instance_id"),
-        },
-        ("client", "server"),
-    )
-    taken = pl.col("result_taken_ns")
-    result = _message(
-        goals.filter(pl.col("result_sent_ns").is_not_null()),
-        keys,
-        {
-            "message_id": -4 * pl.col("row") - 3,
-            "topic": pl.col("action") + RESULT,
-            "publish_ns": pl.col("result_sent_ns"),
-            "at_least": pl.lit(value=True),
-            "take_ns": taken,
-            "callback_start_ns": taken,
-            "callback_end_ns": taken,
-            _NUMBER: pl.when(taken.is_not_null()).then(-4 * pl.col("row") - 3),
-            "within": work,
-        },
-        ("server", "client"),
-    )
-    return [goal, result]
 
 
 def _message(
