@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 from pydantic import Field
 
+from roslens.analysis.chains import tables
 from roslens.analysis.chains.bounds import bound_estimates, bounds_table
 from roslens.analysis.chains.estimates import (
     PERCENTILES,
@@ -18,16 +19,6 @@ from roslens.analysis.chains.estimates import (
     check_requirements,
 )
 from roslens.analysis.chains.requirements import NamedChain, Requirements, read_requirements
-from roslens.analysis.chains.tables import (
-    AT_LEAST,
-    chains_table,
-    parts_table,
-    requirements_table,
-    share,
-    slowest_part,
-    slowest_table,
-    stopped_table,
-)
 from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chain import Chain, HeldFlow
@@ -206,7 +197,7 @@ class ChainsReport(Report[ChainsParameters]):
         stopped = sum(c.found.instances.height for c in self.chains) - reached
         said.append(
             f"{counted(stopped, 'instance')} did not reach the end of their chain "
-            f"({share(reached, reached + stopped)} did)."
+            f"({tables.share(reached, reached + stopped)} did)."
             if stopped
             else f"All {reached:,} instances reached the end of their chain."
         )
@@ -227,7 +218,9 @@ class ChainsReport(Report[ChainsParameters]):
         ]
         if not known:
             longest = max(self._complete, key=_longest)
-            took = f"{AT_LEAST * longest.found.at_least}{milliseconds(_longest(longest), 3)} ms"
+            took = (
+                f"{tables.AT_LEAST * longest.found.at_least}{milliseconds(_longest(longest), 3)} ms"
+            )
             return f"The longest instance took {took}, on {longest.named.name}."
         median, slowest, members = max(known, key=lambda found: not_none(found[0].value))
         tail = p99.get(str(median.cell))
@@ -238,7 +231,7 @@ class ChainsReport(Report[ChainsParameters]):
                   if (x := p99.get(str(e.cell))) and tail
                   and not_none(x.value) > not_none(tail.value)]  # fmt: skip
         times += f" with {labels[cells.index(members)]}" if len(cells) > 1 else ""
-        part, of_it = slowest_part(slowest.of_runs(members))
+        part, of_it = tables.slowest_part(slowest.of_runs(members))
         count = len({chain.named.name for _, chain, _ in known})
         begun = "" if count == len(self._complete) else " whose begin was recorded"
         count = count if begun else len(self.chains)
@@ -265,14 +258,14 @@ class ChainsReport(Report[ChainsParameters]):
                 "Nothing is required of the chains: a file given as 'requirements' says what "
                 "is (docs/chains.md)."
             )
-        return Section(requirements_table(self.checks), *self.checks.notes)
+        return Section(tables.requirements_table(self.checks), *self.checks.notes)
 
     def overview(self) -> Section:
         """All chains, and why instances did not reach the end."""
         if not self.chains:
             return Section()
-        parts: list[Part] = [chains_table(self.chains)]
-        stopped = stopped_table(self.chains)
+        parts: list[Part] = [tables.chains_table(self.chains)]
+        stopped = tables.stopped_table(self.chains)
         if stopped is not None:
             parts.append(stopped)
         return Section(*parts)
@@ -313,12 +306,15 @@ class ChainsReport(Report[ChainsParameters]):
         more = len(self._complete) - len(shown)
         text = f"The {len(shown)} slowest; {more} more are in chain_parts.csv."
         said = [text] if more > 0 else []
-        return Section(*said, *(parts_table(chain) for chain in shown))
+        return Section(*said, *(tables.parts_table(chain) for chain in shown))
 
     def slowest(self) -> Section:
         """The slowest instances of the slowest chains."""
         return Section(
-            *(slowest_table(chain, self.parameters.worst) for chain in self._complete[:_IN_FULL])
+            *(
+                tables.slowest_table(chain, self.parameters.worst)
+                for chain in self._complete[:_IN_FULL]
+            )
         )
 
     def files(self) -> Mapping[str, pl.DataFrame]:

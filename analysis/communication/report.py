@@ -9,25 +9,9 @@ from pathlib import Path
 import polars as pl
 from pydantic import Field
 
+from roslens.analysis.communication import copies, estimates
 from roslens.analysis.communication.backlog import Backlog, backlogs
 from roslens.analysis.communication.cells import cells
-from roslens.analysis.communication.copies import (
-    BEFORE_HOP,
-    COPY_HOP,
-    LOGGED_LATENCY,
-    copy_hops,
-)
-from roslens.analysis.communication.estimates import (
-    copy_estimates,
-    cpu_estimates,
-    depth_estimates,
-    full_runs,
-    heap_estimates,
-    hop_estimates,
-    labelled,
-    latency_measures,
-    period_estimates,
-)
 from roslens.analysis.communication.evidence import Evidence, evidence
 from roslens.analysis.communication.figures import entity_plot, flow_plot, median_flows
 from roslens.analysis.communication.logged import compare_with_log, link_log, study_table
@@ -84,7 +68,7 @@ class CommunicationParameters(ReportParameters):
     results: OptionalText = None
 
 
-LOGGED = (BEFORE_HOP.name, COPY_HOP.name)
+LOGGED = (copies.BEFORE_HOP.name, copies.COPY_HOP.name)
 
 
 class CommunicationReport(Report[CommunicationParameters]):
@@ -120,7 +104,7 @@ class CommunicationReport(Report[CommunicationParameters]):
     @cached_property
     def copied(self) -> pl.DataFrame:
         """The messages with their lines in the log and the copies that it shows."""
-        return copy_hops(link_log(self.found.messages, self.logged), self.found.signatures)
+        return copies.copy_hops(link_log(self.found.messages, self.logged), self.found.signatures)
 
     @cached_property
     def cells(self) -> pl.DataFrame:
@@ -147,15 +131,17 @@ class CommunicationReport(Report[CommunicationParameters]):
     @cached_property
     def _estimates(self) -> list[Estimate]:
         runs, level = self.counting, self.level
-        return labelled(
+        return estimates.labelled(
             [
-                *period_estimates(self.found, runs, level),
+                *estimates.period_estimates(self.found, runs, level),
                 *latency_estimates(self.samples, self.group, level),
-                *depth_estimates(self.found, self.backlogs, runs, level),
-                *hop_estimates(self.found.messages, runs, level),
-                *copy_estimates(self.copied, runs, level),
-                *cpu_estimates(self.tables.resources, self.measured_parts, self.found, runs, level),
-                *heap_estimates(self.tables.table("heap"), self.found, runs, level),
+                *estimates.depth_estimates(self.found, self.backlogs, runs, level),
+                *estimates.hop_estimates(self.found.messages, runs, level),
+                *estimates.copy_estimates(self.copied, runs, level),
+                *estimates.cpu_estimates(
+                    self.tables.resources, self.measured_parts, self.found, runs, level
+                ),
+                *estimates.heap_estimates(self.tables.table("heap"), self.found, runs, level),
             ],
             runs,
             self.backlogs,
@@ -181,7 +167,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         if not means:
             return ["No message with a latency was delivered: nothing can be said of it."]
         # From before publish(), where the programs logged it: the trace may begin later.
-        logged = [e for e in self._of(LOGGED_LATENCY.name) if e.value is not None]
+        logged = [e for e in self._of(copies.LOGGED_LATENCY.name) if e.value is not None]
         by_log = len(logged) == len(means)
         means = logged if by_log else means
         of_all = dict(zip(short_labels([e.cell for e in means]), means, strict=True))
@@ -416,7 +402,7 @@ class CommunicationReport(Report[CommunicationParameters]):
     def _backlog_warnings(self) -> list[Sentence]:
         found = []
         for label, members in cells_of(self.counting).items():
-            full, known = full_runs(members, self.backlogs)
+            full, known = estimates.full_runs(members, self.backlogs)
             if not full:
                 continue
             seen = [self.backlogs[run.name] for run in members if run.name in self.backlogs]
@@ -432,7 +418,7 @@ class CommunicationReport(Report[CommunicationParameters]):
             text += (
                 "Its latency measures the backlog, about depth x publisher period, and not the "
                 "transport."
-                if latency_measures(members, self.backlogs) == "backlog"
+                if estimates.latency_measures(members, self.backlogs) == "backlog"
                 else "Its latency holds waiting in the queue."
             )
             found.append(Sentence(text, loud=True))

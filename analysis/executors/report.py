@@ -11,6 +11,7 @@ import polars as pl
 from pydantic import Field
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
+from roslens.analysis.executors import statements
 from roslens.analysis.executors.busy import (
     EXPLANATION,
     agreement,
@@ -19,13 +20,6 @@ from roslens.analysis.executors.busy import (
     callbacks_per_run,
 )
 from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
-from roslens.analysis.executors.statements import (
-    cpu_statement,
-    latency_statement,
-    payload_statement,
-    saving_statement,
-    study_table,
-)
 from roslens.analysis.executors.work import (
     COUNT,
     ENTITY,
@@ -453,13 +447,13 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         middlewares = {run.environment.get("software", {}).get("RMW", "") for run in self.counting}
         rmw = middlewares.pop() if len(middlewares) == 1 else ""
         return Section(
-            study_table(
+            statements.study_table(
                 [
-                    cpu_statement(cpu_pairs),
-                    latency_statement(self.pairs.get("latency_mean", [])),
-                    payload_statement("CPU", self._by_payload(cpu), rmw),
-                    payload_statement("Latency", self._by_payload(means), rmw),
-                    saving_statement(cpu_pairs),
+                    statements.cpu_statement(cpu_pairs),
+                    statements.latency_statement(self.pairs.get("latency_mean", [])),
+                    statements.payload_statement("CPU", self._by_payload(cpu), rmw),
+                    statements.payload_statement("Latency", self._by_payload(means), rmw),
+                    statements.saving_statement(cpu_pairs),
                 ]
             )
         )

@@ -20,17 +20,11 @@ from roslens.analysis.estimate import (
 )
 from roslens.analysis.executors.statements import study_table
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.leaks import sites
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
 from roslens.analysis.leaks.leak import SLOPE, Leak, refused
 from roslens.analysis.leaks.series import Series
-from roslens.analysis.leaks.sites import (
-    GROWTH,
-    KEPT,
-    growth_of_sites,
-    kept_by_callback,
-    with_traced_heap,
-)
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
@@ -76,7 +70,7 @@ class LeaksReport(Report[LeaksParameters]):
         """Memory of each run that counts, cut at both ends as the parameters say."""
         resources = self.tables.resources
         if self.parameters.series == "heap":
-            resources = with_traced_heap(resources, self.tables.table("heap"))
+            resources = sites.with_traced_heap(resources, self.tables.table("heap"))
         found = memory_series(
             resources,
             self.tables.table("messages"),
@@ -165,7 +159,7 @@ class LeaksReport(Report[LeaksParameters]):
     def kept(self) -> list[Estimate]:
         """Bytes that callbacks keep per execution."""
         table = self.tables.table("callback_allocations")
-        return kept_by_callback(table, self.counting, self.level)
+        return sites.kept_by_callback(table, self.counting, self.level)
 
     @cached_property
     def growing(self) -> list[Estimate]:
@@ -173,7 +167,7 @@ class LeaksReport(Report[LeaksParameters]):
         if not self.counting:
             return []
         begins = self.tables.resources.group_by("run").agg(pl.col("time_ns").min()).collect()
-        return growth_of_sites(
+        return sites.growth_of_sites(
             self.tables.allocation_sites,
             dict(begins.iter_rows()),
             self.leaks,
@@ -303,9 +297,9 @@ class LeaksReport(Report[LeaksParameters]):
         """Which functions and callbacks keep what they allocate, where that was recorded."""
         parts: list[Part] = []
         if self.growing:
-            parts.append(estimates_table(self.growing, GROWTH.definition, prefix="site_"))
+            parts.append(estimates_table(self.growing, sites.GROWTH.definition, prefix="site_"))
         if self.kept:
-            parts.append(estimates_table(self.kept, KEPT.definition, prefix="callback_"))
+            parts.append(estimates_table(self.kept, sites.KEPT.definition, prefix="callback_"))
         if not parts:
             text = (
                 "Who allocates was not recorded; with 'record --allocations' this section says "

@@ -11,31 +11,7 @@ from pydantic import Field, model_validator
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.micro_ros.checks import (
-    account_checks,
-    budget_checks,
-    checks_frame,
-    live_checks,
-    measured_sum_checks,
-    printed_sum_checks,
-    throughput_checks,
-    two_ways_checks,
-)
-from roslens.analysis.micro_ros.figures import (
-    directions_plot,
-    history_plot,
-    hops_plot,
-    memory_plot,
-    printed_latency_plot,
-    round_trip_plot,
-    throughput_plot,
-)
-from roslens.analysis.micro_ros.hops import (
-    device_messages,
-    hop_checks,
-    hop_medians,
-    hops_sentence,
-)
+from roslens.analysis.micro_ros import checks, figures, hops, transports
 from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, lines_of, printed_sums
 from roslens.analysis.micro_ros.slopes import (
     HISTORY,
@@ -67,13 +43,6 @@ from roslens.analysis.micro_ros.tables import (
     static_table,
     sums_table,
     throughput_table,
-)
-from roslens.analysis.micro_ros.transports import (
-    TransportRun,
-    refused_throughput,
-    throughput_estimates,
-    transport_estimates,
-    transport_runs,
 )
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.given import Tables
@@ -198,21 +167,21 @@ class MicroRosReport(Report[MicroRosParameters]):
         return printed_sums(self.found.latency)
 
     @cached_property
-    def transport_runs(self) -> list[TransportRun]:
+    def transport_runs(self) -> list[transports.TransportRun]:
         """Each transport of each run, its clocks brought together."""
-        return transport_runs(self.found.exchanges, self.found.links)
+        return transports.transport_runs(self.found.exchanges, self.found.links)
 
     @cached_property
     def device_messages(self) -> pl.DataFrame:
         """Messages of the device with their hops to the node's callback and back."""
-        return device_messages(
+        return hops.device_messages(
             self.found, self.tables.table("one_sided_messages"), self.tables.table("publications")
         )
 
     @cached_property
     def transport_estimates(self) -> list[Estimate]:
         """Latency by direction, round trips, clocks."""
-        return transport_estimates(self.transport_runs, self.level)
+        return transports.transport_estimates(self.transport_runs, self.level)
 
     @cached_property
     def throughput_estimates(self) -> list[Estimate]:
@@ -222,22 +191,22 @@ class MicroRosReport(Report[MicroRosParameters]):
         level = self.level
         emulated = {link.transport: link for link in self.found.links.values() if link.emulated}
         return [
-            *throughput_estimates(self.found.throughput, level),
-            *(refused_throughput(link, level) for link in emulated.values()),
+            *transports.throughput_estimates(self.found.throughput, level),
+            *(transports.refused_throughput(link, level) for link in emulated.values()),
         ]
 
     @cached_property
     def all_checks(self) -> list[Statement]:
         """Every verdict."""
         return [
-            *live_checks(self.found.live),
-            *two_ways_checks(self.found.ways),
-            *account_checks(self.found.accounts),
-            *budget_checks(self.slopes, self.parameters.budgets),
-            *throughput_checks(self.found.throughput, self.lines),
-            *measured_sum_checks(self.transport_runs),
-            *hop_checks(self.device_messages, self.found.exchanges),
-            *printed_sum_checks(self.sums),
+            *checks.live_checks(self.found.live),
+            *checks.two_ways_checks(self.found.ways),
+            *checks.account_checks(self.found.accounts),
+            *checks.budget_checks(self.slopes, self.parameters.budgets),
+            *checks.throughput_checks(self.found.throughput, self.lines),
+            *checks.measured_sum_checks(self.transport_runs),
+            *hops.hop_checks(self.device_messages, self.found.exchanges),
+            *checks.printed_sum_checks(self.sums),
         ]
 
     @property
@@ -274,7 +243,7 @@ class MicroRosReport(Report[MicroRosParameters]):
             each = ", ".join(f"each {s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
             said.append(f"Memory of the device: {each}.")
         if self.device_messages.height:
-            said.append(hops_sentence(hop_medians(self.device_messages)))
+            said.append(hops.hops_sentence(hops.hop_medians(self.device_messages)))
         if self.all_checks:
             said.insert(0 if any(c.failed for c in self.all_checks) else len(said), self._checked)
         return said or ["There are no figures of micro-ROS to look at."]
@@ -287,9 +256,9 @@ class MicroRosReport(Report[MicroRosParameters]):
         """Memory per entity, else throughput."""
         slopes = [s for s in self.slopes if not is_history(s.entity)]
         if slopes:
-            return memory_plot(slopes)
+            return figures.memory_plot(slopes)
         found = self.found.throughput
-        return throughput_plot(found, self.lines) if found.height else None
+        return figures.throughput_plot(found, self.lines) if found.height else None
 
     def source(self) -> Section:
         """What is looked at, and what could not be used."""
@@ -331,7 +300,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         if not slopes:
             return Section("There is no memory of entities to look at.")
         parts: list[Part] = [
-            memory_plot(slopes),
+            figures.memory_plot(slopes),
             slopes_table(slopes, self.published_slopes, self.claims),
         ]
         if self.found.static.height:
@@ -347,7 +316,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         expected = self.found.slot_bytes
         claim = self.claims.get((HISTORY, "static"), expected.get(HISTORY))
         name = "MTU x depth" if HISTORY in expected else "claimed"
-        parts: list[Part] = [history_plot(static[HISTORY], claim, name)]
+        parts: list[Part] = [figures.history_plot(static[HISTORY], claim, name)]
         rows = [(n, b, static[n]) for n, b in sorted(expected.items()) if n in static]
         if rows:
             parts.append(history_table(rows))
@@ -390,7 +359,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         found = self.found.throughput
         parts: list[Part] = []
         if found.height:
-            parts.append(throughput_plot(found, self.lines))
+            parts.append(figures.throughput_plot(found, self.lines))
             parts.append(throughput_table(found, self.lines))
         if self.throughput_estimates:
             parts.append(estimates_table(self.throughput_estimates, "Throughput over runs"))
@@ -402,10 +371,10 @@ class MicroRosReport(Report[MicroRosParameters]):
         """Latency by direction."""
         parts: list[Part] = []
         if self.sums:
-            parts += [printed_latency_plot(self.sums), printed_latency_table(self.sums)]
+            parts += [figures.printed_latency_plot(self.sums), printed_latency_table(self.sums)]
         if self.transport_runs:
             if any(run.directions is not None for run in self.transport_runs):
-                parts.append(directions_plot(self.transport_runs))
+                parts.append(figures.directions_plot(self.transport_runs))
             shown = [e for e in self.transport_estimates if not e.metric.startswith("clock")]
             parts += [
                 clocks_table(self.transport_runs),
@@ -413,8 +382,8 @@ class MicroRosReport(Report[MicroRosParameters]):
                 sums_table(self.transport_runs),
             ]
         if self.device_messages.height:
-            medians = hop_medians(self.device_messages)
-            parts += [hops_sentence(medians), hops_plot(medians), hops_table(medians)]
+            medians = hops.hop_medians(self.device_messages)
+            parts += [hops.hops_sentence(medians), figures.hops_plot(medians), hops_table(medians)]
         return Section(*parts or ["No latency was measured."])
 
     def round_trips(self) -> Section:
@@ -422,13 +391,13 @@ class MicroRosReport(Report[MicroRosParameters]):
         runs = [run for run in self.transport_runs if run.rtt_ns.size]
         if not runs:
             return Section("There is no distribution: at most one exchange is known.")
-        return Section(round_trip_plot(runs))
+        return Section(figures.round_trip_plot(runs))
 
     def files(self) -> Mapping[str, pl.DataFrame]:
         """Slopes of memory, every verdict, and the messages of a device by their hops."""
         files = {
             "slopes.csv": slopes_frame(self.slopes),
-            "checks.csv": checks_frame(self.all_checks),
+            "checks.csv": checks.checks_frame(self.all_checks),
         }
         if self.device_messages.height:
             files["device_messages.csv"] = self.device_messages

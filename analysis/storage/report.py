@@ -20,18 +20,8 @@ from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.storage.allocations import (
-    allocation_estimates,
-    allocation_sentences,
-    allocations_table,
-)
+from roslens.analysis.storage import allocations, compression, statements
 from roslens.analysis.storage.clocks import Agreement, agreement
-from roslens.analysis.storage.compression import (
-    compression_claims,
-    compression_estimates,
-    compression_sentences,
-    compression_table,
-)
 from roslens.analysis.storage.figures import bars_plot, effects_plot, write_times_plot
 from roslens.analysis.storage.live import (
     AS_PUBLISHED,
@@ -60,11 +50,6 @@ from roslens.analysis.storage.recovery import (
     recovery_table,
     resilience,
     resilience_table,
-)
-from roslens.analysis.storage.statements import (
-    STATEMENTS,
-    comparisons,
-    takeaways,
 )
 from roslens.analysis.storage.tables import (
     agreement_table,
@@ -215,7 +200,7 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def compression_claims(self) -> list[Statement]:
         """What compressing messages, chunks and files costs."""
-        return compression_claims(self.compressed)
+        return compression.compression_claims(self.compressed)
 
     @cached_property
     def disk_claims(self) -> list[Statement]:
@@ -242,12 +227,12 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def compared(self) -> pl.DataFrame:
         """Every comparison of the statements."""
-        return comparisons(self.digests, self.parameters.threshold)
+        return statements.comparisons(self.digests, self.parameters.threshold)
 
     @cached_property
     def takeaways(self) -> list[Statement]:
         """The answers."""
-        return takeaways(self.digests, self.compared)
+        return statements.takeaways(self.digests, self.compared)
 
     @cached_property
     def agreements(self) -> list[Agreement]:
@@ -275,12 +260,12 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def _of_runs(self) -> list[Estimate]:
         found = recovery_estimates(self.recovery, self.level)
-        found += compression_estimates(self.compressed, self.level)
+        found += compression.compression_estimates(self.compressed, self.level)
         return [*estimates(self.live, self.level), *found]
 
     @cached_property
     def _of_allocations(self) -> list[Estimate]:
-        return allocation_estimates(self.counted, self.level)
+        return allocations.allocation_estimates(self.counted, self.level)
 
     # ------------------------------------------------------------ sections
 
@@ -292,13 +277,13 @@ class StorageReport(Report[StorageParameters]):
         if self.recorded and not self.live:
             return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
         if self.counted and not self.live:
-            return allocation_sentences(self._of_allocations)
+            return allocations.allocation_sentences(self._of_allocations)
         for claims, about in (
             (self.compression_claims, "compression"),
             (self.disk_claims, "a disk"),
         ):
             if claims and self.digests.is_empty():
-                figures = compression_sentences(self.compressed)
+                figures = compression.compression_sentences(self.compressed)
                 return [told_of(claims, f"claims about {about}"), *figures, *_told(claims)]
         if self.digests.is_empty():
             count = len(self.live) + len(self.recovery)
@@ -418,8 +403,8 @@ class StorageReport(Report[StorageParameters]):
         """Comparisons between configurations."""
         if self.compared.is_empty():
             return Section("There is nothing to compare.")
-        tables = [compared_table(self.compared, s) for s in STATEMENTS]
-        shown = effects_plot(self.compared, STATEMENTS, self.parameters.threshold)
+        tables = [compared_table(self.compared, s) for s in statements.STATEMENTS]
+        shown = effects_plot(self.compared, statements.STATEMENTS, self.parameters.threshold)
         return Section(shown, *(table for table in tables if table.rows))
 
     def write_calls(self) -> Section:
@@ -483,7 +468,7 @@ class StorageReport(Report[StorageParameters]):
         """What write calls allocate."""
         if not self.counted:
             return Section("Not counted here: 'roslens record --suite storage-allocations' does.")
-        return Section(allocations_table(self._of_allocations))
+        return Section(allocations.allocations_table(self._of_allocations))
 
     def compression(self) -> Section:
         """What compressing each message, chunks, or the file leaves and takes."""
@@ -491,7 +476,7 @@ class StorageReport(Report[StorageParameters]):
             return Section("Not measured here: 'roslens record --suite storage-compression' does.")
         return Section(
             claims_table(self.compression_claims, "Which compression leaves and takes less?"),
-            compression_table(self._of_runs),
+            compression.compression_table(self._of_runs),
         )
 
     def disk(self) -> Section:
