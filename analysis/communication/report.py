@@ -217,9 +217,7 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def overview(self) -> Section:
         """cells.csv, to be read."""
-        common = constant_factors(self.counting)
-        note = [f"In all cells: {cell_label(common)}."] if common else []
-        return Section(*note, cells_table(self.cells, self.counting))
+        return Section(cells_table(self.cells, self.counting))
 
     def log(self) -> Section:
         """The trace beside what the programs logged themselves."""

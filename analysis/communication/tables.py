@@ -18,11 +18,11 @@ from roslens.analysis.communication.copies import (
 from roslens.analysis.communication.estimates import FULL, full_runs, latency_measures
 from roslens.analysis.communication.published import published_cell
 from roslens.analysis.communication.traffic import Traffic
-from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.estimate import Estimate
 from roslens.analysis.reports.base import count_of_runs
 from roslens.analysis.reports.numbers import milliseconds, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.runs import Run, cells_of, constant_factors
+from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.fractions import least_told
 
 _MOST_ROWS = 60
@@ -30,7 +30,7 @@ _MOST_ROWS = 60
 
 def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
     """From `logged.compare_with_log`."""
-    label = _short(runs)
+    label = {run.name: run.label for run in runs}
     rows = [row for row in compared.iter_rows(named=True) if row["run"] in label]
     differs = [
         row["publications"] != row["logged_publications"]
@@ -72,7 +72,7 @@ _COUNTS = ("publications", "logged_publications", "receptions", "logged_receptio
 
 def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
     """cells.csv to be read: a row per run."""
-    label = _short(runs)
+    label = {run.name: run.label for run in runs}
     rows = cells.iter_rows(named=True)
     shown = [
         [
@@ -117,9 +117,7 @@ def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
 def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
     """Loss per pair of publisher and subscription: how many pairs lost, and the worst."""
     rows = []
-    short = _short(runs)
-    for members in cells_of(runs).values():
-        label = short[members[0].name]
+    for label, members in cells_of(runs).items():
         own = pairs.filter(pl.col("run").is_in([run.name for run in members]))
         if not own.height:
             continue
@@ -167,9 +165,7 @@ def backlog_table(
     """What each cell's queues held, beside its latency in publisher periods."""
     rows: list[list[str]] = []
     marked: set[int] = set()
-    short = _short(runs)
-    for members in cells_of(runs).values():
-        label = short[members[0].name]
+    for label, members in cells_of(runs).items():
         of = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
         seen, period, latency = (
             of.get(name) for name in ("queue_depth_seen", "publisher_period", "latency_mean")
@@ -223,9 +219,7 @@ def backlog_table(
 def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estimate]) -> ReportTable:
     """Copies of a publication in each cell, by rclcpp's rules and as far as a log shows them."""
     rows = []
-    short = _short(runs)
-    for members in cells_of(runs).values():
-        label = short[members[0].name]
+    for label, members in cells_of(runs).items():
         first = members[0]
         messages = found.messages.filter(pl.col("run") == first.name)
         intra = messages["intra_process"].drop_nulls()
@@ -376,14 +370,6 @@ def published_table(
         marked=frozenset(marked),
         left=frozenset({"cell (1 x 10 MB)", "source", "what latency measures"}),
     )
-
-
-def _short(runs: Sequence[Run]) -> dict[str, str]:
-    """The label of each run's cell, without the factors that have one level in all of them."""
-    hidden = constant_factors(runs)
-    return {
-        run.name: cell_label({k: v for k, v in run.cell.items() if k not in hidden}) for run in runs
-    }
 
 
 def _estimate(estimate: Estimate | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.estimate import Estimate, Metric, cell_label
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
@@ -113,10 +113,10 @@ def _compared(
     )
 
 
-def claims_table(found: Sequence[Statement], title: str) -> ReportTable:
+def claims_table(found: Sequence[Statement], title: str, rule: str = RULE) -> ReportTable:
     """The claims with their answers."""
     columns = {"by": "subject", "claim": "claim", "answer": "told", "cells": "because"}
-    return statements_table(found, columns, title, [RULE])
+    return statements_table(found, columns, title, [rule])
 
 
 def cells_table(
@@ -132,15 +132,13 @@ def cells_table(
     headings
         Of each metric, with the factor to its unit.
     """
-    names = list(dict.fromkeys(name for e in found for name in e.cell))
-    cells: dict[tuple[str, ...], dict[str, Estimate]] = {}
+    cells: dict[str, dict[str, Estimate]] = {}
     for e in found:
-        key = tuple(str(e.cell.get(name, "-")) for name in names)
-        cells.setdefault(key, {})[e.metric] = e
+        cells.setdefault(cell_label(e.cell), {})[e.metric] = e
     level = f"{100 * found[0].level:g} % interval"
     rows = [
         [
-            *key,
+            label,
             *(
                 text
                 for metric, (_, factor) in headings.items()
@@ -149,14 +147,14 @@ def cells_table(
                 )
             ),
         ]
-        for key, of in cells.items()
+        for label, of in cells.items()
     ]
     return ReportTable(
-        [*names, *(x for heading, _ in headings.values() for x in (heading, level))],
+        ["cell", *(x for heading, _ in headings.values() for x in (heading, level))],
         rows,
         title,
         notes=[note],
-        left=frozenset(names),
+        left=frozenset({"cell"}),
     )
 
 

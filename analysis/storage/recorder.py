@@ -95,7 +95,6 @@ def _size(count: int) -> str:
 
 def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
     """Per cell: messages on their way, and what was lost by whom."""
-    names = list(dict.fromkeys(name for found in runs for name in found.run.cell))
     rows: list[list[str]] = []
     marked: set[int] = set()
     for members in by_cell(runs):
@@ -106,14 +105,14 @@ def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
         sent = sum(f.published * f.message_bytes for f in facts)
         rows.append(
             [
-                *(str(members[0].run.cell.get(name, "-")) for name in names),
+                members[0].run.label,
                 str(len(members)),
                 significant(sent / (sum(f.publishing_ns for f in facts) / 1e9) / 2**20, 3),
                 *(f"{sum(getattr(f, x) for f in facts):,}" for x in ("published", "written")),
                 *(x for loss in losses for x in value_and_interval(loss, 100.0)),
             ]
         )
-    columns = [*names, "runs", "published [MiB/s]", "published", "written"]
+    columns = ["cell", "runs", "published [MiB/s]", "published", "written"]
     interval = f"{100 * level:g} % interval"
     cache = sorted({f"{found.facts.cache_bytes / 2**20:g}" for found in runs})
     depth = sorted({found.facts.depth for found in runs})
@@ -131,7 +130,7 @@ def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
             )
         ],
         marked=frozenset(marked),
-        left=frozenset(names),
+        left=frozenset({"cell"}),
     )
 
 

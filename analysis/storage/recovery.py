@@ -9,7 +9,6 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.storage.live import IMPLEMENTATIONS
@@ -24,7 +23,7 @@ CLAIMS = {
 """Judged of mcap_default and each of these, in each kind of failure and batch: holds in a cell if
 the mean difference over runs of the same block, with its interval by Student's t, lies above 0;
 false if it lies below. Counted is what a plain reader gives back, of messages acknowledged."""
-_RULE = (
+RESILIENCE_RULE = (
     "Judged in each kind of failure and batch: the difference of what a plain reader gives back, "
     "over runs of the same block; its whole 95 % interval above 0 holds, below 0 is false."
 )
@@ -121,15 +120,8 @@ def _answers(rows: pl.DataFrame, base: str) -> pl.DataFrame:
     return pl.DataFrame(answers, schema=schema, orient="row")
 
 
-def resilience_table(found: Sequence[Statement]) -> ReportTable:
-    """The claims with their answers."""
-    columns = {"by": "subject", "claim": "claim", "answer": "told", "cells": "because"}
-    return statements_table(found, columns, "Does MCAP resist a crash better?", [_RULE])
-
-
 def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:
     """Per cell: what came back, at worst and on average, and how many were lost."""
-    names = list(dict.fromkeys(name for found in runs for name in found.run.cell))
     rows: list[list[str]] = []
     marked: set[int] = set()
     for members in by_cell(runs):
@@ -140,7 +132,7 @@ def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:
             marked.add(len(rows))
         rows.append(
             [
-                *(str(members[0].run.cell.get(name, "-")) for name in names),
+                members[0].run.label,
                 str(len(members)),
                 str(trials.height),
                 f"{100 * _mean(_fraction(trials, 'recovered')):.1f}",
@@ -151,14 +143,14 @@ def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:
                 f"{100 * _mean(trials['whole']):.0f}",
             ]
         )
-    columns = [*names, "runs", "trials", "back [%]", "with a tool [%]", "lost, mean", "lost, most"]
+    columns = ["cell", "runs", "trials", "back [%]", "with a tool [%]", "lost, mean", "lost, most"]
     return ReportTable(
         [*columns, "wrong", "without complaint [%]"],
         rows,
         "Messages that came back of those acknowledged",
         notes=[_BACK, _POWER],
         marked=frozenset(marked),
-        left=frozenset(names),
+        left=frozenset({"cell"}),
     )
 
 

@@ -45,11 +45,11 @@ from roslens.analysis.storage.recorder import (
     recorder_table,
 )
 from roslens.analysis.storage.recovery import (
+    RESILIENCE_RULE,
     RecoveryRun,
     recovery_estimates,
     recovery_table,
     resilience,
-    resilience_table,
 )
 from roslens.analysis.storage.tables import (
     agreement_table,
@@ -492,7 +492,9 @@ class StorageReport(Report[StorageParameters]):
                 "Not measured here (the study claimed it and did not measure it either): "
                 "'roslens record --suite storage-resilience' does."
             )
-        return Section(resilience_table(self.resilience), recovery_table(self.recovery))
+        title = "Does MCAP resist a crash better?"
+        claims = claims_table(self.resilience, title, RESILIENCE_RULE)
+        return Section(claims, recovery_table(self.recovery))
 
     def clocks(self) -> Section:
         """Tracepoints against the program's own clock."""

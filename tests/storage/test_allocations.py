@@ -150,7 +150,7 @@ def test_the_table_by_hand() -> None:
     assert headline.startswith("Per message a allocates least (3.5 times)")
     assert of_a == "a: 3.5 allocations per message; at most 2.0 MB more are resident."
     (row,) = allocations_table(list(found.values())).rows
-    assert row[0] == "a"
+    assert row[0] == "plugin_config=a"
     assert len(row) == 9
 
 

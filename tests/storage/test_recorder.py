@@ -75,7 +75,7 @@ def test_losses_by_hand() -> None:
     assert told == f"Of 400 messages {of.format('5.0', '10')}up to 50 MiB/s all arrived."
     table = recorder_table(runs, 0.95)
     # 300 messages of 1 MiB in 3 s.
-    assert list(table.rows[0][:5]) == ["mcap_default", "3", "100", "300", "240"]
+    assert list(table.rows[0][:5]) == ["plugin_config=mcap_default", "3", "100", "300", "240"]
     assert table.marked == {0}
 
 
