@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from roslens.analysis.calibration.report import SECTIONS
 from roslens.analysis.calibration.results import Section, results_frame
-from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.verdicts import pools, splits
 from roslens.recordings import open_recordings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -11,8 +11,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from pydantic import Field
 
+from roslens.analysis.calibration import designs, intervals, losses, verdicts, zoo
 from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame, within
-from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
 from roslens.analysis.calibration.verdicts import pools, splits
 from roslens.analysis.estimate import Estimate
@@ -264,3 +264,23 @@ def _intervals(axes: Axes, experiments: Floats) -> int:
         axes.plot([place] * 2, [found.low, found.high], color=colour, lw=1.2)
         axes.plot([place], [found.value], "o" if holds else "s", color=colour, ms=2.5)
     return hits
+
+
+SECTIONS: Mapping[str, Callable[[int], Section]] = {
+    "means": intervals.means,
+    "skewed": intervals.skewed,
+    "positive": intervals.positive_runs,
+    "percentiles": intervals.percentiles,
+    "spreads": intervals.spreads,
+    "one_run": intervals.one_run,
+    "ratios": intervals.ratios,
+    "positive_ratios": intervals.positive_ratios,
+    "losses": losses.loss,
+    "factors": designs.factors,
+    "comparisons": verdicts.comparisons,
+    "unequal": verdicts.unequal,
+    "leaks": verdicts.leaks,
+    "injected_leaks": designs.injected_leaks,
+    "shapes": zoo.shapes,
+}
+"""Each takes the number of simulations per cell."""

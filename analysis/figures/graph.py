@@ -39,7 +39,7 @@ def draw_graph(
     Parameters
     ----------
     edges
-        As `roslens.analysis.overview.graph_edges.graph_edges` gives them.
+        As `roslens.analysis.overview.runs_and_topics.graph_edges` gives them.
     below
         What is written below boxes, by their names.
     caption

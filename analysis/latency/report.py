@@ -469,9 +469,9 @@ class LatencyReport(Report[LatencyParameters]):
         if not found.height:
             return self._nothing()
         from roslens.analysis.figures.timeline import LEGEND
-        from roslens.analysis.latency.worst import drawn
         from roslens.analysis.path.late import explained
         from roslens.analysis.path.path import Paths
+        from roslens.analysis.reports.moment import drawn
 
         found = explained(found, lambda run: Paths.of_run(self.tables, run))
         counts = Counter(cause or "not known" for cause in found["cause"]).most_common()

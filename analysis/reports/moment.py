@@ -1,8 +1,9 @@
-"""What happened around the moment of a trigger."""
+"""What threads did around a moment: that of a trigger, and that of a message that was late."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 
@@ -10,13 +11,12 @@ from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.timeline import draw_timeline
 from roslens.analysis.overview.in_range import worst_messages
 from roslens.analysis.reports.front import utc
-from roslens.analysis.reports.numbers import seen, significant
+from roslens.analysis.reports.given import Tables
+from roslens.analysis.reports.numbers import milliseconds, seen, significant
 from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.tables import NO_PATH
 from roslens.analysis.runs import Run
 from roslens.analysis.timeline.build import TrackTables, build_timeline
-
-if TYPE_CHECKING:
-    from roslens.analysis.reports.given import Tables
 
 _MOST_WORST = 5
 
@@ -61,3 +61,44 @@ def _around(tables: Tables, run: Run) -> list[Drawing | ReportTable]:
     caption = "The slowest messages of that time; published: from the trigger on"
     left = frozenset({"topic", "from", "to"})
     return [drawing, *([ReportTable(columns, rows, caption, left=left)] if rows else [])]
+
+
+def drawn(number: int, message: Mapping[str, Any], tables: Tables) -> Drawing:
+    """What the threads of the receiving process did around a message.
+
+    Parameters
+    ----------
+    number
+        From 1.
+    message
+        A row of `callbacks.worst_messages`, with its ``sentence``.
+    """
+    begin, end = message["publish_ns"], message["callback_start_ns"]
+    room = max(1, (end - begin) // 4)
+    first, last = begin - room, end + room
+    of_run = pl.col("run") == message["run"]
+    of_process = (pl.col("host") == message["subscription_host"]) & (
+        pl.col("vpid") == message["subscription_vpid"]
+    )
+
+    def within(name: str, start: str, stop: pl.Expr) -> pl.LazyFrame:
+        touching = (pl.col(start) <= last) & (stop.fill_null(last) >= first)
+        return tables.table(name).filter(of_run, of_process, touching)
+
+    scheduled = pl.col("start_ns") + pl.col("duration_ns")
+    timeline = build_timeline(
+        TrackTables(
+            within("callback_instances", "start_ns", pl.col("end_ns")),
+            within("executor_intervals", "begin_ns", pl.col("end_ns")),
+            tables.table("processes").filter(of_run),
+            scheduling=within("callback_scheduling", "start_ns", scheduled),
+        )
+    )
+    return draw_timeline(
+        timeline,
+        first,
+        last,
+        marks={"published": begin, "callback": end},
+        caption=f"{number}. {message['topic'] or '-'}, {milliseconds(message['latency_ns'])} ms, "
+        f"{message['run']}: {message['sentence'] or NO_PATH}.",
+    )

@@ -24,10 +24,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
-from roslens.analysis.statistics.ratio import Spread, paired_p, paired_ratio, ratio_of_means
+from roslens.analysis.statistics.ratio import (
+    Spread,
+    equivalent_pairs,
+    equivalent_ratio,
+    paired_p,
+    paired_ratio,
+    ratio_of_means,
+)
 from roslens.analysis.verdicts.comparison import LEVEL, verdict_of
 from roslens.analysis.verdicts.statement import Statement, Verdict
 from roslens.recording.errors import UsageError

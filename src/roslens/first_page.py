@@ -377,7 +377,7 @@ class FirstPage(Facts):
     def _drawn(self) -> list[Part | Drawing]:
         """The threads around the latest messages, each mark of which can be clicked."""
         from roslens.analysis.figures.timeline import LEGEND  # noqa: PLC0415  (matplotlib)
-        from roslens.analysis.latency.worst import drawn  # noqa: PLC0415
+        from roslens.analysis.reports.moment import drawn  # noqa: PLC0415
 
         of, where = (
             ["run", "message_id", "subscription_id"],

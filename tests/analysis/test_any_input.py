@@ -20,13 +20,14 @@ from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics import autocorrelation, flags, fractions, over_runs, ranks, trends
 from roslens.analysis.statistics.distributions import distribution, tail_limit
-from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.one_run import mean_of_one_run, percentile_of_one_run
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.statistics.ratio import (
     Spread,
     difference_of_means,
+    equivalent_pairs,
+    equivalent_ratio,
     paired_p,
     paired_ratio,
     ratio_of_means,

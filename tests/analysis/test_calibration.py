@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 from roslens.analysis.calibration import intervals, losses, verdicts, zoo
-from roslens.analysis.calibration.report import CalibrationParameters, CalibrationReport
+from roslens.analysis.calibration.report import SECTIONS, CalibrationParameters, CalibrationReport
 from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame
-from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.series import autoregressive, generator, skewed_effects
 from roslens.analysis.calibration.verdicts import pools
 from roslens.analysis.metrics import read_metrics

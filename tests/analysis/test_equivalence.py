@@ -10,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
-from roslens.analysis.statistics.ratio import Spread, paired_ratio, ratio_of_means
+from roslens.analysis.statistics.ratio import (
+    Spread,
+    equivalent_pairs,
+    equivalent_ratio,
+    paired_ratio,
+    ratio_of_means,
+)
 from roslens.analysis.statistics.student import t_above, t_quantile, t_two_sided
 
 NEW, BASE = [101.0, 99.0, 103.0, 100.0], [100.0, 98.0, 99.0, 101.0]

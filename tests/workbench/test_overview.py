@@ -17,9 +17,8 @@ from roslens.analysis.figures.waterfall import chain_waterfall, way_waterfall
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.measures.samples import rate_hz
-from roslens.analysis.overview.graph_edges import graph_edges
 from roslens.analysis.overview.in_range import chains_overview, worst_messages
-from roslens.analysis.overview.runs_and_topics import topics_overview
+from roslens.analysis.overview.runs_and_topics import graph_edges, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.table import Pictured, ReportTable
 from roslens.analysis.timeline.journey import Hop, Journey

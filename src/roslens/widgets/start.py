@@ -23,9 +23,8 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.measures.loss import health_findings, what_is_bent
-from roslens.analysis.overview.graph_edges import graph_edges
 from roslens.analysis.overview.in_range import chains_overview, worst_messages
-from roslens.analysis.overview.runs_and_topics import runs_overview, topics_overview
+from roslens.analysis.overview.runs_and_topics import graph_edges, runs_overview, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.path.kinds import in_words
 from roslens.analysis.path.late import explained
