@@ -18,11 +18,9 @@ from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import (
     maximum_over_runs,
-    mean_over_runs,
-    percentile_over_runs,
+    statistics_over_runs,
     value_over_runs,
 )
-from roslens.analysis.statistics.quantiles import percentile_name
 from roslens.analysis.verdicts.budgets import Budget, Check, Checks, check, check_budgets
 from roslens.analysis.verdicts.comparison import Side
 
@@ -102,11 +100,8 @@ def chain_estimates(
         if not any(t.size for t in times):
             continue
         clocks = max(float(d["clock_bound_ns"].max() or 0.0) for d in done)  # type: ignore[arg-type]
-        mean = Metric("response_time_mean", RESPONSE, "ns")
-        found = [mean_over_runs(mean, cell, times, level)]
-        for q in percentiles:
-            metric = Metric(f"response_time_{percentile_name(q).lower()}", RESPONSE, "ns")
-            found.append(percentile_over_runs(metric, cell, times, q, level))
+        metric = Metric("response_time", RESPONSE, "ns")
+        found = statistics_over_runs(metric, cell, times, ("mean", *percentiles), level)
         found.append(
             maximum_over_runs(
                 Metric(DEADLINE, f"{RESPONSE}; largest of each run", "ns"), cell, times, level

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.latency import HOP
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.measures.services import (
@@ -21,9 +21,7 @@ from roslens.analysis.measures.services import (
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import (
     estimate_of,
-    maximum_over_runs,
-    mean_over_runs,
-    percentile_over_runs,
+    statistics_over_runs,
     student_t,
 )
 from roslens.analysis.statistics.trends import least_squares
@@ -149,24 +147,14 @@ def work_estimates(work: Sequence[Work], level: float = 0.95) -> list[Estimate]:
         of_run = {w.run.name: w for w in work if w.kind == kind}
         for members in cells_of([w.run for w in of_run.values()]).values():
             own = [of_run[run.name] for run in members]
-            estimates = _of_cell(kind, members[0].cell, [w.values_ns for w in own], level)
+            metric = Metric(kind.prefix, kind.definition, "ns")
+            arrays = [w.values_ns for w in own]
+            estimates = statistics_over_runs(
+                metric, members[0].cell, arrays, ("mean", 0.5, 0.99, "max"), level
+            )
             measured = all(w.measured for w in own)
             found += estimates if measured else map(as_lower_bound, estimates)
     return found
-
-
-def _of_cell(kind: Kind, cell: Cell, arrays: Sequence[Floats], level: float) -> list[Estimate]:
-    def metric(statistic: str) -> Metric:
-        return Metric(f"{kind.prefix}_{statistic}", kind.definition, "ns")
-
-    return [
-        mean_over_runs(metric("mean"), cell, arrays, level),
-        *(
-            percentile_over_runs(metric(f"p{round(100 * q)}"), cell, arrays, q, level)
-            for q in (0.5, 0.99)
-        ),
-        maximum_over_runs(metric("max"), cell, arrays, level),
-    ]
 
 
 ENTITY, COUNT = "entity", "count"

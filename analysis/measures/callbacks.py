@@ -9,8 +9,8 @@ import polars as pl
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.samples import TopicGroup
 from roslens.analysis.runs import Run, cells_of
-from roslens.analysis.statistics.over_runs import mean_over_runs, percentile_over_runs
-from roslens.analysis.statistics.quantiles import percentile_name, quantile_of
+from roslens.analysis.statistics.over_runs import statistics_over_runs
+from roslens.analysis.statistics.quantiles import quantile_of
 
 CALLBACK = ("kind", "name", "node")
 
@@ -159,12 +159,8 @@ def callback_duration_estimates(
         if not any(array.size for array in arrays):
             continue
         cell = group.cell(members[0])
-        if not percentiles:
-            metric = Metric("callback_duration_mean", definition, "ns")
-            estimates.append(mean_over_runs(metric, cell, arrays, level))
-        for q in percentiles:
-            metric = Metric(f"callback_duration_{percentile_name(q).lower()}", definition, "ns")
-            estimates.append(percentile_over_runs(metric, cell, arrays, q, level))
+        metric = Metric("callback_duration", definition, "ns")
+        estimates += statistics_over_runs(metric, cell, arrays, percentiles or ("mean",), level)
     return estimates
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.runs import Run, cells_of
-from roslens.analysis.statistics.over_runs import mean_over_runs, percentile_over_runs
+from roslens.analysis.statistics.over_runs import statistics_over_runs
 from roslens.collectors.ros2.services import begin_of
 
 CALLED = "request called -> response received"
@@ -97,11 +97,8 @@ def service_estimates(
                 continue
             arrays = [own.filter(pl.col("run") == name)["took_ns"].to_numpy() for name in names]
             cell = {**members[0].cell, "service": service}
-            mean = Metric("service_latency_mean", DEFINITION, "ns")
-            found = [mean_over_runs(mean, cell, arrays, level)]
-            for q in (0.5, 0.9):
-                metric = Metric(f"service_latency_p{100 * q:g}", DEFINITION, "ns")
-                found.append(percentile_over_runs(metric, cell, arrays, q, level))
+            metric = Metric("service_latency", DEFINITION, "ns")
+            found = statistics_over_runs(metric, cell, arrays, ("mean", 0.5, 0.9), level)
             estimates += found if own["measured"].all() else map(as_lower_bound, found)
     return estimates
 

@@ -14,8 +14,7 @@ from roslens.analysis.micro_ros.clocks import ClockFit, Directions, directions, 
 from roslens.analysis.statistics.over_runs import (
     Interval,
     estimate_of,
-    mean_over_runs,
-    percentile_over_runs,
+    statistics_over_runs,
     value_over_runs,
 )
 from roslens.collectors.results.micro_ros import Link
@@ -23,11 +22,20 @@ from roslens.collectors.results.micro_ros import Link
 Floats = NDArray[np.float64]
 
 AGENT_RESOLUTION_NS = 1.0
-_PERCENTILES = (0.5, 0.99)
 
-_CLIENT = "from the client's stamp before sending to the agent's after receiving, on one clock"
-_AGENT = "from the agent's stamp before answering to the client's after receiving, on one clock"
-_RTT = "from before sending to after receiving the answer, on the client's stopwatch"
+_CLIENT = Metric(
+    "client_latency",
+    "from the client's stamp before sending to the agent's after receiving, on one clock",
+    "ns",
+)
+_AGENT = Metric(
+    "agent_latency",
+    "from the agent's stamp before answering to the client's after receiving, on one clock",
+    "ns",
+)
+_RTT = Metric(
+    "rtt", "from before sending to after receiving the answer, on the client's stopwatch", "ns"
+)
 
 
 @dataclass(frozen=True)
@@ -114,16 +122,17 @@ def transport_estimates(runs: Sequence[TransportRun], level: float) -> list[Esti
         of.setdefault(run.transport, []).append(run)
     found: list[Estimate] = []
     for transport, members in of.items():
-        cell = {"transport": transport}
-        synchronised = [r for r in members if r.directions is not None]
-        widths = [_middle_width(r) for r in synchronised]
-        for side, definition in (("client", _CLIENT), ("agent", _AGENT)):
-            samples = [_side(r, side) for r in synchronised]
-            found += [
-                _widened(e, widths)
-                for e in _statistics(f"{side}_latency", definition, cell, samples, level)
-            ]
-        found += _statistics("rtt", _RTT, cell, [r.rtt_ns for r in members], level)
+        told = [r.directions for r in members if r.directions is not None]
+        widths = [float(np.median(d.uncertainty_ns)) for d in told]
+        for metric, samples in (
+            (_CLIENT, [d.client_ns for d in told]),
+            (_AGENT, [d.agent_ns for d in told]),
+            (_RTT, [r.rtt_ns for r in members]),
+        ):
+            estimates = statistics_over_runs(
+                metric, {"transport": transport}, samples, ("mean", 0.5, 0.99), level
+            )
+            found += estimates if metric is _RTT else [_widened(e, widths) for e in estimates]
         found += [e for r in members for e in _clock_estimates(r)]
     return found
 
@@ -163,35 +172,6 @@ def refused_throughput(link: Link, level: float) -> Estimate:
         samples=0,
         method="refused",
     )
-
-
-def _side(run: TransportRun, side: str) -> Floats:
-    assert run.directions is not None
-    return run.directions.client_ns if side == "client" else run.directions.agent_ns
-
-
-def _middle_width(run: TransportRun) -> float:
-    assert run.directions is not None
-    return float(np.median(run.directions.uncertainty_ns))
-
-
-def _statistics(
-    name: str,
-    definition: str,
-    cell: Mapping[str, str],
-    samples: Sequence[Floats],
-    level: float,
-) -> list[Estimate]:
-    mean = mean_over_runs(Metric(f"{name}_mean", definition, "ns"), cell, samples, level)
-    return [
-        mean,
-        *(
-            percentile_over_runs(
-                Metric(f"{name}_p{100 * q:g}", definition, "ns"), cell, samples, q, level
-            )
-            for q in _PERCENTILES
-        ),
-    ]
 
 
 def _widened(estimate: Estimate, widths: Sequence[float]) -> Estimate:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,12 +108,10 @@ def over_runs(
     """
     x = np.asarray(values, dtype=np.float64)
     found = student_t(x, level)
-    can = found.low is not None and found.high is not None and found.value is not None
-    if not can or metric.scale == "signed" or x.min() < 0:
+    if found.value is None or found.low is None or found.high is None:
         return found, "Student t over runs"
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is not None
+    if metric.scale == "signed" or x.min() < 0:
+        return found, "Student t over runs"
     if metric.scale == "fraction":
         within = replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
         return within, "Student t over runs, within 0..1"
@@ -289,6 +288,34 @@ def percentile_over_runs(
         method=f"{name} per run (type 8), {how}{left_out}",
         per_run=values,
     )
+
+
+def statistics_over_runs(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    statistics: Sequence[float | Literal["mean", "max"]],
+    level: float = 0.95,
+) -> list[Estimate]:
+    """Several statistics of the same samples, in the order asked for.
+
+    Parameters
+    ----------
+    metric
+        Each is named after it: ``<name>_mean``, ``_max``, ``_p99``.
+    statistics
+        Of a percentile its q.
+    """
+    found = []
+    for asked in statistics:
+        name = asked if isinstance(asked, str) else percentile_name(asked).lower()
+        named = replace(metric, name=f"{metric.name}_{name}")
+        if isinstance(asked, float):
+            found.append(percentile_over_runs(named, cell, runs, asked, level))
+        else:
+            of = mean_over_runs if asked == "mean" else maximum_over_runs
+            found.append(of(named, cell, runs, level))
+    return found
 
 
 def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.runs import cells_of
-from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
-from roslens.analysis.statistics.quantiles import percentile_name
+from roslens.analysis.statistics.over_runs import statistics_over_runs, value_over_runs
 from roslens.collectors.topics import INFRASTRUCTURE
 
 if TYPE_CHECKING:
@@ -110,13 +108,8 @@ def _by_level(
             arrays = [of_level.filter(pl.col("run") == r.name)["value"].to_numpy() for r in members]
             if any(a.size for a in arrays):
                 cell = {**members[0].cell, factor: level}
-                estimates += [
-                    percentile_over_runs(
-                        replace(metric, name=f"{metric.name}_{percentile_name(q).lower()}"),
-                        cell, arrays, q, report.level,
-                    )
-                    for q in _percentiles(names)
-                ]  # fmt: skip
+                asked = _percentiles(names)
+                estimates += statistics_over_runs(metric, cell, arrays, asked, report.level)
     return estimates
 
 
