@@ -71,12 +71,11 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     ]
     handles.append(Line2D([], [], color="black", lw=2, label="P99 of all instances (299 or more)"))
     style.legend_above(figure, handles)
-    more = len(chains) - len(drawn)
     return Plot(
         figure,
         "Mean response time of each chain and the parts that it is made of, in order, over all "
         "instances that reached the end.",
-        left_out=f"{len(drawn)} of {len(chains)} chains are drawn, the slowest." if more else "",
+        left_out=style.left_out(len(drawn), len(chains), "chains", ", the slowest"),
     )
 
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures import style
-from roslens.analysis.figures.grid import column_headings
+from roslens.analysis.figures.grid import column_headings, label_squares
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.numbers import shown_unit
 from roslens.analysis.statistics.factorial import FactorEffect
@@ -89,9 +89,7 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
         f"{title}: mean over runs with its {100 * estimates[0].level:g} % interval, "
         f"{sum(e.runs for e in drawn)} runs; hollow: no interval, the table says why. "
         f"{style.sentence(estimates[0].definition)}",
-        left_out=f"{len(shown)} of {len(panels)} conditions are drawn; the table has all."
-        if len(panels) > len(shown)
-        else "",
+        left_out=style.left_out(len(shown), len(panels), "conditions", "; the table has all"),
     )
 
 
@@ -197,14 +195,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
             x + 0.48, y + 0.45, text, ha="center", va="center", size=7, linespacing=1.1,
             fontweight="bold" if sure else "normal",
         )  # fmt: skip
-    axes.set_xlim(0, len(columns))
-    axes.set_ylim(len(rows), 0)
-    axes.set_xticks([i + 0.48 for i in range(len(columns))], heads, size=7.5)
-    axes.set_yticks([i + 0.45 for i in range(len(rows))], labels, size=7.5)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
+    label_squares(axes, heads, labels)
     style.legend_above(figure, _verdicts())
     hidden = []
     if len(rows) < len(every):
@@ -276,9 +267,9 @@ def _forest(
         f"Ratio of each pair of levels of {factor} within the same conditions with its interval. "
         "Hollow: the verdict of the pair by itself; filled: it stands after Holm's correction over "
         "all pairs of a metric.",
-        left_out=f"Drawn are {len(labels)} of {of_rows} metrics and conditions; pairs.csv has all."
-        if len(labels) < of_rows
-        else "",
+        left_out=style.left_out(
+            len(labels), of_rows, "metrics and conditions", "; pairs.csv has all"
+        ),
     )
 
 

@@ -57,13 +57,10 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
         if any(c.verdict == verdict for c in shown)
     ]
     style.legend_above(figure, handles)
-    hidden = len(comparisons.compared) - len(shown)
     return Plot(
         figure,
         _caption(comparisons),
-        left_out=f"{len(shown)} of {len(comparisons.compared)} comparisons are drawn."
-        if hidden
-        else "",
+        left_out=style.left_out(len(shown), len(comparisons.compared), "comparisons"),
     )
 
 

@@ -111,13 +111,10 @@ def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
     figure.supxlabel("latency [ms]", fontsize=9.5)
     figure.supylabel(_AT_LEAST if tail else _AT_MOST, fontsize=9.5)
     caption = _caption(cells, definition)
-    hidden = len(cells) - len(shown)
     return Plot(
         figure,
         f"{'CCDF' if tail else 'ECDF'}. {caption} Grey: the other cells.",
-        left_out=f"{len(shown)} of {len(cells)} cells are drawn; the tables have all."
-        if hidden
-        else "",
+        left_out=style.left_out(len(shown), len(cells), "cells", "; the tables have all"),
     )
 
 

@@ -63,18 +63,10 @@ class Grid:
         return column_headings(["\n".join(levels) for levels in self.columns])
 
     def label(self, axes: Axes) -> None:
-        """Name rows, columns and the factors along them; no frame, no ticks."""
-        axes.set_xlim(0, len(self.columns))
-        axes.set_ylim(len(self.rows), 0)
-        axes.set_xticks([i + 0.48 for i in range(len(self.columns))], self.headings, size=7.5)
-        names = [wrapped(row, 34) for row in self.rows]
-        axes.set_yticks([i + 0.46 for i in range(len(self.rows))], names, size=7.5)
-        axes.xaxis.tick_top()
+        """Name rows, columns and the factors along them."""
+        label_squares(axes, self.headings, [wrapped(row, 34) for row in self.rows])
         axes.xaxis.set_label_position("top")
         axes.set_xlabel(", ".join(self.along), fontsize=8.5)
-        axes.tick_params(length=0)
-        axes.grid(visible=False)
-        axes.spines[:].set_visible(False)
 
     def height(self, of_row: float) -> float:
         """Inches of a figure whose rows are `of_row` high, or as high as their labels."""
@@ -94,6 +86,18 @@ def _badness(
 
 def _levels(cell: Cell, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(cell.get(name, "")) for name in names)
+
+
+def label_squares(axes: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
+    """Name columns and rows of squares; no frame, no ticks."""
+    axes.set_xlim(0, len(columns))
+    axes.set_ylim(len(rows), 0)
+    axes.set_xticks([i + 0.48 for i in range(len(columns))], columns, size=7.5)
+    axes.set_yticks([i + 0.46 for i in range(len(rows))], rows, size=7.5)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
 
 
 def column_headings(texts: Sequence[str]) -> list[str]:

@@ -196,6 +196,11 @@ def short(value: float) -> str:
     return f"{value:g}"
 
 
+def left_out(count: int, of: int, what: str, more: str = "") -> str:
+    """What of a picture is left out: ``5 of 9 cells are drawn`` and `more`; nothing of all."""
+    return f"{count:,} of {of:,} {what} are drawn{more}." if count < of else ""
+
+
 def sentence(definition: str) -> str:
     """A definition as a sentence of a caption."""
     return definition[:1].upper() + definition[1:] + "."

@@ -191,16 +191,17 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     style.rows(axes, labels, "duration [ms]", 7.5)
     axes.set_xscale("log")
     style.plain_numbers(axes)
-    hidden = known.height - shown.height
     return Plot(
         figure,
         f"Durations of {int(known['count'].sum()):,} callback executions: dot P50, bars to P90 "
         f"and P99, tick the longest; without those of {' and '.join(INFRASTRUCTURE)}. From "
         "callback_start to callback_end in one thread, all runs of a cell together.",
-        left_out=f"{shown.height} of {known.height} callbacks are drawn, those with the longest "
-        "maximum; the table has all."
-        if hidden
-        else "",
+        left_out=style.left_out(
+            shown.height,
+            known.height,
+            "callbacks",
+            ", those with the longest maximum; the table has all",
+        ),
     )
 
 
@@ -252,11 +253,10 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     if named:
         handles = [Line2D([], [], color=style.colour(i), label=n) for i, n in enumerate(processes)]
         style.legend_above(figure, handles)
-    hidden = len(cells) - len(shown)
     return Plot(
         figure,
         f"CPU time per time between two samples, and {memory[:3].upper()}, of each process; one "
         f"line per process and run, {sum(len(m) for _, m in shown)} runs, {usage.height:,} "
         "samples.",
-        left_out=f"{len(shown)} of {len(cells)} cells are drawn." if hidden else "",
+        left_out=style.left_out(len(shown), len(cells), "cells"),
     )

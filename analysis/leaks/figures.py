@@ -71,9 +71,7 @@ def memory_plot(
         f"{sum(len(series[i]) for i in shown)} runs, {samples:,} samples; dashed: the mean slope "
         "over runs, drawn over the part of the time it was taken from; each picture has its own "
         "scale.",
-        left_out=f"{len(shown)} of {known} cells are drawn; the table has all."
-        if known > len(shown)
-        else "",
+        left_out=style.left_out(len(shown), known, "cells", "; the table has all"),
     )
 
 

@@ -45,9 +45,7 @@ def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
         figure,
         "Latency of each topic, the slowest at P99 first; a percentile of too few messages for its "
         "interval is not drawn.",
-        left_out=f"{len(rows)} of {topics.height} topics and cells are drawn."
-        if topics.height > len(rows)
-        else "",
+        left_out=style.left_out(len(rows), topics.height, "topics and cells"),
     )
 
 

@@ -65,12 +65,11 @@ def causes_plot(late: Sequence[Late]) -> Plot:
                       textcoords="offset points", va="center", fontsize=8)  # fmt: skip
     labels = [style.wrapped(f"{shown(topic)} at {shown(node)}", 40) for topic, node in drawn]
     _finish(figure, axes, labels, causes, "beyond the usual, mean of the late messages [ms]")
-    more = len(longest) - len(drawn)
     return Plot(
         figure,
         "What late messages took beyond the usual from publish to callback_end, by cause; a "
         f"bar for each topic and node that receives it, of {counted(len(late), 'run')}.",
-        left_out=f"{len(drawn)} of {len(longest)} are drawn, the longest." if more else "",
+        left_out=style.left_out(len(drawn), len(longest), "bars", ", the longest"),
     )
 
 
@@ -98,12 +97,11 @@ def path_plot(late: Sequence[Late]) -> Plot:
         axes.vlines((told["latency_ns"] - by) / 1e6, row - 0.45, row + 0.45, color="black")
         labels.append(f"{shown(told['topic'] or '?')} {told['message_id']}")
     _finish(figure, axes, labels, kinds, "since publish [ms]")
-    more = len(found) - len(drawn)
     return Plot(
         figure,
         "The latest messages from publish to callback_end, by what went on; each was late from "
         "its black line on.",
-        left_out=f"{len(drawn)} of {len(found)} are drawn." if more else "",
+        left_out=style.left_out(len(drawn), len(found), "messages"),
     )
 
 
