@@ -13,10 +13,10 @@ from roslens.analysis.chains.estimates import FollowedChain
 from roslens.analysis.figures import style
 from roslens.analysis.figures.over_time import dots_over_time
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.waterfall import shortened
 from roslens.analysis.flow.chains import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
 from roslens.analysis.statistics.quantiles import told_over_runs
-from roslens.recording.text import shown
 
 MOST_DRAWN = 8
 _KINDS = {
@@ -43,7 +43,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
         With complete instances; at most `MOST_DRAWN` are drawn, the first.
     """
     drawn = list(chains[:MOST_DRAWN])
-    names = [style.wrapped(_short(chain.named.name, 110), 46) for chain in drawn]
+    names = [style.wrapped(shortened(chain.named.name, 110), 46) for chain in drawn]
     lines = max(name.count("\n") for name in names)
     figure = style.new_figure(1.1 + (0.46 + 0.12 * lines) * len(drawn))
     axes = figure.subplots()
@@ -100,7 +100,7 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
     style.plain_numbers(right, "y")
     style.legend_above(
         figure,
-        [Line2D([], [], color=style.colour(i), lw=1.8, label=_short(chain.named.name))
+        [Line2D([], [], color=style.colour(i), lw=1.8, label=shortened(chain.named.name, 46))
          for i, chain in enumerate(drawn)],
     )  # fmt: skip
     count = sum(chain.found.complete.height for chain in drawn)
@@ -120,8 +120,3 @@ def over_time_plot(chain: FollowedChain) -> Plot:
         "the first instance",
         f"{chain.named.name}: each instance when it began; the line: the median.",
     )
-
-
-def _short(text: str, most: int = 46) -> str:
-    text = shown(text)
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"

@@ -22,6 +22,7 @@ from roslens.analysis.estimate import Estimate
 from roslens.analysis.reports.base import count_of_runs
 from roslens.analysis.reports.numbers import milliseconds, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.tables import hidden_rows
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.fractions import least_told
 
@@ -60,7 +61,7 @@ def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
                 "that a unique_ptr callback gets after callback_start is in the log's and not in "
                 "the trace's latency: see copies."
             ),
-            *_hidden(len(rows), 2 * _MOST_ROWS),
+            *hidden_rows(len(rows), 2 * _MOST_ROWS),
         ],
         marked=frozenset(i for i, d in enumerate(differs[: 2 * _MOST_ROWS]) if d),
         left=frozenset({"run", "cell"}),
@@ -99,7 +100,7 @@ def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
         shown[: 2 * _MOST_ROWS],
         "Cell by cell, a row per run (also in cells.csv)",
         notes=[
-            *_hidden(len(shown), 2 * _MOST_ROWS),
+            *hidden_rows(len(shown), 2 * _MOST_ROWS),
             *(
                 f"{name.removesuffix('_ms').replace('_', ' ').capitalize()}: {COLUMNS[name]}."
                 for name in ("receptions", "lost", "publisher_period_ms", "queue_depth_seen")
@@ -390,8 +391,3 @@ def _microseconds(ns: float | None) -> str:
 
 def _count(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
-
-
-def _hidden(count: int, most: int) -> list[str]:
-    more = count - most
-    return [f"{more:,} more row{'s are' if more != 1 else ' is'} not shown."] if more > 0 else []

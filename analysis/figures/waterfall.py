@@ -42,11 +42,12 @@ def _bars(bars: Sequence[_Bar], axis: str) -> Figure:
         )  # fmt: skip
     axes.margins(x=0.08)
     axes.set_xlim(left=0)
-    style.rows(axes, [_short(bar.label) for bar in bars], axis)
+    style.rows(axes, [shortened(bar.label) for bar in bars], axis)
     return figure
 
 
-def _short(text: str, most: int = 60) -> str:
+def shortened(text: str, most: int = 60) -> str:
+    """A label of so many characters at most, of which the middle is left out."""
     text = shown(text)
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"
 

@@ -38,7 +38,7 @@ def tracer_loss_table(losses: Sequence[TracerLoss]) -> ReportTable:
             for loss in lossy[:_MOST_ROWS]
         ],
         "Runs in which the tracer lost something",
-        notes=_hidden(len(lossy)),
+        notes=hidden_rows(len(lossy)),
         marked=frozenset(range(min(len(lossy), _MOST_ROWS))),
         left=frozenset({"run", "cell"}),
     )
@@ -69,7 +69,7 @@ def effects_table(found: Sequence[FactorEffect], of: str) -> ReportTable:
             for e in found[:_MOST_ROWS]
         ],
         f"{of}: effects of the factors" + (f" ({methods})" if methods else ""),
-        notes=[*notes, *_hidden(len(found))],
+        notes=[*notes, *hidden_rows(len(found))],
         left=frozenset({"effect"}),
     )
 
@@ -84,7 +84,7 @@ def health_table(findings: pl.DataFrame) -> ReportTable:
             for r in rows.iter_rows(named=True)
         ],
         "Findings about the recordings, the gravest first",
-        notes=_hidden(findings.height),
+        notes=hidden_rows(findings.height),
         marked=frozenset(i for i, s in enumerate(rows["severity"]) if s == "error"),
         left=frozenset({"severity", "finding", "what it means", "where (first run)"}),
     )
@@ -168,7 +168,7 @@ def runs_table(
         "Runs, in the order in which they were made",
         notes=(
             "Steal: CPU time that the hypervisor gave to others during the run.",
-            *_hidden(len(losses), 4 * _MOST_ROWS),
+            *hidden_rows(len(losses), 4 * _MOST_ROWS),
         ),
         marked=frozenset(marked),
         left=frozenset({"run", "cell", "status"}),
@@ -217,7 +217,7 @@ def estimates_table(
         caption,
         notes=[
             *(f"({i}) refused: {reason}" for i, reason in enumerate(reasons, 1)),
-            *_hidden(len(estimates), most),
+            *hidden_rows(len(estimates), most),
         ],
         left=frozenset({"cell", "statistic", "unit"}),
     )
@@ -288,7 +288,7 @@ def durations_table(durations: pl.DataFrame) -> ReportTable:
         notes=[
             "Over all executions, as a description: without intervals.",
             "Busy: share of the time from the first start to the last end.",
-            *_hidden(durations.height),
+            *hidden_rows(durations.height),
         ],
         left=frozenset({"cell", "kind", "name", "node"}),
     )
@@ -311,8 +311,10 @@ def _text(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def _hidden(count: int, most: int = _MOST_ROWS) -> list[str]:
-    return [f"{count - most:,} more rows are not shown."] if count > most else []
+def hidden_rows(count: int, most: int = _MOST_ROWS) -> list[str]:
+    """A note of how many rows are too many to be shown, if any are."""
+    more = count - most
+    return [f"{more:,} more row{'s are' if more != 1 else ' is'} not shown."] if more > 0 else []
 
 
 def statements_table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import polars as pl
 
@@ -73,7 +74,7 @@ def recovery_estimates(runs: Sequence[RecoveryRun], level: float) -> list[Estima
         trials = [found.trials for found in members]
         count = sum(t.height for t in trials)
         for metric, column in ((RECOVERED, "recovered"), (WITH_TOOL, "recovered_with_tool")):
-            values = [_mean(_fraction(t, column)) for t in trials]
+            values = [fmean(_fraction(t, column)) for t in trials]
             cell = members[0].run.cell
             estimates.append(value_over_runs(metric, cell, values, count, level))
     return estimates
@@ -89,7 +90,7 @@ def resilience(runs: Sequence[RecoveryRun]) -> list[Statement]:
                 str(found.run.cell.get("failure")),
                 str(found.run.cell.get("batch_size")),
                 str(found.run.cell.get("plugin_config")),
-                _mean(_fraction(found.trials, "recovered")),
+                fmean(_fraction(found.trials, "recovered")),
             )
             for found in runs
         ],
@@ -135,12 +136,12 @@ def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:
                 members[0].run.label,
                 str(len(members)),
                 str(trials.height),
-                f"{100 * _mean(_fraction(trials, 'recovered')):.1f}",
-                f"{100 * _mean(_fraction(trials, 'recovered_with_tool')):.1f}",
-                f"{_mean(lost):,.1f}",
+                f"{100 * fmean(_fraction(trials, 'recovered')):.1f}",
+                f"{100 * fmean(_fraction(trials, 'recovered_with_tool')):.1f}",
+                f"{fmean(lost):,.1f}",
                 f"{max(lost.to_list()):,}",
                 f"{wrong:,}",
-                f"{100 * _mean(trials['whole']):.0f}",
+                f"{100 * fmean(trials['whole']):.0f}",
             ]
         )
     columns = ["cell", "runs", "trials", "back [%]", "with a tool [%]", "lost, mean", "lost, most"]
@@ -156,7 +157,3 @@ def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:
 
 def _fraction(trials: pl.DataFrame, column: str) -> pl.Series:
     return (trials[column] / trials["acknowledged"]).clip(0.0, 1.0)
-
-
-def _mean(values: pl.Series) -> float:
-    return float(sum(values.to_list())) / len(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import polars as pl
 
@@ -128,9 +129,9 @@ def agreement_table(found: Sequence[Agreement]) -> ReportTable:
                 label,
                 str(len(members)),
                 f"{matched:,} of {sum(a.calls for a in members):,}",
-                significant(_mean([a.self_ns for a in members]) / 1e3),
-                f"{_mean([a.median_difference_ns for a in members]):,.0f}",
-                f"{_mean([a.difference_ns for a in members]):,.0f}",
+                significant(fmean([a.self_ns for a in members]) / 1e3),
+                f"{fmean([a.median_difference_ns for a in members]):,.0f}",
+                f"{fmean([a.difference_ns for a in members]):,.0f}",
                 f"{100 * within:.2f}",
             ]
         )
@@ -149,10 +150,6 @@ def agreement_table(found: Sequence[Agreement]) -> ReportTable:
         marked=marked,
         left=frozenset({"cell"}),
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _p(value: float) -> str:

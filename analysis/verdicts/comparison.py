@@ -200,16 +200,16 @@ class Comparison:
             "cell": dict(self.cell),
             "verdict": self.verdict,
             "confirmed": self.confirmed,
-            "ratio": _finite(self.ratio),
-            "low": _finite(self.low),
-            "high": _finite(self.high),
+            "ratio": finite(self.ratio),
+            "low": finite(self.low),
+            "high": finite(self.high),
             "level": self.level,
             "p": self.p,
             "p_holm": self.p_holm,
             "difference": _bounds_json(self.difference),
             "hodges_lehmann": _bounds_json(self.shift),
             "cliffs_delta": self.delta,
-            "minimum_detectable": _finite(self.minimum_detectable),
+            "minimum_detectable": finite(self.minimum_detectable),
             "runs_needed": self.runs_needed,
             "causes": [{"cause": name, **(_bounds_json(e) or {})} for name, e in self.causes],
             "notes": list(self.notes),
@@ -831,14 +831,15 @@ def _names(base: Side, new: Side) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """The value, or None: JSON has neither infinities nor what is not a number."""
     return None if value is None or not math.isfinite(value) else value
 
 
 def _bounds_json(found: Effect | Interval | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    return {name: _finite(getattr(found, name)) for name in ("value", "low", "high")}
+    return {name: finite(getattr(found, name)) for name in ("value", "low", "high")}
 
 
 def _side_json(estimate: Estimate) -> dict[str, Any]:
@@ -846,7 +847,7 @@ def _side_json(estimate: Estimate) -> dict[str, Any]:
     names = ("definition", "value", "low", "high", "level", "runs", "samples", "refused")
     return {
         **{name: data[name] for name in names},
-        "per_run": [_finite(value) for value in estimate.per_run] or None,
+        "per_run": [finite(value) for value in estimate.per_run] or None,
     }
 
 

@@ -27,7 +27,7 @@ from roslens.analysis.statistics.change_points import (
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means, too_far_apart
-from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.analysis.verdicts.comparison import finite, verdict_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
 
@@ -295,9 +295,9 @@ def _series_json(series: Series) -> dict[str, Any]:
                 "p": change.p,
                 "before": change.before.mean,
                 "after": change.after.mean,
-                "ratio": _finite(change.effect.value if change.effect else None),
-                "low": _finite(change.effect.low if change.effect else None),
-                "high": _finite(change.effect.high if change.effect else None),
+                "ratio": finite(change.effect.value if change.effect else None),
+                "low": finite(change.effect.low if change.effect else None),
+                "high": finite(change.effect.high if change.effect else None),
                 "verdict": change.verdict,
                 "lasts": change.lasts,
                 "software": [
@@ -308,7 +308,3 @@ def _series_json(series: Series) -> dict[str, Any]:
             for change in series.changes
         ],
     }
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
