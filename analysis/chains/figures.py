@@ -98,11 +98,7 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
     left.set_ylabel("fraction of instances at most so late")
     right.set(yscale="log", ylabel="fraction of instances at least so late")
     style.plain_numbers(right, "y")
-    style.legend_above(
-        figure,
-        [Line2D([], [], color=style.colour(i), lw=1.8, label=shortened(chain.named.name, 46))
-         for i, chain in enumerate(drawn)],
-    )  # fmt: skip
+    style.legend_of(figure, [shortened(chain.named.name, 46) for chain in drawn], lw=1.8)
     count = sum(chain.found.complete.height for chain in drawn)
     more = len(chains) - len(drawn)
     hidden = f" {more} faster chains are not drawn." if more else ""

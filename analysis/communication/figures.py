@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from roslens.analysis.communication.traffic import HOPS
 from roslens.analysis.estimate import Estimate, cell_label, not_none
@@ -96,11 +95,7 @@ def entity_plot(
         row[0].set_ylabel(f"{what} [ms]")
     for axes in grid[-1]:
         axes.set_xlabel(of)
-    handles = [
-        Line2D([], [], ls="", marker="o", color=style.colour(i), label=label or "all")
-        for label, i in series.items()
-    ]
-    style.legend_above(figure, handles)
+    style.legend_of(figure, [label or "all" for label in series], ls="", marker="o")
     return Plot(
         figure,
         f"Dot: one {of} (mean over the runs of its cell; grey: each run), {total:,} in all. Bar at "

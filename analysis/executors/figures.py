@@ -76,14 +76,7 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
             axes.margins(x=0.5)
     for axes in grid[-1]:
         axes.set_xlabel(load if loaded else "")
-    style.legend_above(
-        figure,
-        [
-            Line2D([], [], color=style.colour(i), marker="o", label=x)
-            for i, x in enumerate(levels)
-            if x
-        ],
-    )
+    style.legend_of(figure, levels, marker="o")
     return Plot(
         figure,
         f"{title}: mean over runs with its {100 * estimates[0].level:g} % interval, "

@@ -9,7 +9,6 @@ from itertools import zip_longest
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from roslens.analysis.estimate import telling_factors
 from roslens.analysis.figures import style
@@ -72,11 +71,7 @@ def _side_by_side(cells: Sequence[_Cell], definition: str) -> Plot:
         _ccdf(right, cell.whole, style.colour(index), 1.8, 1.0, limit=cell.limit)
     _label_ecdf(left)
     _label_ccdf(right)
-    handles = [
-        Line2D([], [], color=style.colour(i), lw=1.8, label=cell.members[0].run.label)
-        for i, cell in enumerate(cells)
-    ]
-    style.legend_above(figure, handles)
+    style.legend_of(figure, [cell.members[0].run.label for cell in cells], lw=1.8)
     return Plot(figure, _caption(cells, definition))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -12,6 +12,7 @@ import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from roslens.analysis.figures.picture import Picture
@@ -158,6 +159,20 @@ def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
         longest = max(len(str(handle.get_label())) for handle in handles)
         columns = min(len(handles), max(1, 110 // (longest + 8)))
         figure.legend(handles=list(handles), loc="outside upper left", ncols=columns)
+
+
+def legend_of(figure: Figure, names: Iterable[str], **look: Any) -> None:
+    """A legend of names in the order of the colours, without the empty ones.
+
+    Parameters
+    ----------
+    look
+        Of the lines, as `Line2D` takes it.
+    """
+    lines = [
+        Line2D([], [], color=colour(i), label=name, **look) for i, name in enumerate(names) if name
+    ]
+    legend_above(figure, lines)
 
 
 def rows(axes: Axes, labels: Sequence[str], measured: str, size: float | None = None) -> None:

@@ -251,8 +251,7 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     grid[0][0].set_ylabel("CPU [cores]")
     grid[1][0].set_ylabel(f"{memory[:3].upper()} [MB]")
     if named:
-        handles = [Line2D([], [], color=style.colour(i), label=n) for i, n in enumerate(processes)]
-        style.legend_above(figure, handles)
+        style.legend_of(figure, processes)
     return Plot(
         figure,
         f"CPU time per time between two samples, and {memory[:3].upper()}, of each process; one "

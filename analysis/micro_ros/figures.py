@@ -256,8 +256,7 @@ def hops_plot(medians: pl.DataFrame) -> Plot:
         )
         begin = begin + width
     style.rows(axes, medians["transport"].to_list(), "median [ms]")
-    handles = [Line2D([], [], lw=6, color=style.colour(i), label=hop) for i, hop in enumerate(HOPS)]
-    style.legend_above(figure, handles)
+    style.legend_of(figure, HOPS, lw=6)
     return Plot(
         figure,
         "Hops of a message from the device's publisher to the callback of ROS, and of the answer "
@@ -285,10 +284,7 @@ def round_trip_plot(runs: Sequence[TransportRun]) -> Plot:
     axes.set_xscale("log")
     style.plain_numbers(axes)
     axes.set(xlabel="round trip [ms]", ylabel="part of exchanges", ylim=(0, 1))
-    handles = [
-        Line2D([], [], color=style.colour(i), label=name) for i, name in enumerate(transports)
-    ]
-    style.legend_above(figure, handles)
+    style.legend_of(figure, transports)
     total = sum(r.rtt_ns.size for r in runs)
     return Plot(
         figure,

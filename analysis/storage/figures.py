@@ -166,11 +166,7 @@ def write_times_plot(
         row[0].set_ylabel("fraction of calls")
     for axes in panels[-1]:
         axes.set_xlabel("time of a write call, longer than [µs]")
-    handles = [
-        Line2D([], [], color=style.colour(index), label=config)
-        for index, config in enumerate(configs)
-    ]
-    style.legend_above(figure, handles)
+    style.legend_of(figure, configs)
     return Plot(
         figure,
         "Write calls that take longer than so long (complementary distribution, calls of all runs "
