@@ -228,13 +228,11 @@ def _flow(axes: Axes, flow: MessageFlow) -> None:
     waits = next((i for i, hop in enumerate(flow.hops) if hop.name == "queue and transport"), 0)
     for behind in flow.behind_ns:
         axes.plot([behind * factor] * 2, [waits - 0.31, waits + 0.31], color=style.LOUD, lw=1.1)
-    axes.set_yticks(range(len(flow.hops)), [hop.name for hop in flow.hops], fontsize=8)
-    axes.set_ylim(len(flow.hops) - 0.4, -0.6)
+    style.rows(axes, [hop.name for hop in flow.hops], "", 8)
     axes.set_xlim(-0.01 * end * factor, end * factor * 1.02)
     axes.set_xlabel(f"since publication [{unit}]", fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
     axes.set_title(flow.title, fontsize=8)
-    axes.grid(visible=False, axis="y")
 
 
 def _duration(ns: int) -> str:

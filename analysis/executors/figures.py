@@ -249,11 +249,8 @@ def _forest(
         axes.axvline(1, color="black", lw=0.8)
         axes.set_xscale("log")
         style.plain_numbers(axes)
-        axes.set_yticks(range(len(labels)), labels, size=8)
-        axes.set_ylim(len(labels) - 0.4, -0.6)
+        style.rows(axes, labels, "ratio", 8)
         axes.set_title(style.wrapped(head, 60))
-        axes.set_xlabel("ratio")
-        axes.grid(visible=False, axis="y")
     style.legend_above(figure, _verdicts())
     return Plot(
         figure,

@@ -76,8 +76,7 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
                 alpha=0.75,
                 lw=0,
             )
-        axes.set_yticks(range(len(place)), [style.wrapped(name, 46) for name in place], fontsize=7)
-        axes.set_ylim(len(place) - 0.5, -0.5)
+        style.rows(axes, [style.wrapped(name, 46) for name in place], "", 7)
         axes.set_title(_TITLES[of], fontsize=9)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False)

@@ -56,11 +56,8 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
             axes.text(0.5, 0.5, "refused", transform=axes.transAxes, ha="center", color=style.FAINT)
         title = name.removeprefix("latency_")
         axes.set_title(title.upper() if title[1:].replace(".", "").isdigit() else title)
-        axes.set_xlabel("ms")
-        axes.margins(x=0.08, y=0.5 / max(1, len(labels)))
-        axes.grid(visible=False, axis="y")
-    row[0].set_yticks(range(len(labels)), [style.wrapped(label) for label in labels], fontsize=8.5)
-    row[0].set_ylim(len(labels) - 0.5, -0.5)
+        style.rows(axes, [style.wrapped(label) for label in labels], "ms", 8.5)
+        axes.margins(x=0.08)
     first = estimates[0]
     return Plot(
         figure,

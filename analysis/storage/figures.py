@@ -112,11 +112,9 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
             f"{r['messages']}, {r['batch_size']}: {r['new']} against {r['base']}"
             for r in frame.iter_rows(named=True)
         ]
-        axes.set_yticks(range(frame.height), labels, fontsize=7)
-        axes.set_ylim(frame.height - 0.4, -0.6)
+        style.rows(axes, labels, "", 7)
         axes.set_title(f"{machine}: {titles[statement]}", fontsize=9)
         axes.set_xscale("log")
-        axes.grid(visible=False, axis="y")
     style.plain_numbers(rows[-1, 0])
     rows[-1, 0].set_xlabel(
         "throughput of the second over that of the first (above 1: first slower)"
