@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 from matplotlib.colors import LogNorm
-from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from roslens.analysis.figures import style
@@ -66,13 +65,10 @@ def outcomes_over_time(messages: pl.DataFrame, title: str) -> Plot:
     figure = style.new_figure(2.6)
     axes = figure.subplots()
     if shown:
-        axes.hist(seconds, bins=80, stacked=True, color=[_OUTCOMES[n] for n in shown], linewidth=0)
+        colours, labels = [_OUTCOMES[n] for n in shown], [f"{n} ({counts[n]:,})" for n in shown]
+        axes.hist(seconds, bins=80, stacked=True, color=colours, linewidth=0, label=labels)
     axes.set(xlabel="time since the run's first publication [s]", ylabel="messages")
-    handles = [
-        Line2D([], [], lw=5, color=_OUTCOMES[name], label=f"{name} ({counts[name]:,})")
-        for name in shown
-    ]
-    style.legend_above(figure, handles)
+    style.legend_above(figure)
     return Plot(figure, f"{title}: what became of messages, by time of publication, all runs.")
 
 

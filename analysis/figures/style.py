@@ -153,8 +153,20 @@ def _narrow(line: str, width: int) -> str:
     return "\n".join(text.rstrip() for text in lines)
 
 
-def legend_above(figure: Figure, handles: Sequence[Artist]) -> None:
-    """A legend above the axes, as wide as its labels allow."""
+def legend_above(figure: Figure, handles: Sequence[Artist] | None = None) -> None:
+    """A legend above the axes, as wide as its labels allow.
+
+    Parameters
+    ----------
+    handles
+        None: whatever was drawn with a label, each label once.
+    """
+    if handles is None:
+        drawn: dict[str, Artist] = {}
+        for axes in figure.axes:
+            for handle in axes.get_legend_handles_labels()[0]:
+                drawn.setdefault(str(handle.get_label()), handle)
+        handles = list(drawn.values())
     if handles:
         longest = max(len(str(handle.get_label())) for handle in handles)
         columns = min(len(handles), max(1, 110 // (longest + 8)))

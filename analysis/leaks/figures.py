@@ -58,11 +58,7 @@ def memory_plot(
         row[0].set_ylabel(f"{name.upper()} [MB]")
     for axes in grid[-1]:
         axes.set_xlabel("time [s]")
-    handles = [
-        Line2D([], [], color=style.colour(0), lw=0.9, label="runs"),
-        Line2D([], [], color="black", lw=1.6, ls="--", label="slope of the part that is judged"),
-    ]
-    style.legend_above(figure, handles)
+    style.legend_above(figure)
     known = sum(1 for runs in series if runs)
     samples = sum(run.values.size for i in shown for run in series[i].values())
     return Plot(
@@ -77,7 +73,8 @@ def memory_plot(
 
 def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
     for number, run in enumerate(runs):
-        axes.plot(run.seconds, run.values / 1e6, lw=0.9, color=style.colour(number), alpha=0.8)
+        shade = style.colour(number)
+        axes.plot(run.seconds, run.values / 1e6, lw=0.9, color=shade, alpha=0.8, label="runs")
     begin, end = found.looked_at_s
     start = begin if found.bend_s is None or found.bend_s.value is None else found.bend_s.value
     slope = found.per_second.value
@@ -87,7 +84,9 @@ def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
         middle = (start + end) / 2
         level = float(np.mean([np.median(part.values) for part in parts]))
         at = np.array([start, end])
-        axes.plot(at, (level + slope * (at - middle)) / 1e6, color="black", lw=1.6, ls="--")
+        line = (level + slope * (at - middle)) / 1e6
+        label = "slope of the part that is judged"
+        axes.plot(at, line, color="black", lw=1.6, ls="--", label=label)
     text = verdict_text(found.verdict)
     if slope is not None:
         text += f"\n{slope / 1e3:+,.3g} kB/s"

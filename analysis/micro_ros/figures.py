@@ -151,18 +151,12 @@ def printed_latency_plot(sums: Sequence[PrintedSum]) -> Plot:
     y = np.arange(len(sums))
     client = np.array([s.client_ns for s in sums]) / 1e6
     agent = np.array([s.agent_ns for s in sums]) / 1e6
-    axes.barh(y, client, color=style.colour(0), height=0.6)
-    axes.barh(y, agent, left=client, color=style.colour(5), height=0.6)
-    axes.plot([s.rtt_ns / 1e6 for s in sums], y, "|", ms=14, mew=2, color=style.LOUD)
+    axes.barh(y, client, color=style.colour(0), height=0.6, label="board to agent")
+    axes.barh(y, agent, left=client, color=style.colour(5), height=0.6, label="agent to board")
+    trips = [s.rtt_ns / 1e6 for s in sums]
+    axes.plot(trips, y, "|", ms=14, mew=2, color=style.LOUD, label="round trip")
     style.rows(axes, [s.transport for s in sums], "ms")
-    style.legend_above(
-        figure,
-        [
-            Line2D([], [], lw=6, color=style.colour(0), label="board to agent"),
-            Line2D([], [], lw=6, color=style.colour(5), label="agent to board"),
-            Line2D([], [], ls="", marker="|", ms=12, mew=2, color=style.LOUD, label="round trip"),
-        ],
-    )
+    style.legend_above(figure)
     return Plot(
         figure,
         "Latency by direction, one exchange per transport: there is no interval. Bar and mark "
@@ -196,31 +190,27 @@ def directions_plot(runs: Sequence[TransportRun]) -> Plot:
             assert run.directions is not None
             shift = 0.05 * (i - (len(members) - 1) / 2)
             width = float(np.median(run.directions.uncertainty_ns)) / 1e6
-            for side, (values, base) in enumerate(
-                ((run.directions.client_ns, -0.18), (run.directions.agent_ns, 0.0))
+            for side, values, base, marker, index in (
+                ("client to agent", run.directions.client_ns, -0.18, "o", 0),
+                ("agent to client", run.directions.agent_ns, 0.0, "s", 5),
             ):
                 axes.errorbar(
                     [float(np.median(values)) / 1e6],
                     [y + base + shift],
                     xerr=[width],
-                    fmt="os"[side],
+                    fmt=marker,
                     ms=4,
                     lw=1.4,
-                    color=style.colour(0 if side == 0 else 5),
+                    color=style.colour(index),
+                    label=side,
                 )
             median = float(np.median(run.rtt_ns)) / 1e6
-            axes.plot([median], [y + 0.18 + shift], "D", ms=4, color=style.colour(1))
+            place = y + 0.18 + shift
+            axes.plot([median], [place], "D", ms=4, color=style.colour(1), label="round trip")
     axes.set_xscale("log")
     style.plain_numbers(axes)
     style.rows(axes, transports, "median of a run [ms]")
-    style.legend_above(
-        figure,
-        [
-            Line2D([], [], ls="", marker="o", color=style.colour(0), label="client to agent"),
-            Line2D([], [], ls="", marker="s", color=style.colour(5), label="agent to client"),
-            Line2D([], [], ls="", marker="D", color=style.colour(1), label="round trip"),
-        ],
-    )
+    style.legend_above(figure)
     return Plot(
         figure,
         "Latency by direction, one mark per run. Bars: what the synchronisation of the clocks "

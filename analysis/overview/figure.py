@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import polars as pl
-from matplotlib.lines import Line2D
 
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
@@ -39,8 +38,7 @@ def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
     axes.set_xscale("log")
     style.plain_numbers(axes)
     style.rows(axes, names, "latency, publish to the start of the callback [ms]", 8.5)
-    style.legend_above(figure, [Line2D([], [], ls="", marker=marker, color=shade, ms=6, label=name)
-                          for name, (shade, marker) in _MARKS.items()])  # fmt: skip
+    style.legend_above(figure)
     return Plot(
         figure,
         "Latency of each topic, the slowest at P99 first; a percentile of too few messages for its "

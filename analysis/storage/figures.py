@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
@@ -48,11 +47,7 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
             _bars(axes, own.filter(messages=suite, batch_size=batch), configs)
             axes.set_title(f"{suite} messages,\n{batch} batches", fontsize=9)
     figure.supxlabel("throughput [MB/s]", fontsize=9.5)
-    handles = [
-        Line2D([], [], color="black", lw=1.6, label="95 % interval, Student t over runs"),
-        Line2D([], [], color=style.LOUD, lw=4, alpha=0.45, label="as published: 3.92 sd"),
-    ]
-    style.legend_above(figure, handles)
+    style.legend_above(figure)
     runs = max(own["n"].to_list(), default=0)
     return Plot(
         figure,
@@ -65,13 +60,13 @@ def _bars(axes: Axes, cells: pl.DataFrame, configs: Sequence[str]) -> None:
     y = np.array([configs.index(name) for name in cells["plugin_config"]])
     mean = cells["mean"].to_numpy() / 1e6
     axes.barh(y, mean, color=[style.colour(at) for at in y], height=0.66, alpha=0.85)
-    for column, c, width, alpha in (
-        ("half_width_published", style.LOUD, 4.0, 0.45),
-        ("half_width_t", "black", 1.6, 1.0),
+    for column, c, width, alpha, label in (
+        ("half_width_published", style.LOUD, 4.0, 0.45, "as published: 3.92 sd"),
+        ("half_width_t", "black", 1.6, 1.0, "95 % interval, Student t over runs"),
     ):
         half = cells[column].cast(pl.Float64).fill_null(0.0).to_numpy() / 1e6
         low = np.maximum(0.0, mean - half)
-        axes.hlines(y, low, mean + half, color=c, lw=width, alpha=alpha)
+        axes.hlines(y, low, mean + half, color=c, lw=width, alpha=alpha, label=label)
     axes.set_yticks(range(len(configs)), configs, fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
     axes.xaxis.set_major_locator(MaxNLocator(3))
@@ -107,7 +102,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
         for at, row in enumerate(frame.iter_rows(named=True)):
             c, marker = _LOOKS[row["answer"]]
             axes.plot([row["low"], row["high"]], [at, at], color=c, lw=2)
-            axes.plot([row["ratio"]], [at], marker, color=c, ms=4.5)
+            axes.plot([row["ratio"]], [at], marker, color=c, ms=4.5, label=row["answer"])
         labels = [
             f"{r['messages']}, {r['batch_size']}: {r['new']} against {r['base']}"
             for r in frame.iter_rows(named=True)
@@ -119,12 +114,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
     rows[-1, 0].set_xlabel(
         "throughput of the second over that of the first (above 1: first slower)"
     )
-    handles = [
-        Line2D([], [], ls="-", marker=marker, ms=4.5, color=c, label=answer)
-        for answer, (c, marker) in _LOOKS.items()
-        if (compared["answer"] == answer).any()
-    ]
-    style.legend_above(figure, handles)
+    style.legend_above(figure)
     return Plot(
         figure,
         "Ratios of mean throughput with 95 % intervals (Fieller, Welch's degrees of freedom); the "

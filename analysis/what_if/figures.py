@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.lines import Line2D
 
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
@@ -25,24 +24,21 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
     figure = style.new_figure(3.8)
     axes = figure.subplots()
     levels = np.array(CURVE)
-    handles = [Line2D([], [], color=style.colour(0), label="recorded")]
-    axes.plot(np.array(curve.recorded) / 1e6, levels, color=style.colour(0))
+    axes.plot(np.array(curve.recorded) / 1e6, levels, color=style.colour(0), label="recorded")
     of = f"{curve.topic} at {curve.node}" if curve.topic else "all subscriptions"
     caption = f"Latency of {of}, from the first publish event to callback_start"
     if len(curve.value):
         low, high, value = (np.array(x) / 1e6 for x in (curve.low, curve.high, curve.value))
         axes.fill_betweenx(levels, low, high, color=style.colour(1), alpha=0.25, lw=0)
-        axes.plot(value, levels, color=style.colour(1))
-        handles.append(Line2D([], [], color=style.colour(1), label="predicted"))
+        axes.plot(value, levels, color=style.colour(1), label="predicted")
         caption += f". Band: {prediction.level:.0%} of simulated runs as long as the recorded ones"
     else:
         caption += ". No prediction: the simulation of what was recorded does not come out so"
     if bound_ns is not None:
-        axes.axvline(bound_ns / 1e6, color="black", ls="--", lw=1)
         label = "bound of publish to callback_end, as recorded"
-        handles.append(Line2D([], [], color="black", ls="--", lw=1, label=label))
+        axes.axvline(bound_ns / 1e6, color="black", ls="--", lw=1, label=label)
     axes.set(xlabel="latency [ms]", ylabel="part of the messages")
     axes.set(xscale="log", ylim=(0, 1))
     style.plain_numbers(axes)
-    style.legend_above(figure, handles)
+    style.legend_above(figure)
     return Plot(figure, f"{caption}. {counted(len(prediction.runs), 'run')}.")
