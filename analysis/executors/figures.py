@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from roslens.analysis.estimate import Estimate, cell_label, not_none
@@ -189,7 +188,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
             fontweight="bold" if sure else "normal",
         )  # fmt: skip
     label_squares(axes, heads, labels)
-    style.legend_above(figure, _verdicts())
+    style.legend_of_squares(figure, PAIR_COLOURS)
     hidden = []
     if len(rows) < len(every):
         hidden.append(f"{len(rows)} of {len(every)} metrics and conditions")
@@ -203,15 +202,6 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
         "correction over all pairs of a metric.",
         left_out=f"Drawn are {' and '.join(hidden)}; pairs.csv has all." if hidden else "",
     )
-
-
-def _verdicts() -> list[Line2D]:
-    return [
-        Line2D(
-            [], [], ls="", marker="s", ms=9, color=shade, alpha=0.4, label=name.replace("_", " ")
-        )
-        for name, shade in PAIR_COLOURS.items()
-    ]
 
 
 def _forest(
@@ -251,7 +241,7 @@ def _forest(
         style.plain_numbers(axes)
         style.rows(axes, labels, "ratio", 8)
         axes.set_title(style.wrapped(head, 60))
-    style.legend_above(figure, _verdicts())
+    style.legend_of_squares(figure, PAIR_COLOURS)
     return Plot(
         figure,
         f"Ratio of each pair of levels of {factor} within the same conditions with its interval. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -185,6 +185,16 @@ def legend_of(figure: Figure, names: Iterable[str], **look: Any) -> None:
         Line2D([], [], color=colour(i), label=name, **look) for i, name in enumerate(names) if name
     ]
     legend_above(figure, lines)
+
+
+def legend_of_squares(figure: Figure, shades: Mapping[str, str]) -> None:
+    """A legend of pale squares by what they say, such as the verdicts of a grid."""
+    look: dict[str, Any] = {"ls": "", "marker": "s", "ms": 9, "alpha": 0.45}
+    squares = [
+        Line2D([], [], color=shade, label=name.replace("_", " "), **look)
+        for name, shade in shades.items()
+    ]
+    legend_above(figure, squares)
 
 
 def rows(axes: Axes, labels: Sequence[str], measured: str, size: float | None = None) -> None:

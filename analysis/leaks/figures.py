@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from scipy import signal
 
@@ -138,16 +137,8 @@ def verdict_grid(leaks: Sequence[Leak]) -> Plot:
             axes.text(x + 0.49, y + 0.46, text, ha="center", va="center", size=6.5)
     grid.label(axes)
     axes.set_xlabel(f"{axes.get_xlabel()}: slope of memory [kB/s]".removeprefix(": "))
-    style.legend_above(
-        figure,
-        [
-            Line2D(
-                [], [], ls="", marker="s", ms=8, color=shade, alpha=0.5, label=verdict_text(verdict)
-            )
-            for verdict, shade in VERDICT_COLOURS.items()
-            if any(leak.verdict == verdict for leak in leaks)
-        ],
-    )
+    there = {leak.verdict for leak in leaks}
+    style.legend_of_squares(figure, {v: c for v, c in VERDICT_COLOURS.items() if v in there})
     return Plot(
         figure,
         "Verdict of each cell, with slope and interval in kB/s; "
