@@ -13,7 +13,8 @@ from matplotlib.patches import Rectangle
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, telling_factors
 from roslens.analysis.figures.plot import WIDTH
-from roslens.analysis.figures.style import Plot, new_figure, sentence, styled, wrapped
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.style import new_figure, sentence, styled, wrapped
 from roslens.analysis.reports.numbers import shown_unit, significant
 
 _MOST_COLUMNS = 12

@@ -5,14 +5,8 @@ from __future__ import annotations
 import polars as pl
 from matplotlib.patches import Patch
 
-from roslens.analysis.figures.style import (
-    COLOURS,
-    FAINT,
-    Plot,
-    new_figure,
-    styled,
-    wrapped,
-)
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.style import COLOURS, FAINT, new_figure, styled, wrapped
 from roslens.analysis.measures.stacks import LEAST_SHARE
 from roslens.analysis.reports.numbers import counted
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter
 
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.plot import DPI, WIDTH
-from roslens.analysis.figures.plot import Plot as Plot  # noqa: PLC0414  (figures import it from here)
+from roslens.analysis.figures.plot import Plot
 
 P = ParamSpec("P")
 

@@ -120,9 +120,6 @@ def _beside(rows: pl.DataFrame, threads: int) -> set[tuple[int, int]]:
     return found
 
 
-_THREAD = ("host", "vpid", "vtid")
-
-
 def on_wait_sets(intervals: pl.DataFrame) -> pl.DataFrame:
     """Of the table ``executor_intervals`` the threads that ever waited on a wait set."""
     waiting = intervals.filter(pl.col("timeout_ns").is_not_null()).select(_THREAD).unique()
