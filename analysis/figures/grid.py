@@ -12,8 +12,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patches import Rectangle
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, telling_factors
-from roslens.analysis.figures.plot import WIDTH
-from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.plot import WIDTH, Plot
 from roslens.analysis.figures.style import new_figure, sentence, styled, wrapped
 from roslens.analysis.reports.numbers import shown_unit, significant
 

@@ -16,8 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from roslens.analysis.figures.picture import Picture
-from roslens.analysis.figures.plot import DPI, WIDTH
-from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.plot import DPI, WIDTH, Plot
 
 P = ParamSpec("P")
 
