@@ -124,7 +124,10 @@ def record_attached(
         raise UsageError(f"--attach: {reason}")
     remove_leftovers()
     targets = find_targets(list(wanted))
-    mapped = [x for target in targets for x in mapped_by(target.pid)]
+    mapped: list[Path] = []
+    for target in targets if options.probes else ():
+        with suppress(OSError):  # it has just ended
+            mapped += mapped_by(target.pid)
     functions = find_functions(options.probes, os.environ, mapped)
     refuse_used(output)
     made = output or new_campaign(RECORDINGS / ATTACH_SUITE, None)

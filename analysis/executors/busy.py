@@ -14,7 +14,7 @@ from roslens.analysis.statistics.over_runs import Interval, estimate_of, value_o
 from roslens.collectors.results.tool_result import ToolResult
 
 _OF = "of the time between the first and the last executor event, mean over the executor's threads"
-WAIT = Metric("executor_wait", f"waiting for work (rcl_wait), part {_OF}", "1", None, "fraction")
+WAIT = Metric("executor_wait", f"waiting for work, part {_OF}", "1", None, "fraction")
 CALLBACKS = Metric("executor_callbacks", f"inside of callbacks, part {_OF}", "1", None, "fraction")
 BLOCKED = Metric(
     "executor_blocked",
@@ -32,8 +32,8 @@ OVERHEAD = Metric(
 CPU = Metric(
     "executor_cpu",
     "CPU time of the threads that ran callbacks, part of the time, mean over these threads: by the "
-    "kernel's events between the first and the last executor event, else sampled, over "
-    f"{MEASURED}",
+    "kernel's events between the first and the last executor event if all runs have them, else "
+    f"sampled, over {MEASURED}",
     "1",
     scale="positive",
 )
@@ -142,6 +142,8 @@ def busy_estimates(
         From `busy_per_run` and `callbacks_per_run`.
     """
     found = []
+    # By one measure in all runs, or they could not be compared.
+    by_kernel = {run.name for run in runs} <= set(busy.drop_nulls("cpu")["run"])
     for members in cells_of(runs).values():
         in_cell = pl.col("run").is_in([run.name for run in members])
         rows, others = busy.filter(in_cell), alone.filter(in_cell)
@@ -153,7 +155,7 @@ def busy_estimates(
                 found.append(value_over_runs(metric, members[0].cell, values, len(values), level))
             else:
                 found.append(_without_events(metric, members, level))
-        cpu = rows["cpu"].drop_nulls().to_list() or others["cpu"].drop_nulls().to_list()
+        cpu = (rows if by_kernel else others)["cpu"].drop_nulls().to_list()
         if cpu:
             found.append(value_over_runs(CPU, members[0].cell, cpu, len(cpu), level))
     return found
@@ -161,7 +163,7 @@ def busy_estimates(
 
 def _without_events(metric: Metric, members: Sequence[Run], level: float) -> Estimate:
     reason = (
-        "no rclcpp_executor_* event in any run: this executor emits none, or they were not "
+        "no event of an executor in any run: this executor emits none, or they were not "
         "recorded; how busy it was, its callbacks and the CPU time of its threads tell"
     )
     interval = Interval(None, refused=reason)

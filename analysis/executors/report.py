@@ -349,9 +349,9 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         """Waiting and working."""
         known = {e.metric for e in self.busy_estimates if e.value is not None}
         without = (
-            "emit no executor events (record ros2:*; of events executors only the tracers of "
-            "roslens show when they wait): how busy they were, their callbacks and the CPU time of "
-            "their threads tell (samplers.threads)."
+            "have no executor events (record ros2:*; only the tracers of roslens record when an "
+            "events executor waits). Their callbacks and the CPU time of their threads "
+            "(samplers.threads) show how busy they were."
         )
         if not known:
             return Section(f"No callback was traced, and the executors {without}")

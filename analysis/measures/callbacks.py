@@ -97,16 +97,19 @@ def periods(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
 
     Returns
     -------
-    ``cell``, ``kind``, ``name``, ``node``, ``count`` (starts), ``period_ns`` (mean over runs),
+    ``cell``, ``kind``, ``name``, ``node``, ``count`` (starts), ``period_ns`` (mean over runs
+    and, of functions, threads),
     ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns`` (executions that lasted
     longer than the period), ``skipped`` (periods without a start).
     """
-    one = ("run", "callback_id")
+    one = ("run", "callback_id", "caller")
     interval = pl.col("start_ns").diff().over(one)
     jitter = (pl.col("interval_ns") - pl.col("period_ns")).abs()
     return (
-        instances.select(*one, *CALLBACK, "start_ns", "duration_ns")
-        .drop_nulls("callback_id")
+        instances.drop_nulls("callback_id")
+        # Each thread may call a function in a loop of its own.
+        .with_columns(caller=pl.when(~of_callbacks()).then("vtid"))
+        .select(*one, *CALLBACK, "start_ns", "duration_ns")
         .sort("start_ns")
         .with_columns(name=readable(pl.col("name")), interval_ns=interval)
         .with_columns(period_ns=pl.col("interval_ns").median().over(one))
@@ -114,7 +117,7 @@ def periods(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
         .group_by("cell", *CALLBACK)
         .agg(
             count=pl.len(),
-            period_ns=pl.col("period_ns").mean(),
+            period_ns=pl.col("period_ns").filter(pl.struct(one).is_first_distinct()).mean(),
             jitter_p50_ns=quantile_of(jitter, 0.5),
             jitter_p99_ns=quantile_of(jitter, 0.99),
             jitter_max_ns=jitter.max(),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from roslens.analysis.measures.callbacks import readable
+from roslens.analysis.measures.callbacks import of_callbacks, readable
 from roslens.analysis.measures.cpu_waits import find_waits
 from roslens.analysis.timeline.tracks import Timeline, Track
 from roslens.collectors.ros2.blocked import executors_of
@@ -91,7 +91,8 @@ def build_timeline(tables: TrackTables) -> Timeline:
             .select(*threads, "state", "begin_ns", "end_ns")
             .with_columns(pl.col("host").cast(pl.Categorical)),
             tables.processes.select("host", "vpid", "procname"),
-            tables.callbacks.select(*threads, "callback_id")
+            tables.callbacks.filter(of_callbacks())
+            .select(*threads, "callback_id")
             .drop_nulls(threads)
             .unique()
             .sort(pl.all()),

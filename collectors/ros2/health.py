@@ -262,8 +262,9 @@ def _unmatched(model: Facts) -> Iterator[Finding]:
         yield from info(
             "executor_without_events",
             count,
-            "threads that ran callbacks without executor events, as events executors do: "
-            "whether they waited or worked in between is not known",
+            "threads that ran callbacks without executor events, as events executors do unless a "
+            "library of roslens is preloaded: whether they waited or worked in between is not "
+            "known",
             "executor_intervals",
         )
     yield from _unmatched_messages(model)

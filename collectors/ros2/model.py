@@ -197,7 +197,7 @@ def _intervals(
         return found
     table, key = TABLES[found.name], ("proc", "thread")
     own = [column for column in table.schema if column not in ("host", "vpid", "vtid", "cpu_ns")]
-    stretches = found.frame(*own, *key)
+    stretches = whole = found.frame(*own, *key)
     if shared:
         from roslens.collectors.ros2.blocked import with_blocked  # noqa: PLC0415  (numpy)
 
@@ -205,7 +205,7 @@ def _intervals(
         ran = ran.filter(pl.col("kind").ne_missing("function"))
         stretches = with_blocked(stretches, ran)
     if scheduled:
-        stretches = with_cpu(events, stretches, losses)
+        stretches = with_cpu(events, stretches, losses, whole)
     return table.conform(_placed(stretches, events.places), names=True)
 
 

@@ -59,7 +59,12 @@ class Scheduling:
     assumed: int = 0
 
 
-def find_scheduling(events: Events, executions: pl.DataFrame, losses: pl.DataFrame) -> Scheduling:
+def find_scheduling(
+    events: Events,
+    executions: pl.DataFrame,
+    losses: pl.DataFrame,
+    ran_at: pl.DataFrame | None = None,
+) -> Scheduling:
     """One row per finished execution that the kernel's events cover.
 
     Parameters
@@ -70,6 +75,9 @@ def find_scheduling(events: Events, executions: pl.DataFrame, losses: pl.DataFra
         Columns `EXECUTIONS`.
     losses
         As of the table.
+    ran_at
+        ``proc``, ``thread``, ``start_ns``: when threads were surely on a CPU; default: when
+        executions start.
     """
     instances = executions.filter(pl.col("end_ns").is_not_null()).select(
         "callback_instance_id", "proc", "thread", "start_ns", "end_ns"
@@ -91,7 +99,8 @@ def find_scheduling(events: Events, executions: pl.DataFrame, losses: pl.DataFra
     known = instances.join(seen, on="thread", how="semi")
     lost = losses.filter(of_kernel())
     broken = not lost.is_empty()
-    line = _with_starts(line, known, span.join(hosts, on="host"), broken=broken)
+    starts = known if ran_at is None else ran_at.join(seen, on="thread", how="semi")
+    line = _with_starts(line, starts, span.join(hosts, on="host"), broken=broken)
     covered = (
         known.join(hosts, on="proc", how="left")
         .join(span, on="host", how="left")
@@ -120,7 +129,9 @@ def find_scheduling(events: Events, executions: pl.DataFrame, losses: pl.DataFra
     )
 
 
-def with_cpu(events: Events, stretches: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:
+def with_cpu(
+    events: Events, stretches: pl.DataFrame, losses: pl.DataFrame, whole: pl.DataFrame
+) -> pl.DataFrame:
     """Add ``cpu_ns``, the time that their threads were on a CPU, to stretches of threads.
 
     Parameters
@@ -128,17 +139,19 @@ def with_cpu(events: Events, stretches: pl.DataFrame, losses: pl.DataFrame) -> p
     events, losses
         As of `find_scheduling`.
     stretches
-        ``proc``, ``thread``, ``begin_ns``, ``end_ns``: from an event of the thread to another.
+        ``proc``, ``thread``, ``begin_ns``, ``end_ns``.
+    whole
+        The same, each from one event of its thread to another: the thread ran at its begin.
     """
     number = "callback_instance_id"
-    numbered = stretches.with_row_index(number).with_columns(
-        pl.col(number, "thread").cast(I64), pl.col("proc").cast(I32)
-    )
+    kinds = pl.col("thread").cast(I64), pl.col("proc").cast(I32)
+    numbered = stretches.with_row_index(number).with_columns(pl.col(number).cast(I64), *kinds)
+    ran_at = whole.select(*kinds, start_ns="begin_ns")
     nameless = [pl.lit(None).alias(name) for name in ("kind", "name", "node")]
     known = numbered.select(
         number, "proc", "thread", pl.col("begin_ns").alias("start_ns"), "end_ns", *nameless
     )
-    found = find_scheduling(events, known, losses).rows
+    found = find_scheduling(events, known, losses, ran_at).rows
     if found.is_empty():
         return stretches.with_columns(cpu_ns=pl.lit(None, dtype=I64))
     cpu = found.select(number, "cpu_ns")

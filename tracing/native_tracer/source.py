@@ -77,6 +77,7 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
     lines = [
         "#define _GNU_SOURCE",
         "#include <dlfcn.h>",
+        "#include <errno.h>",
         "#include <pthread.h>",
         '#include "tracer.h"',
         *(f"#define {key} {value}" for key, value in instrumentation.constants.items()),
@@ -153,8 +154,9 @@ def _functions(number: int, point: Tracepoint, instrumentation: Instrumentation)
     passed = ", ".join(passed_arguments(point, parameters))
     recorded = ", ".join(f"{p.type} {p.name}" for p in point.parameters) or "void"
     event = "".join(_event(number, point, instrumentation))
+    note = noted(point.name, point.parameters)
     return (
-        f"static inline void event_{point.name}({recorded})\n{{\n{noted(point.name)}\n{event}}}\n"
+        f"static inline void event_{point.name}({recorded})\n{{\n{note}\n{event}}}\n"
         f"TRACER_PUBLIC void ros_trace_{point.name}({declared})\n"
         f"{{event_{point.name}({passed});}}\n"
         f"TRACER_PUBLIC bool ros_trace_enabled_{point.name}(void)\n"

@@ -9,6 +9,7 @@ are called and what they did.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from roslens.tracing.ros.header import Field, Instrumentation, Parameter, Tracepoint
@@ -44,21 +45,26 @@ _EVENTS = {
 }
 
 THREADS = """
-/* What the executor of this thread does. One that waits in rcl emits events of its own. */
-static __thread enum {NO_CALLBACK_YET, IN_CALLBACK, BETWEEN_CALLBACKS, WAITS_IN_RCL} executor
-__attribute__((tls_model("initial-exec")));
+/* The outermost callback that this thread is in, whether it ran one, and whether its executor waits
+   in rcl: such a one emits events of its own. */
+static __thread struct {
+  const void * callback;
+  bool ran, in_rcl;
+} executor __attribute__((tls_model("initial-exec")));
 """
 """C source that comes before the functions of ROS's tracepoints."""
 _DOES = {
-    "callback_start": "if (executor != WAITS_IN_RCL) {executor = IN_CALLBACK;}",
-    "callback_end": "if (executor != WAITS_IN_RCL) {executor = BETWEEN_CALLBACKS;}",
-    "rclcpp_executor_wait_for_work": "executor = WAITS_IN_RCL;",
+    "callback_start": "if (!executor.callback) {{executor.callback = {callback};}}",
+    "callback_end": "if (executor.callback == {callback}) "
+    "{{executor.callback = NULL; executor.ran = true;}}",
+    "rclcpp_executor_wait_for_work": "executor.in_rcl = true;",
 }
 
 
-def noted(tracepoint: str) -> str:
+def noted(tracepoint: str, parameters: Sequence[Parameter]) -> str:
     """The C statement that notes what a thread does when it comes to a tracepoint of ROS."""
-    return _DOES.get(tracepoint, "")
+    does = _DOES.get(tracepoint)
+    return does.format(callback=parameters[0].name) if does else ""
 
 
 FUNCTIONS = """
@@ -315,9 +321,9 @@ static void tell_type(const void * endpoint, const struct roslens_support * of, 
 HAS_TYPE(rcl_publisher_init)
 HAS_TYPE(rcl_subscription_init)
 
-/* Between two callbacks a thread of an executor waits for work, and for nothing else. */
+/* What a thread waits for between two callbacks is taken to be work. */
 #define WAITS_FOR_WORK(wait) \\
-  if (executor == BETWEEN_CALLBACKS) { \\
+  if (executor.ran && !executor.callback && !executor.in_rcl) { \\
     ros_trace_executor_wait_start(); \\
     wait; \\
     ros_trace_executor_wait_end(); \\
@@ -347,6 +353,9 @@ int pthread_cond_clockwait(
   if (!next) {
     next = (int (*)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))
       next_function(__func__, __builtin_return_address(0));
+  }
+  if (!next) {
+    return ENOSYS; /* A C library without it. */
   }
   WAITS_FOR_WORK(result = next(condition, mutex, clock, until))
   return result;
@@ -389,7 +398,7 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
   return failed;
 }
 """
-"""C source of them; needs ``<dlfcn.h>`` and ``<pthread.h>`` with ``_GNU_SOURCE``."""
+"""C source of them; needs ``<dlfcn.h>``, ``<errno.h>`` and ``<pthread.h>`` with ``_GNU_SOURCE``."""
 
 
 def with_calls(instrumentation: Instrumentation) -> Instrumentation:

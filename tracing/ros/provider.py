@@ -66,6 +66,7 @@ def library_source(instrumentation: Instrumentation) -> str:
         "#define TRACEPOINT_DEFINE",
         f'#include "{HEADER_NAME}"',
         "#include <dlfcn.h>",
+        "#include <errno.h>",
         "#include <pthread.h>",
         "#include <stddef.h>",
         THREADS,
@@ -76,7 +77,7 @@ def library_source(instrumentation: Instrumentation) -> str:
         declared = ", ".join(f"{p.type} {p.name}" for p in parameters) or "void"
         event = f"{instrumentation.provider}, {tracepoint.name}"
         passed = "".join(f", {name}" for name in passed_arguments(tracepoint, parameters))
-        note = noted(tracepoint.name)
+        note = noted(tracepoint.name, parameters)
         lines += [
             f"void ros_trace_{tracepoint.name}({declared})",
             f"{{{note}tracepoint({event}{passed});}}",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from roslens.tracing.sampling.stacks import HZ
 
 
 class SamplerRates(BaseModel):
@@ -48,11 +50,12 @@ class SamplerRates(BaseModel):
         default=0.0, ge=0, le=10_000, description="call stacks of what runs on each CPU, by perf"
     )
     waits: bool = Field(
-        default=False, description="with stacks: also where threads wait, a stack of each wait"
+        default=False, description="where threads wait, a stack of each wait, beside stacks"
     )
 
-    @model_validator(mode="after")
-    def _waits_need_stacks(self) -> Self:
-        if self.waits and not self.stacks:
-            raise ValueError("waits are recorded with stacks alone: give both")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _waits_need_stacks(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("waits") and not given.get("stacks"):
+            return {**given, "stacks": HZ}
+        return given

@@ -148,7 +148,8 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     if {"flight", "command"} <= given.keys() and "suite" not in given:
         # No other tracer keeps the last seconds.
         given.setdefault("tracer", "native")
-    if "stacks" in given or "waits" in given:
+    # A suite has a rate of its own.
+    if "stacks" in given or ("waits" in given and "suite" not in given):
         given["stacks"] = _stacks_rate(given.get("stacks", []))
     return given
 

@@ -43,7 +43,7 @@ class Callbacks(OfMessages):
         def told(column: str, words: str) -> str:
             row = found.sort(column, descending=True).row(0, named=True)
             name = callback_title(row["kind"], row["name"], row["node"])
-            return f"The callback that took longest {words} is {name}: {row[column] / 1e6:.3g} ms."
+            return f"The execution that took longest {words} is {name}: {row[column] / 1e6:.3g} ms."
 
         return [told("p99_ns", "at P99"), told("max_ns", "once")]
 
