@@ -192,6 +192,32 @@ def pool() -> Trace:
     return trace
 
 
+def test_a_thread_that_another_one_blocks_need_not_run_when_it_no_longer_does() -> None:
+    """Thread 2 is on CPU 0 but for 126 to 150.5, 153 to 249 and 271 to 300.5; the kernel lost an
+    event of CPU 1, later.
+    """
+    trace = pool()
+    for us, prev, following in (
+        (80, 0, 2), (126, 2, 0), (150.5, 0, 2), (153, 2, 0), (249, 0, 2), (271, 2, 0),
+        (300.5, 0, 2), (350, 2, 0),
+    ):  # fmt: skip
+        trace.emit(us, "sched_switch", cpu=0, prev_tid=prev, prev_state=1, next_tid=following)
+    trace.lose(400, 410, 1)
+    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
+    rows = trace.tables()["executor_intervals"].filter(vtid=2).sort("begin_ns")
+    assert rows.select("state", "cpu_ns").rows() == [
+        ("wait", 9_000),
+        ("busy", 26_000),
+        ("blocked", 1_000),
+        ("busy", 1_500),
+        ("wait", 2_000),
+        ("busy", 20_000),
+        ("blocked", 1_000),
+        ("busy", 500),
+        ("wait", None),
+    ]
+
+
 def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:
     assert found(pool()) == [
         (1, "wait", 100, 150, -1, 0, 0),
