@@ -17,7 +17,7 @@ import roslens as rl
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.style import Plot, wrapped
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
-from roslens.analysis.measures.callbacks import durations, worst_messages
+from roslens.analysis.measures.callbacks import durations, periods, worst_messages
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.measures.loss import outcomes_by_cell
 from roslens.analysis.measures.measured_part import measured_parts
@@ -440,6 +440,26 @@ def test_durations_by_hand(tmp_path: Path) -> None:
     assert (row["count"], row["unfinished"]) == (100, 0)
     assert (row["mean_ns"], row["p99_ns"], row["max_ns"]) == (50_000, 50_000, 50_000)
     assert row["busy"] == pytest.approx(100 * 50_000 / (99 * 100_000 + 50_000))
+
+
+def test_periods_by_hand() -> None:
+    """A run weighs as much as another, and each thread calls a function in a loop of its own."""
+    starts = [
+        *(("a", 1, "timer", 1, x) for x in (0, 10, 20, 30, 50)),
+        *(("b", 1, "timer", 1, x) for x in (0, 12, 24)),
+        *(("a", 2, "function", 1, x) for x in (0, 10, 20)),
+        *(("a", 2, "function", 2, x) for x in (5, 25, 45)),
+    ]
+    columns = ["run", "callback_id", "kind", "vtid", "start_ns"]
+    instances = pl.LazyFrame(starts, schema=columns, orient="row").with_columns(
+        name=pl.col("kind"),
+        node=pl.lit(None, pl.String),
+        # The third execution of the timer in run a lasts longer than its period.
+        duration_ns=pl.when(run="a", kind="timer", start_ns=20).then(11).otherwise(1),
+    )
+    found = periods(instances, [Run("a", {}), Run("b", {})])
+    figures = found.select("kind", "count", "period_ns", "jitter_max_ns", "overruns", "skipped")
+    assert sorted(figures.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
 
 
 def test_usage_by_hand(tmp_path: Path) -> None:

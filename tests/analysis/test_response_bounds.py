@@ -163,6 +163,21 @@ def test_by_hand():
     assert found["refused"].to_list() == [None, None]
 
 
+def test_functions_around_callbacks_change_no_bound():
+    """A probed function runs all the time, on the callbacks' thread and on another one."""
+    jobs = [(1, t, t, t + 2 * MS) for k in range(20) for t in [10 * MS * k]]
+    tables = Tables(jobs)
+    function = tables.frames["callback_instances"][:2].with_columns(
+        callback_instance_id=pl.Series([100, 101]), callback_id=pl.lit(9), kind=pl.lit("function"),
+        vtid=pl.Series([10, 77], dtype=pl.Int32), start_ns=pl.lit(0), end_ns=pl.lit(200 * MS),
+    )  # fmt: skip
+    calls = tables.frames["callback_instances"]
+    tables.frames["callback_instances"] = calls.vstack(function.cast(dict(calls.schema)))
+    found = callback_bounds(tables, warm_up_s=0)
+    assert found["callback_id"].to_list() == [1]
+    assert found["bound_ns"].to_list() == [2 * MS]
+
+
 def test_a_handover_is_part_of_the_bound():
     """An idle thread took the message up after 1 ms once, else at once; the callback takes 2 ms."""
     late = {7: MS}
