@@ -68,6 +68,8 @@ def functions_parts(
     level
         Nominal coverage of the intervals, 0..1.
     """
+    if not any(table.head(1).collect().height for table in (samples, waits)):
+        return []
     waited, sampled = inside(as_samples(waits), instances), inside(samples, instances)
     said: list[Part] = [
         Sentence(x) for x in waits_in(waits_of_slow(waited, ended(waited, instances)))
