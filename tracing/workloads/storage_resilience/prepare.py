@@ -18,7 +18,7 @@ def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
     Raises
     ------
     RoslensError
-        There is no compiler, no cargo or no rosbag2, or something does not compile.
+        There is no compiler or no rosbag2, or something does not compile.
     """
     library = preloadable(WRITE_LOG, "the suite storage-resilience")
     return {**prepare_storage(note), LIBRARY_VARIABLE: str(library)}
