@@ -47,8 +47,10 @@ def programs(names: tuple[str, ...], note: Callable[[str], None]) -> Path:
         As `prepare`.
     """
     rosbag2 = sourced_rosbag2(os.environ) if is_sourced() else rosbag2_for(embedded_ros(note), note)
-    traced = preprocessed(rosbag2.compiler, "c++", _LTTNG) is not None
-    digest = hashlib.sha256(repr((rosbag2, traced)).encode())
+    header = preprocessed(rosbag2.compiler, "c++", _LTTNG)
+    traced = header is not None
+    # With another LTTng the header is another one.
+    digest = hashlib.sha256(repr((rosbag2, header)).encode())
     described = _HERE / "rosbag2" / _NULL
     shared = (_SHARED / "workload.hpp", _SHARED / "messages.cpp")
     sources = {path.stem: path for path in (*sorted(_SOURCES.iterdir()), *shared)}
@@ -63,8 +65,11 @@ def programs(names: tuple[str, ...], note: Callable[[str], None]) -> Path:
     command = (
         *(*rosbag2.compiler, *rosbag2.compile_flags, f"-I{_SOURCES}", f"-I{_SHARED}"),
         *(f'-D{name}="{text}"' for name, text in defined.items()),
+        *(("-DROSLENS_TRACED",) if traced else ()),
+        "-pthread",
     )
-    libraries = (*rosbag2.link_flags, "-lsqlite3", *(("-llttng-ust", "-ldl") if traced else ()))
+    tracer = ("-llttng-ust",) if traced else ()
+    libraries = (*rosbag2.link_flags, "-lsqlite3", *tracer, "-ldl")
     plugin = Step(
         folder / "lib" / f"lib{_NULL}.so",
         (*command, "-shared", str(sources["null_storage"]), *libraries),

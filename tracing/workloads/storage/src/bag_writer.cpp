@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -38,7 +39,7 @@
 #include <thread>
 #include <vector>
 
-#if __has_include(<lttng/tracepoint.h>)
+#ifdef ROSLENS_TRACED
 #define TRACEPOINT_CREATE_PROBES
 #define TRACEPOINT_DEFINE
 #include "probe.h"
@@ -59,6 +60,40 @@ constexpr std::uint64_t kCache = 100 * 1024 * 1024;
 constexpr char kType[] = "std_msgs/msg/UInt8MultiArray";
 // Messages that are due within so long are put into the queue together.
 constexpr std::uint64_t kTickNs = 500'000;
+
+// An option, or standard input, that is not as it has to be.
+struct WrongUse : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Options as "--name value"; all but fsync, rate and queue are needed, and queue beside rate.
+Options parsed(int count, char **values) {
+  Options options;
+  for (int i = 1; i < count; i += 2) {
+    const std::string name = values[i];
+    if (name.rfind("--", 0) != 0) throw WrongUse(name + ": is no option");
+    if (i + 1 == count) throw WrongUse(name + ": has no value");
+    options[name.substr(2)] = values[i + 1];
+  }
+  std::vector<std::string> needed{"storage",     "preset",   "configuration", "compression",
+                                  "acknowledge", "messages", "sizes",         "batch",
+                                  "place",       "results"};
+  if (options.count("rate")) needed.push_back("queue");
+  for (const std::string &name : needed)
+    if (!options.count(name)) throw WrongUse("--" + name + ": is missing");
+  return options;
+}
+
+// The whole number, of at least 1, that an option gives.
+std::uint64_t number_of(const Options &options, const std::string &name) {
+  const std::string &text = options.at(name);
+  const char *end = text.data() + text.size();
+  std::uint64_t value = 0;
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || at != end || value == 0)
+    throw WrongUse("--" + name + " " + text + ": is no whole number of at least 1");
+  return value;
+}
 
 struct Message {
   const std::uint8_t *data;
@@ -100,6 +135,11 @@ void add_memory(Numbers &to, const std::string &name, const std::string &field) 
 // What is written: messages of the layout on standard input.
 std::vector<Message> laid_out(const std::string &input, std::size_t count,
                               const std::vector<std::size_t> &lengths) {
+  const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
+  if (input.size() < count || input.size() - count < longest)
+    throw WrongUse("standard input: " + std::to_string(input.size()) + " bytes, less than " +
+                   std::to_string(count) + " for the order of messages and " +
+                   std::to_string(longest) + " for the longest one");
   const auto *begin = reinterpret_cast<const std::uint8_t *>(input.data());
   const std::uint8_t *content = begin + count, *end = begin + input.size(), *at = content;
   std::vector<Message> messages;
@@ -241,10 +281,10 @@ class Calls {
   void write(const Message *begin, const Message *end) {
     // Of this thread: those of rosbag2's writer may be at work.
     const std::uint64_t ready = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
-    bag_.prepare(messages, begin, end);
-    preparing_ns += nanoseconds(CLOCK_THREAD_CPUTIME_ID) - ready;
     Row row{0, static_cast<std::uint64_t>(end - begin), 0, {}};
     for (const Message *message = begin; message != end; ++message) row.bytes += message->length;
+    bag_.prepare(messages, begin, end);
+    preparing_ns += nanoseconds(CLOCK_THREAD_CPUTIME_ID) - ready;
     tracepoint(roslens_storage, write_begin, rows.size(), row.bytes, row.messages);
     const Allocations before = allocated();
     const std::uint64_t from = now_ns();
@@ -297,6 +337,8 @@ void write_batches(Calls &calls, const std::vector<Message> &messages,
                    const std::vector<std::size_t> &ends, const std::string &acknowledge) {
   const int file =
       acknowledge.empty() ? -1 : ::open(acknowledge.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (!acknowledge.empty() && file < 0)
+    throw std::runtime_error(acknowledge + ": cannot be opened");
   for (const std::size_t end : ends) {
     calls.write(messages.data() + calls.messages, messages.data() + end);
     if (file >= 0 && pwrite(file, &calls.messages, sizeof(calls.messages), 0) < 0)
@@ -387,6 +429,12 @@ std::uint32_t checksum(const std::vector<Message> &messages) {
   return mcap::internal::crc32Final(crc);
 }
 
+// What is still in a buffer is written when the file is closed, so that it may fail only then.
+void finish(std::ofstream &file, const std::string &folder) {
+  file.close();
+  if (!file) throw std::runtime_error(folder + ": the results cannot be written");
+}
+
 void write_results(const std::string &folder, const Calls &calls, const Numbers &numbers) {
   std::ofstream writes(folder + "/writes.csv");
   writes << "sqc,num_bytes,num_msgs,write_ns,close_ns\n";
@@ -395,6 +443,7 @@ void write_results(const std::string &folder, const Calls &calls, const Numbers 
     writes << number << ',' << row.bytes << ',' << row.messages << ',' << row.write_ns << ",\n";
   }
   writes << ",,,," << numbers.at("close_ns") << '\n';
+  finish(writes, folder);
   if (counted) {
     std::ofstream table(folder + "/allocations.csv");
     table << "sqc,allocations,allocated_bytes\n";
@@ -403,6 +452,7 @@ void write_results(const std::string &folder, const Calls &calls, const Numbers 
       table << number << ',' << one.number << ',' << one.bytes << '\n';
     }
     table << ',' << calls.closing.number << ',' << calls.closing.bytes << '\n';
+    finish(table, folder);
   }
   std::ofstream json(folder + "/run.json");
   json << '{';
@@ -410,16 +460,17 @@ void write_results(const std::string &folder, const Calls &calls, const Numbers 
   json << "\"tracepoints\": " << (kTracepoints ? "true" : "false") << ", \"sqlite_version\": \""
        << sqlite3_libversion() << "\", \"mcap_version\": \"" << MCAP_LIBRARY_VERSION
        << "\", \"rosbag2_version\": \"" << ROSLENS_ROSBAG2_STORAGE << "\"}\n";
-  for (const std::ofstream *file : {&writes, &json})
-    if (!*file) throw std::runtime_error(folder + ": the results cannot be written");
+  finish(json, folder);
 }
 
 void measure(const Options &options) {
   const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
   std::istringstream sizes(options.at("sizes"));
   const std::vector<std::size_t> lengths{std::istream_iterator<std::size_t>(sizes), {}};
-  auto messages = laid_out(input, std::stoull(options.at("messages")), lengths);
-  const auto ends = ends_of_batches(messages, std::stoull(options.at("batch")));
+  if (lengths.empty() || !sizes.eof())
+    throw WrongUse("--sizes " + options.at("sizes") + ": are no lengths of messages");
+  auto messages = laid_out(input, number_of(options, "messages"), lengths);
+  const auto ends = ends_of_batches(messages, number_of(options, "batch"));
   std::size_t largest = 0, begin = 0;
   for (const std::size_t end : ends) {
     largest = std::max(largest, end - begin);
@@ -439,9 +490,9 @@ void measure(const Options &options) {
   bag.open(lengths.size());
   numbers["open_ns"] = now_ns() - opening;
   const std::uint64_t cpu = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
-  if (const auto rate = options.find("rate"); rate != options.end())
-    messages = write_as_they_come(calls, messages, std::stod(rate->second),
-                                  std::stoull(options.at("queue")), numbers);
+  if (options.count("rate"))
+    messages = write_as_they_come(calls, messages, number_of(options, "rate"),
+                                  number_of(options, "queue"), numbers);
   else
     write_batches(calls, messages, ends, options.at("acknowledge"));
   numbers["close_ns"] = calls.close();
@@ -461,10 +512,13 @@ int main(int count, char **values) {
   setenv("ROS_DISTRO", ROSLENS_DISTRO, 1);
   rcutils_logging_set_default_logger_level(RCUTILS_LOG_SEVERITY_WARN);
   Options options;
-  for (int i = 1; i + 1 < count; i += 2) options[std::string(values[i]).substr(2)] = values[i + 1];
   try {
+    options = parsed(count, values);
     measure(options);
     return 0;
+  } catch (const WrongUse &error) {
+    std::cerr << "storage: error: " << error.what() << std::endl;
+    return 2;
   } catch (const std::exception &error) {
     std::string text = error.what();
     std::replace(text.begin(), text.end(), '\n', ' ');
@@ -474,6 +528,9 @@ int main(int count, char **values) {
                              "); make room or write less (--bytes)"
                        : "rosbag2: " + text)
               << std::endl;
+    return 4;
+  } catch (...) {
+    std::cerr << "storage: error: rosbag2: an exception that says nothing" << std::endl;
     return 4;
   }
 }
