@@ -43,6 +43,8 @@ ROLES = ("subscriber", "publisher")
 CALL_SECONDS, GOAL_SECONDS, HEARTBEAT_SECONDS = 1 / 15, 0.5, 0.1
 FIBONACCI_ORDER = 5
 DRAIN_SECONDS, SETTLE_SECONDS, END_SECONDS = 1.0, 5.0, 5.0
+# So long the launcher waits for both to be ready, and for the work beyond its own time.
+READY_SECONDS, SPARE_SECONDS = 30.0, 10.0
 LOOK_SECONDS = 0.02
 
 
@@ -231,8 +233,8 @@ class Nodes:
             pipe.write(f"{line}\n")
             pipe.flush()
 
-    def wait(self, done: Callable[[], bool]) -> None:
-        """Wait until something is done.
+    def check(self) -> None:
+        """Look whether all goes well.
 
         Raises
         ------
@@ -241,25 +243,45 @@ class Nodes:
         Stopped
             A signal came.
         """
+        if self.stop.signal:
+            raise Stopped
+        for role, process in self.processes.items():
+            if status := process.poll():
+                how = "was killed by signal" if status < 0 else "ended with status"
+                raise Failed(f"the {role} process {how} {abs(status)}")
+
+    def wait(self, seconds: float, wanted: str, done: Callable[[], bool]) -> None:
+        """Wait until something is done; `wanted` says for people what.
+
+        Raises
+        ------
+        Failed
+            A process has died, or it is not done within `seconds`.
+        Stopped
+            A signal came.
+        """
+        give_up = time.monotonic() + seconds
         while not done():
-            for role, process in self.processes.items():
-                if status := process.poll():
-                    how = "was killed by signal" if status < 0 else "ended with status"
-                    raise Failed(f"the {role} process {how} {abs(status)}")
-            if self.stop.signal:
-                raise Stopped
+            self.check()
+            if time.monotonic() > give_up:
+                raise Failed(f"{wanted} took more than {seconds:g} s")
             time.sleep(LOOK_SECONDS)
 
-    def work(self) -> None:
-        """Let them find each other, work, drain and end."""
-        self.wait(lambda: all(self.said.values()))
+    def work(self, seconds: float) -> None:
+        """Let them find each other, work for so many seconds, drain and end."""
+        said, processes = self.said, self.processes
+        self.wait(READY_SECONDS, "finding each other", lambda: all(said.values()))
         side.say_ready()
         self.tell("publisher", "start")
-        self.wait(lambda: len(self.said["publisher"]) > 1)
-        self.tell("subscriber", self.said["publisher"][1])
-        self.wait(lambda: self.processes["subscriber"].poll() is not None)
+        most = seconds + SETTLE_SECONDS + SPARE_SECONDS
+        self.wait(most, "publishing", lambda: len(said["publisher"]) > 1)
+        self.tell("subscriber", said["publisher"][1])
+        most = DRAIN_SECONDS + END_SECONDS
+        self.wait(most, "ending the subscriber", lambda: processes["subscriber"].poll() is not None)
         self.tell("publisher", "stop")
-        self.wait(lambda: self.processes["publisher"].poll() is not None)
+        most = END_SECONDS
+        self.wait(most, "ending the publisher", lambda: processes["publisher"].poll() is not None)
+        self.check()
 
     def end(self) -> None:
         """End both where they do not."""
@@ -296,7 +318,8 @@ def launch(options: argparse.Namespace) -> int:
     stop = side.Stop()
     nodes = Nodes(stop)
     try:
-        nodes.work()
+        # A number of messages may take as long as it takes.
+        nodes.work(math.inf if options.messages else options.seconds)
         write_logs(options.output)
     except Failed as error:
         print(f"demo: {error}", file=sys.stderr)
