@@ -10,6 +10,8 @@ from roslens.recording import RunFailedError, UsageError
 
 PREFIX = "roslens-storage-"
 RAM_DISK = "/dev/shm"  # noqa: S108 (the RAM disk of every Linux)
+ROOM = 4
+"""Bytes of a recording per byte of messages, for small messages in SQLite with its log."""
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "B": 1, "": 1}
 _FILES = Path(__file__).resolve().parent / "rosbag2" / "configurations"
 _PRESETS = {
@@ -22,8 +24,13 @@ _PRESETS = {
 }
 
 
-def plugin_of(config: str) -> tuple[str, str, str]:
+def plugin_of(config: str, also: str = "") -> tuple[str, str, str]:
     """Storage plugin, preset and configuration file (or empty) by the name of a configuration.
+
+    Parameters
+    ----------
+    also
+        What the caller knows beside these, for people.
 
     Raises
     ------
@@ -37,7 +44,7 @@ def plugin_of(config: str) -> tuple[str, str, str]:
         return "mcap" if config.startswith("mcap") else "sqlite3", "", str(file)
     raise UsageError(
         f"unknown configuration {config!r} of rosbag2's plugins; there are {', '.join(_PRESETS)} "
-        f"and the files of {_FILES}"
+        f"and the files of {_FILES}{also}"
     )
 
 
@@ -71,6 +78,36 @@ def need_room(place: Path, wanted: float, instead: str) -> None:
             f"{place}: {usage.free >> 20} MiB free, {wanted / 2**20:.0f} MiB needed; make room or "
             f"{instead}"
         )
+
+
+def checked_place(scratch: Path, total: int, *, any_disk: bool | None = None) -> str:
+    """The file system of a folder to record into, if it is a RAM disk with room enough.
+
+    Parameters
+    ----------
+    scratch
+        A folder in the place that the user gave.
+    total
+        Bytes of all messages.
+    any_disk
+        Whether ``--any_disk`` accepts other disks; None if there is no such option.
+
+    Raises
+    ------
+    UsageError
+        It is no RAM disk.
+    RunFailedError
+        There is less room than `ROOM` times the bytes.
+    """
+    disk = file_system(scratch)
+    if disk not in {"tmpfs", "ramfs"} and not any_disk:
+        accept = "" if any_disk is None else ", or accept with --any_disk True"
+        raise UsageError(
+            f"{scratch.parent}: no RAM disk (tmpfs), so a disk would be measured and not the "
+            f"library; mount one (mount -t tmpfs tmpfs FOLDER), give it with --place{accept}"
+        )
+    need_room(scratch, ROOM * total, "write less (--bytes)")
+    return disk
 
 
 def file_system(place: Path) -> str:

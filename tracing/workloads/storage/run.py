@@ -21,7 +21,8 @@ import random
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +33,7 @@ from roslens.tracing.workloads.storage.cells import (
     PREFIX,
     RAM_DISK,
     bytes_of,
-    file_system,
-    need_room,
+    checked_place,
     plugin_of,
 )
 from roslens.tracing.workloads.storage.verify import NotAsWrittenError, read_back
@@ -48,8 +48,8 @@ SUITES = {
     "mixed": ((1_000_000, 7), (10_000, 2), (100, 1)),
 }
 """Sizes of messages in bytes, a topic each, and how many tenths of all bytes they have."""
-ROOM = 4
-"""Bytes of a recording per byte of messages, for small messages in SQLite with its log."""
+ALSO = ", and null, which writes nothing; each may end in +fsync"
+"""Configurations that the program has beside those of rosbag2's plugins."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def start(
         There is no such configuration.
     """
     base = config.removesuffix("+fsync")
-    plugin = ("null", "", "") if base == "null" else plugin_of(base)
+    plugin = ("null", "", "") if base == "null" else plugin_of(base, ALSO)
     options = {
         **dict(zip(("storage", "preset", "configuration"), plugin, strict=True)),
         "compression": "",
@@ -172,9 +172,21 @@ def start(
         restore_signals=False,
     )
     assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin as stream:  # it says itself why it ended
+    # It says itself why it ended.
+    with killed_on_error(process), suppress(BrokenPipeError), process.stdin as stream:
         stream.write(load.order + load.content)
     return process
+
+
+@contextmanager
+def killed_on_error(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave no process behind if the block is left by an exception, as by that of a signal."""
+    try:
+        yield
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
 
 
 def main() -> int:
@@ -234,15 +246,8 @@ def _options() -> argparse.Namespace:
 
 def _write(options: argparse.Namespace, scratch: Path) -> int:
     """Write the cell, and what it was and took; the exit status, 0 where it is done."""
-    disk = file_system(scratch)
-    if disk not in {"tmpfs", "ramfs"} and options.any_disk.lower() != "true":
-        raise UsageError(
-            f"{options.place}: no RAM disk (tmpfs), so a disk would be measured and not the "
-            "library; mount one (mount -t tmpfs tmpfs FOLDER), give it with --place, or accept "
-            "with --any_disk True"
-        )
     total, batch = (bytes_of(x, getattr(options, x)) for x in ("bytes", "batch_size"))
-    need_room(scratch, ROOM * total, "write less (--bytes)")
+    disk = checked_place(scratch, total, any_disk=options.any_disk.lower() == "true")
     load = load_of(options.message_size, total, options.content, options.seed)
     cell: dict[str, object] = {
         "schema_version": 1,
@@ -267,7 +272,8 @@ def _write(options: argparse.Namespace, scratch: Path) -> int:
         environment=_counting(options),
         **more,
     )
-    status = process.wait()
+    with killed_on_error(process):
+        status = process.wait()
     if status < 0:
         return _fail(f"the program was ended by {signal.Signals(-status).name}", 128 - status)
     if status == 0:

@@ -64,6 +64,8 @@ def main() -> int:
             bytes_of(x, getattr(options, x)) for x in ("message_size", "rate", "cache")
         )
         plugin = plugin_of(options.plugin_config)
+        if int(options.publishers) < 1:
+            return _fail("--publishers: at least 1", 2)
         if size < TAG:
             return _fail(f"--message_size: at least {TAG}B, which carry a message's number", 2)
         with scratch_folder(Path(options.place), PREFIX) as scratch:
@@ -168,6 +170,8 @@ def _published(log: Path, period_ns: float) -> dict[str, int]:
     with log.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             times.setdefault(row["publisher"], []).append(int(row["publish_realtime_ns"]))
+    if not times:
+        raise RunFailedError("the publishers logged no message")
     late = (at - sent[0] - n * period_ns for sent in times.values() for n, at in enumerate(sent))
     return {
         "published": sum(map(len, times.values())),

@@ -26,7 +26,12 @@ from pathlib import Path
 
 from roslens.recording import RoslensError, RunFailedError
 from roslens.recording.scratch import scratch_folder
-from roslens.tracing.workloads.storage.cells import PREFIX, RAM_DISK, bytes_of
+from roslens.tracing.workloads.storage.cells import (
+    PREFIX,
+    RAM_DISK,
+    bytes_of,
+    checked_place,
+)
 from roslens.tracing.workloads.storage.power_loss import (
     UNLINK,
     WRITE,
@@ -66,6 +71,7 @@ class Benchmark:
         self.options = options
         self.place, self.results = scratch / "place", scratch / "results"
         total = bytes_of("bytes", options.bytes)
+        checked_place(scratch, total)
         self.load = load_of(options.message_size, total, SAMPLES, 0)
         self.log = scratch / "writes"
         self.scratch = scratch
@@ -135,6 +141,8 @@ def main() -> int:
                 )
     except RoslensError as error:
         return _fail(str(error), error.exit_code)
+    except OSError as error:
+        return _fail(f"{error.filename or options.place}: {error.strerror}", 4)
     return 0
 
 
