@@ -77,7 +77,9 @@ def two_in_one_thread(scheduling: Sequence[dict[str, Any]] = ()) -> Tables:
             for n in range(20)
         ],
         subscriptions=[{"subscription_id": 7, "queue_depth": 5}],
-        executor_intervals=[{"host": "h0", "vpid": 1, "vtid": 10, "state": "wait"}],
+        executor_intervals=[
+            {"host": "h0", "vpid": 1, "vtid": 10, "state": "wait", "timeout_ns": -1}
+        ],
         callback_scheduling=scheduling,
     )  # fmt: skip
 
@@ -139,7 +141,14 @@ def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
         for k, callback in enumerate(pair)
     ]
     waits = [
-        {"host": "h0", "vpid": 1, "vtid": 10, "state": "wait", "begin_ns": 10 * n * MS}
+        {
+            "host": "h0",
+            "vpid": 1,
+            "vtid": 10,
+            "state": "wait",
+            "timeout_ns": -1,
+            "begin_ns": 10 * n * MS,
+        }
         for n in range(3)
     ]
     tables = Tables(callback_instances=calls, executor_intervals=waits)
@@ -147,6 +156,12 @@ def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
     assert {x.id: x.place for x in model.callbacks} == {4: 0, 3: 1, 2: 2}
     without = recorded_timing(Tables(callback_instances=calls), Run("r"), warm_up_s=0)
     assert {x.place for x in without.callbacks} == {None}
+    # An events executor waits, too, but on no wait set.
+    elsewhere = [{**x, "timeout_ns": None} for x in waits]
+    tables = Tables(callback_instances=calls, executor_intervals=elsewhere)
+    model = recorded_timing(tables, Run("r"), warm_up_s=0)
+    assert {x.place for x in model.callbacks} == {None}
+    assert [x.kind for x in model.executors] == ["Events"]
 
 
 def test_the_kernel_tells_the_own_time_and_publications_keep_their_place_in_it() -> None:
