@@ -13,8 +13,8 @@ import pytest
 
 import roslens as rl
 from roslens.tracing.command import record_command
+from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.perf.buffers import why_no_perf
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.sources import VARIABLE
@@ -22,7 +22,7 @@ from roslens.tracing.sources import VARIABLE
 SOURCE = Path(__file__).with_name("nodes") / "executing.cpp"
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.skipif(why_no_perf() is not None, reason=str(why_no_perf())),
+    pytest.mark.skipif(why_no_ftrace() is not None, reason=str(why_no_ftrace())),
 ]
 
 
@@ -63,7 +63,7 @@ def test_stretches_add_up_to_the_cpu_time_of_their_thread(
     _, manifest = record_command(
         ["sh", "-c", f'exec "{program}" {executor} > "{said}"'],
         folder,
-        options=TracingOptions(tracer=tracer, kernel="perf"),
+        options=TracingOptions(tracer=tracer, kernel="ftrace"),
         ros="embedded",
         time_limit=60,
     )
@@ -92,7 +92,8 @@ def test_stretches_add_up_to_the_cpu_time_of_their_thread(
             ].sum()
             used += last["cpu_ns"] - first["cpu_ns"]
         assert used > 1e8
-        assert counted == pytest.approx(used, rel=0.02)
+        # The kernel accounts some us of each switch to a thread that its event shows for another.
+        assert counted == pytest.approx(used, rel=0.05)
         # No note is made while its thread waits.
         noted = of_thread.join_asof(
             own.filter(pl.col("state") == "wait"), left_on="time_ns", right_on="begin_ns"
