@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import signal
 import sqlite3
 import subprocess
+import sys
+import time
 import zlib
 from pathlib import Path
 
 import pytest
 from mcap.reader import make_reader
-from storage_cells import SHM, Cell, Done, left_over
+from storage_cells import RUN, SHM, Cell, Done, left_over
 
 from roslens.collectors.results.storage_runs import read_storage_run
 from roslens.collectors.results.storage_study import read_batches
@@ -142,10 +145,86 @@ def test_mcap_without_chunks_has_no_index(tmp_path: Path) -> None:
     assert summary.statistics.message_count == (1 << 20) // 10_240
 
 
+LEFT_OUT = "no such option"
+
+
+def run_program(programs: str, folder: Path, given: bytes, **options: str) -> tuple[int, str]:
+    """The program by itself, with standard input; its exit status and what it says."""
+    every = {
+        "storage": "mcap",
+        "messages": "3",
+        "sizes": "100",
+        "batch": "100",
+        "place": str(folder),
+        "results": str(folder),
+        **dict.fromkeys(("preset", "configuration", "compression", "acknowledge"), ""),
+        **options,
+    }
+    done = subprocess.run(
+        [
+            f"{programs}/bag_writer",
+            *(x for k, v in every.items() if v != LEFT_OUT for x in (f"--{k}", v)),
+        ],
+        input=given,
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode, done.stderr.decode()
+
+
+# Three messages of topic 0, and the bytes that they carry.
+GIVEN = bytes(3) + bytes(range(100))
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "expected"),
+    [
+        ({}, GIVEN, (0, "")),
+        ({"sizes": LEFT_OUT}, GIVEN, (2, "--sizes: is missing")),
+        ({"rate": "5"}, GIVEN, (2, "--queue: is missing")),
+        ({"messages": "3x"}, GIVEN, (2, "--messages 3x: is no whole number of at least 1")),
+        ({"batch": "0"}, GIVEN, (2, "--batch 0: is no whole number of at least 1")),
+        ({"sizes": "100 many"}, GIVEN, (2, "--sizes 100 many: are no lengths of messages")),
+        ({}, GIVEN[:-1], (2, "standard input: 102 bytes, less than 3 for")),
+        ({}, b"", (2, "standard input: 0 bytes, less than 3 for")),
+        ({"acknowledge": "/no/such/file"}, GIVEN, (4, "/no/such/file: cannot be opened")),
+    ],
+)
+def test_the_program_says_which_option_or_input_is_wrong(
+    options: dict[str, str], given: bytes, expected: tuple[int, str], programs: str, tmp_path: Path
+) -> None:
+    status, said = run_program(programs, tmp_path, given, **options)
+    assert (status, len(said.splitlines())) == (expected[0], int(expected[0] > 0)), said
+    assert expected[1] in said
+
+
+def test_an_option_without_a_value_is_named(programs: str) -> None:
+    for arguments, words in (
+        (["--place"], "--place: has no value"),
+        (["x", "y"], "x: is no option"),
+    ):
+        done = subprocess.run(
+            [f"{programs}/bag_writer", *arguments], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (2, f"storage: error: {words}\n")
+
+
+@pytest.mark.parametrize("name", ["writes.csv", "run.json", "allocations.csv"])
+def test_results_that_cannot_be_written_are_said(name: str, cell: Cell, tmp_path: Path) -> None:
+    """A full device; so little is in a buffer until the file is closed."""
+    (tmp_path / "native").mkdir()
+    (tmp_path / "native" / name).symlink_to("/dev/full")
+    done = cell(allocations=True)
+    assert done.status == 4, done.said
+    assert "the results cannot be written" in done.said
+    assert len(done.said.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
         ({"plugin_config": "mcap_fast"}, 2, "unknown configuration"),
+        ({"plugin_config": "fast"}, 2, "and null, which writes nothing; each may end in +fsync"),
         ({"message_size": "1GiB"}, 2, "there are 1MiB, 10KiB, 100B, mixed"),
         ({"batch_size": "1kB"}, 2, "is not a size"),
         ({"place": "/no/such/folder"}, 2, "no such folder"),
@@ -192,6 +271,25 @@ def test_what_cannot_be_written_is_said_and_nothing_stays(config: str, cell: Cel
     assert (done.folder / "run.json").exists() == config.startswith("mcap")
     assert not (done.folder / "verification.json").exists()
     assert set(left_over()) <= before
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_signal_ends_the_program_too(tmp_path: Path) -> None:
+    """It would write for a minute."""
+    options = ("--message_size", "10KiB", "--batch_size", "1KiB", "--rate", "1000000")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, str(RUN), "--plugin_config", "mcap_default", *options),
+            *("--bytes", "64MiB", "--output", str(tmp_path)),
+        ]
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not (begun := children.read_text().split()):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert not Path("/proc", *begun).exists()
 
 
 def test_messages_that_come_too_fast_are_dropped_and_counted(cell: Cell) -> None:

@@ -27,6 +27,7 @@ from roslens.collectors.results.storage_runs import (
 from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.workloads.storage.cells import need_room, plugin_of
 from roslens.tracing.workloads.storage_recorder.run import (
+    _published,
     _read_back,
 )
 
@@ -136,6 +137,16 @@ def test_the_bag_is_counted_message_by_message(tmp_path: Path) -> None:
     (tmp_path / "whole" / "recording_0.db3").write_bytes(b"no database at all" * 100)
     with pytest.raises(RunFailedError, match="cannot read"):
         _read_back(tmp_path / "whole", 600, counts)
+
+
+def test_the_log_of_the_publishers_by_hand(tmp_path: Path) -> None:
+    log = tmp_path / "messages_publisher.csv"
+    log.write_text("publish_realtime_ns,publisher\n1000,0\n1150,1\n2030,0\n2100,1\n")
+    # Every 1,000 ns; the second one of publisher 0 is 30 ns late, that of publisher 1 early.
+    assert _published(log, 1000) == {"published": 4, "publishing_ns": 2030, "late_ns": 30}
+    log.write_text("publish_realtime_ns,publisher\n")
+    with pytest.raises(RunFailedError, match="logged no message"):
+        _published(log, 1000)
 
 
 def test_too_little_room_is_said_before_anything_runs(tmp_path: Path) -> None:

@@ -125,16 +125,20 @@ def test_torn_writes_keep_what_was_synced_and_tear_by_blocks(
     assert all(a in (0, b) for a, b in zip(found[durable:], whole[durable:], strict=False))
 
 
-def run(folder: Path, library: Path, **options: object) -> Path:
+def ran(folder: Path, library: Path, **options: object) -> subprocess.CompletedProcess[str]:
     given = {"bytes": "2MiB", "trials": 3, "output": folder, **options}
     arguments = [text for name, value in given.items() for text in (f"--{name}", str(value))]
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, str(RUN), *arguments],
         env={**os.environ, LIBRARY_VARIABLE: str(library)},
         text=True,
         capture_output=True,
         check=False,
     )
+
+
+def run(folder: Path, library: Path, **options: object) -> Path:
+    done = ran(folder, library, **options)
     assert done.returncode == 0, done.stderr
     return folder / "recovery.csv"
 
@@ -170,6 +174,25 @@ def test_a_killed_recorder_loses_at_most_what_its_library_held(
 def test_what_never_syncs_keeps_nothing_after_a_power_loss(library: Path, tmp_path: Path) -> None:
     path = run(tmp_path, library, plugin_config="mcap_default", failure="power_dropped")
     assert read_recovery(path)["recovered"].to_list() == [0, 0, 0]
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("programs")
+@pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm")
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ({"place": "/no/such/folder"}, 4, "/no/such/folder"),
+        ({"bytes": "100000GiB"}, 4, "make room or write less (--bytes)"),
+    ],
+)
+def test_a_place_that_will_not_do_is_one_line(
+    options: dict[str, str], status: int, words: str, library: Path, tmp_path: Path
+) -> None:
+    done = ran(tmp_path, library, plugin_config="mcap_default", failure="kill", **options)
+    assert done.returncode == status
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_empty_or_foreign_file_gives_nothing_back(tmp_path: Path) -> None:
