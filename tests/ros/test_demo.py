@@ -166,13 +166,18 @@ def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
 
 
 @contextmanager
-def running(ros: RosEnvironment, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def running(
+    ros: RosEnvironment, folder: Path, seconds: float = 30
+) -> Iterator[subprocess.Popen[str]]:
     """The demo, when both of its processes are ready."""
     ready = folder / "ready"
     with ros.isolated(folder / "log") as alone:
         environment = alone.process_environment() | {"ROSLENS_READY_FILE": str(ready)}
         process = subprocess.Popen(
-            [str(alone.python), str(DEMO), "--seconds", "30", "--output", str(folder / "native")],
+            [
+                *(str(alone.python), str(DEMO), "--seconds", str(seconds)),
+                *("--output", str(folder / "native")),
+            ],
             env=environment,
             stderr=subprocess.PIPE,
             text=True,
@@ -237,6 +242,44 @@ def test_a_killed_node_ends_the_other_and_the_run(ros: RosEnvironment, tmp_path:
         assert said == "demo: the subscriber process was killed by signal 9\n"
         wait_gone(list(nodes.values()))
     assert not (tmp_path / "native" / "messages.csv").exists()
+
+
+def test_a_node_that_does_not_answer_ends_the_run(ros: RosEnvironment, tmp_path: Path) -> None:
+    with running(ros, tmp_path, seconds=1) as process:
+        nodes = children(process.pid)
+        os.kill(nodes["demo_subscriber"], signal.SIGSTOP)
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait(60) == 1
+        assert said == "demo: ending the subscriber took more than 6 s\n"
+        wait_gone(list(nodes.values()))
+    assert not (tmp_path / "native" / "messages.csv").exists()
+
+
+CRASH_AT_EXIT = """
+import atexit, os, signal, sys
+if "publisher" in sys.orig_argv:
+    atexit.register(os.kill, os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_node_that_crashes_at_its_end_fails_the_run(ros: RosEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(CRASH_AT_EXIT)
+    with ros.isolated(tmp_path / "log") as alone:
+        environment = alone.process_environment()
+        path = os.pathsep.join(filter(None, (str(tmp_path), environment.get("PYTHONPATH"))))
+        done = subprocess.run(
+            [
+                *(str(alone.python), str(DEMO), "--messages", "10", "--rate", "100"),
+                *("--output", str(tmp_path / "native")),
+            ],
+            env={**environment, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "demo: the publisher process was killed by signal 9\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
