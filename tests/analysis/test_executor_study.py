@@ -460,7 +460,7 @@ def test_all_sections_can_be_shown(campaign: Path) -> None:
         found.definitions(),
     ):
         assert section._repr_html_()
-    assert "emit no executor events" in repr(found.busy())
+    assert "have no executor events" in repr(found.busy())
     # Neither was there anything of: no section.
     assert not found.entities().parts
     assert not found.tools().parts
