@@ -30,7 +30,6 @@ from roslens.analysis.executors.work import (
 )
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import larger_first
@@ -44,6 +43,7 @@ from roslens.analysis.statistics.factorial import FactorEffect, Observation, eff
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult
+from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.recording import UsageError
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from roslens.analysis.flow.call_flow import with_calls
 from roslens.analysis.flow.links import Link, declared_links
-from roslens.analysis.measures.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.recording import UsageError
 
 _ARROW = " -> "

@@ -11,6 +11,7 @@ from roslens.analysis.measures.samples import TopicGroup
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import statistics_over_runs
 from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.collectors.ros2.callbacks import of_callbacks
 
 CALLBACK = ("kind", "name", "node")
 
@@ -19,11 +20,6 @@ _OF_MESSAGE = (
     *("callback_instance_id", "subscription_host", "subscription_vpid"),
 )
 # Columns are always selected first: a factor may be called "cell" too.
-
-
-def of_callbacks() -> pl.Expr:
-    """Whether an execution is a callback's; else it is a probed function's."""
-    return pl.col("kind").ne_missing("function")
 
 
 def readable(name: pl.Expr) -> pl.Expr:
@@ -40,6 +36,12 @@ def readable(name: pl.Expr) -> pl.Expr:
 
     told = pl.format("{} ms ({} Hz)", number(ns / 1e6), number(1e9 / ns))
     return pl.when(ns > 0).then(told).otherwise(name)
+
+
+def _most_first(of_callback: pl.LazyFrame) -> pl.DataFrame:
+    """Rows by cell and kind, those with the most executions first."""
+    order = ("cell", "kind", "count", *CALLBACK[1:])
+    return of_callback.sort(order, descending=[x == "count" for x in order]).collect()
 
 
 def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
@@ -79,8 +81,7 @@ def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
             max_ns=d.max(),
             busy=d.sum() / pl.struct("run", "span").unique().struct.field("span").sum(),
         )
-        .sort("cell", "kind", "count", *CALLBACK[1:], descending=[False, False, True, False, False])
-        .collect()
+        .pipe(_most_first)
     )
 
 
@@ -97,10 +98,9 @@ def periods(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
 
     Returns
     -------
-    ``cell``, ``kind``, ``name``, ``node``, ``count`` (starts), ``period_ns`` (mean over runs
-    and, of functions, threads),
-    ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns`` (executions that lasted
-    longer than the period), ``skipped`` (periods without a start).
+    ``cell``, ``kind``, ``name``, ``node``, ``count`` (starts), ``period_ns`` (mean over runs and,
+    of functions, threads), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns``
+    (executions that lasted longer than the period), ``skipped`` (periods without a start).
     """
     one = ("run", "callback_id", "caller")
     interval = pl.col("start_ns").diff().over(one)
@@ -127,8 +127,7 @@ def periods(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
             .sum()
             .cast(pl.Int64),
         )
-        .sort("cell", "kind", "count", *CALLBACK[1:], descending=[False, False, True, False, False])
-        .collect()
+        .pipe(_most_first)
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.measures.waits_for import (
     Thread,
     Wait,
@@ -23,6 +22,7 @@ from roslens.analysis.measures.waits_for import (
 )
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.collectors.ros2.blocked import executors_of
+from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.collectors.times import LEAST_NS
 
 TIMES = 10

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from roslens.analysis.measures.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import of_callbacks
 
 _PROCESS = ("run", "host", "vpid")
 

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.path.causes import STATES, WAITING, Kernel, Pieces, Told, joined, tell
 from roslens.analysis.path.groups import proven_groups
 from roslens.analysis.path.kernel import KernelView, kernel_view
@@ -21,6 +20,7 @@ from roslens.analysis.path.names import named
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.ros2.blocked import executors_of
+from roslens.collectors.ros2.callbacks import of_callbacks
 
 NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
 """The tables that a path is made of."""

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from roslens.analysis.measures.callbacks import of_callbacks, readable
+from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.measures.cpu_waits import find_waits
 from roslens.analysis.timeline.tracks import Timeline, Track
 from roslens.collectors.ros2.blocked import executors_of
+from roslens.collectors.ros2.callbacks import of_callbacks
 
 UNKNOWN_NODE = "(node unknown)"
 _PROCESS = -1

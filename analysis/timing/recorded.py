@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import polars as pl
 
 from roslens.analysis.flow.chain import Tables
-from roslens.analysis.measures.callbacks import of_callbacks
 from roslens.analysis.measures.measured_part import start_up_s
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of
@@ -27,6 +26,7 @@ from roslens.analysis.timing.schema import (
     TimedCallback,
     TimingModel,
 )
+from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.collectors.schema import TABLES
 from roslens.recording import UsageError
 

@@ -10,6 +10,11 @@ from roslens.collectors.ros2.objects import Objects, numbered
 from roslens.collectors.ros2.types import NAME, TEXT, label, with_names
 
 
+def of_callbacks() -> pl.Expr:
+    """Whether an execution is a callback's; else it is a probed function's."""
+    return pl.col("kind").ne_missing("function")
+
+
 def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
     """Callback objects with their owners.
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from roslens.collectors.clocks import Clocks, of_fit
 from roslens.collectors.ros2.actions import find_action_goals, find_actions
-from roslens.collectors.ros2.callbacks import callback_objects
+from roslens.collectors.ros2.callbacks import callback_objects, of_callbacks
 from roslens.collectors.ros2.events import Events, Raw, vtid
 from roslens.collectors.ros2.health import Facts, find_health, reader_warning
 from roslens.collectors.ros2.host_clocks import find_crossings
@@ -202,7 +202,7 @@ def _intervals(
         from roslens.collectors.ros2.blocked import with_blocked  # noqa: PLC0415  (numpy)
 
         ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
-        ran = ran.filter(pl.col("kind").ne_missing("function"))
+        ran = ran.filter(of_callbacks())
         stretches = with_blocked(stretches, ran)
     if scheduled:
         stretches = with_cpu(events, stretches, losses, whole)

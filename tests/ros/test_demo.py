@@ -231,27 +231,24 @@ def test_a_number_of_messages(ros: RosEnvironment, tmp_path: Path) -> None:
     assert all(m["callback_realtime_ns"] for m in messages[-10:])
 
 
-def test_a_killed_node_ends_the_other_and_the_run(ros: RosEnvironment, tmp_path: Path) -> None:
-    with running(ros, tmp_path) as process:
+@pytest.mark.parametrize(
+    ("number", "seconds", "said"),
+    [
+        (signal.SIGKILL, 30, "the subscriber process was killed by signal 9"),
+        (signal.SIGSTOP, 1, "ending the subscriber took more than 6 s"),
+    ],
+)
+def test_a_node_that_is_killed_or_does_not_answer_ends_the_other_and_the_run(
+    number: signal.Signals, seconds: float, said: str, ros: RosEnvironment, tmp_path: Path
+) -> None:
+    with running(ros, tmp_path, seconds) as process:
         nodes = children(process.pid)
         assert set(nodes) == {"demo_publisher", "demo_subscriber"}
-        os.kill(nodes["demo_subscriber"], signal.SIGKILL)
+        os.kill(nodes["demo_subscriber"], number)
         assert process.stderr is not None
-        said = process.stderr.read()
+        found = process.stderr.read()
         assert process.wait(60) == 1
-        assert said == "demo: the subscriber process was killed by signal 9\n"
-        wait_gone(list(nodes.values()))
-    assert not (tmp_path / "native" / "messages.csv").exists()
-
-
-def test_a_node_that_does_not_answer_ends_the_run(ros: RosEnvironment, tmp_path: Path) -> None:
-    with running(ros, tmp_path, seconds=1) as process:
-        nodes = children(process.pid)
-        os.kill(nodes["demo_subscriber"], signal.SIGSTOP)
-        assert process.stderr is not None
-        said = process.stderr.read()
-        assert process.wait(60) == 1
-        assert said == "demo: ending the subscriber took more than 6 s\n"
+        assert found == f"demo: {said}\n"
         wait_gone(list(nodes.values()))
     assert not (tmp_path / "native" / "messages.csv").exists()
 

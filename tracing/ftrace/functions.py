@@ -142,7 +142,8 @@ def _file_of(library: str, environment: Mapping[str, str], mapped: Sequence[Path
 
 
 def _function(file: Path, name: str) -> Function:
-    symbols = [x for x in symbols_of(file) if not _PART.search(x.name)]
+    every = list(symbols_of(file))
+    symbols = [x for x in every if not _PART.search(x.name)]
     # A mangled name holds each word of the name as it is.
     word = (re.findall(r"\w+", name.partition("(")[0]) or [name])[-1]
     near = [x for x in symbols if word in x.name]
@@ -161,7 +162,7 @@ def _function(file: Path, name: str) -> Function:
             f"name: {', '.join(full[:_SHOWN])}{more}"
         )
     symbol, text = next(iter(places.values()))
-    return Function(f"{file.name}:{text}", file, symbol.offset, *_exits(file, symbol))
+    return Function(f"{file.name}:{text}", file, symbol.offset, *_exits(file, symbol, every))
 
 
 def _missing(file: Path, name: str, there: Sequence[str]) -> str:
@@ -182,9 +183,11 @@ def _demangled(names: Sequence[str], *, with_arguments: bool) -> list[str]:
     return [re.sub(r" \[clone [^]]*\]", "", x) for x in text.splitlines()] if names else []
 
 
-def _exits(file: Path, symbol: Symbol) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _exits(
+    file: Path, symbol: Symbol, every: Sequence[Symbol]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Where a function returns or jumps to others, and to which."""
-    parts = [symbol, *(x for x in symbols_of(file) if x.name == f"{symbol.name}.cold")]
+    parts = [symbol, *(x for x in every if x.name == f"{symbol.name}.cold")]
     if not symbol.size:
         raise UsageError("its size is not known, so neither is where it returns")
     found, others = set(), set()

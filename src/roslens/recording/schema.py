@@ -325,13 +325,11 @@ CPU_SAMPLES = Table(
 WAITS = Table(
     "waits",
     "a thread that left its CPU to wait, until it is on a CPU again",
-    (
-        *(
-            Column("wait_ns", "int64", "how long it was off the CPUs", unit="ns", nullable=False)
-            if column.name == "cpu_ns"
-            else column
-            for column in CPU_SAMPLES.columns
-        ),
+    tuple(
+        Column("wait_ns", "int64", "how long it was off the CPUs", unit="ns", nullable=False)
+        if column.name == "cpu_ns"
+        else column
+        for column in CPU_SAMPLES.columns
     ),
 )
 """``waits.parquet``, which the recorder writes with ``--waits``."""

@@ -268,7 +268,7 @@ class Nodes:
             time.sleep(LOOK_SECONDS)
 
     def work(self, seconds: float) -> None:
-        """Let them find each other, work for so many seconds, drain and end."""
+        """Let both processes find each other, work for this many seconds, and end."""
         said, processes = self.said, self.processes
         self.wait(READY_SECONDS, "finding each other", lambda: all(said.values()))
         side.say_ready()
