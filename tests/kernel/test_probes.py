@@ -103,7 +103,11 @@ def test_calls_are_those_of_the_log(
     jitter = np.median(np.abs(intervals - period))
     assert abs(found["jitter_p50_ns"].item() - jitter) <= NEAR_NS
     surely, perhaps = ((end - begin > period + x).sum() for x in (0, -NEAR_NS))
-    assert surely <= found["overruns"].item() <= perhaps
+    # Where the thread lost its CPU between the probe and the program's clock, the log is short.
+    mine = rows.filter(pl.col("name") == "probed_loop:probed::Loop::update").sort("start_ns")
+    lasted = mine["duration_ns"].to_numpy()
+    cut_short = ((lasted > period) & (lasted - (end - begin) > NEAR_NS)).sum()
+    assert surely <= found["overruns"].item() <= perhaps + cut_short
 
 
 def _full(name: str) -> str:
