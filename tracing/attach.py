@@ -60,10 +60,10 @@ _NO_NAMES = (
     "what names timers and the functions of callbacks happened before: restart a program while it "
     "is recorded to have these"
 )
-_PAUSES = "from now on probes are off for a part of the time"
+_PAUSES = "from now on probes are off for a part of the time; --full records all"
 _NO_GRAPH = "the graph could not be looked at, so the nodes of endpoints made before are not known"
 _PERIOD_SECONDS, _CHECK_SECONDS = 0.1, 0.25
-_LONGEST_SECONDS, _LOOK_SECONDS = 1.0, 8.0
+_LONGEST_SECONDS, _LOOK_SECONDS = 4.0, 20.0
 _LOOK_AGAIN_SECONDS = 2.0
 _DONE = {
     "publisher": "published",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,8 +74,11 @@ def chain_estimates(
     runs: Sequence[Run],
     level: float = 0.95,
     percentiles: Sequence[float] = PERCENTILES,
+    paused: Collection[str] = (),
 ) -> list[Estimate]:
     """Response times, completeness and rate of one chain in each cell.
+
+    Runs that `paused` have no rate: a pause also cuts off what was under way.
 
     ``chain_complete`` (a fraction), ``response_time_mean``, ``_p50`` and so on, ``_max``,
     ``_worst`` (ns) and ``chain_rate`` (Hz); cells gain ``chain``.
@@ -113,7 +116,8 @@ def chain_estimates(
             found.append(maximum_over_runs(metric, cell, worst, level))
         found = [within_clocks(estimate, clocks) for estimate in found]
         estimates += map(as_lower_bound, found) if chain.found.at_least else found
-        rates = [rate for d in done if (rate := _rate(d)) is not None]
+        whole = (d for run, d in zip(members, done, strict=True) if run.name not in paused)
+        rates = [rate for d in whole if (rate := _rate(d)) is not None]
         if rates:
             metric = Metric("chain_rate", _RATE, "Hz", "higher")
             count = sum(d.height for d in done)

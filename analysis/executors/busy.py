@@ -163,8 +163,8 @@ def busy_estimates(
 
 def _without_events(metric: Metric, members: Sequence[Run], level: float) -> Estimate:
     reason = (
-        "no event of an executor in any run: this executor emits none, or they were not "
-        "recorded; how busy it was, its callbacks and the CPU time of its threads tell"
+        "no event of an executor in any run without pauses: this executor emits none, or they were "
+        "not recorded; how busy it was, its callbacks and the CPU time of its threads tell"
     )
     interval = Interval(None, refused=reason)
     cell = members[0].cell

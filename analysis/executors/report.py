@@ -30,6 +30,7 @@ from roslens.analysis.executors.work import (
 )
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.pauses import paused_runs
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import larger_first
@@ -117,9 +118,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     @cached_property
     def busy_estimates(self) -> list[Estimate]:
         """Waiting, callbacks, the lock, and the executor's own work."""
-        busy = busy_per_run(self.tables.table("executor_intervals"))
+        # What lasts longer than was recorded at a time is not seen in runs that paused.
+        whole = ~pl.col("run").is_in(paused_runs(self.tables.table("losses")))
+        busy = busy_per_run(self.tables.table("executor_intervals").filter(whole))
         alone = callbacks_per_run(
-            self.tables.table("callback_instances").filter(of_callbacks()),
+            self.tables.table("callback_instances").filter(of_callbacks(), whole),
             self.tables.threads,
             self.measured_parts,
         )

@@ -18,6 +18,7 @@ import polars as pl
 from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_by_run, run_keys
 from roslens.analysis.flow.chain_parts import hops_of
 from roslens.analysis.flow.links import Link, LinkKind, link_between
+from roslens.analysis.measures.pauses import recorded_time
 from roslens.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
@@ -158,7 +159,7 @@ def chain_instances(
         pl.col("instance").cast(pl.Int64),
         pl.when(done).then(f"callback_end_ns_{last}").alias("end_ns"),
     ).with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("latency_ns"))
-    flow = _with_worst(flow, keys).with_columns(
+    flow = _with_worst(flow, keys, tables.table("losses")).with_columns(
         pl.when(pl.col("publisher_host_0") == pl.col(f"subscription_host_{last}"))
         .then(0.0)
         .otherwise(pl.sum_horizontal(f"clock_bound_ns_{n}" for n in range(last + 1)))
@@ -361,14 +362,17 @@ def _with_outcome(flow: pl.DataFrame, chain: Chain) -> pl.DataFrame:
     return flow.with_columns(outcome.alias("outcome"), stopped.alias("stopped_at"))
 
 
-def _with_worst(flow: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Add worst_ns, from the begin of the complete instance that began before."""
+def _with_worst(flow: pl.DataFrame, keys: list[str], losses: pl.LazyFrame) -> pl.DataFrame:
+    """Add worst_ns, from the begin of the complete instance that began before without a pause."""
     begins = (
-        flow.filter(pl.col("outcome") == "complete").select(*keys, "begin_ns").unique()
+        flow.lazy().filter(pl.col("outcome") == "complete")
+        .select(*keys, "begin_ns", "publisher_host_0", at="begin_ns")
+        .unique([*keys, "begin_ns"])
+        .pipe(recorded_time, losses, "at", host="publisher_host_0")
         .sort(*keys, "begin_ns")
+        .select(*keys, "begin_ns", before_ns=pl.col("begin_ns").shift(1).over(*keys, "pauses"))
+        .collect()
     )  # fmt: skip
-    before = pl.col("begin_ns").shift(1)
-    begins = begins.with_columns((before.over(keys) if keys else before).alias("before_ns"))
     return flow.join(
         begins, on=[*keys, "begin_ns"], how="left", maintain_order="left"
     ).with_columns((pl.col("end_ns") - pl.col("before_ns")).alias("worst_ns"))

@@ -26,6 +26,7 @@ from roslens.analysis.measures.latency import (
     tails,
 )
 from roslens.analysis.measures.loss import outcomes_by_cell
+from roslens.analysis.measures.pauses import paused_runs
 from roslens.analysis.measures.resources import resource_estimates, usage_over_time, usage_per_run
 from roslens.analysis.measures.samples import (
     Headline,
@@ -100,6 +101,7 @@ class LatencyReport(Report[LatencyParameters]):
         super().__init__(tables, parameters)
         self.messages = tables.table("messages")
         self.callback_instances = tables.table("callback_instances")
+        self.losses = tables.table("losses")
         self.service_calls = tables.table("service_calls")
 
     # ------------------------------------------------------------ what is computed once
@@ -403,8 +405,12 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def corrected(self) -> list[CorrectedRun]:
-        """The first topic's latencies with what a periodic publisher was kept from sending."""
-        return corrected_runs(self._spoken_of)
+        """The first topic's latencies with what a periodic publisher was kept from sending.
+
+        Not of runs that paused: nobody knows what was not sent in a pause.
+        """
+        paused = pl.col("run").is_in(paused_runs(self.losses))
+        return corrected_runs(self._spoken_of.filter(~paused))
 
     @property
     def _spoken_of(self) -> pl.LazyFrame:
@@ -543,7 +549,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     def callbacks(self) -> Section:
         """How long callbacks took, and in which functions, of what was recorded with stacks."""
-        found = durations(self.callback_instances, self.counting)
+        found = durations(self.callback_instances, self.losses, self.counting)
         if not found.height:
             return Section("No callback was traced.")
         from roslens.analysis.latency.figures import durations_plot

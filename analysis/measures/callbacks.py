@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.pauses import recorded_time
 from roslens.analysis.measures.samples import TopicGroup
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import statistics_over_runs
@@ -44,25 +45,26 @@ def _most_first(of_callback: pl.LazyFrame) -> pl.DataFrame:
     return of_callback.sort(order, descending=[x == "count" for x in order]).collect()
 
 
-def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
+def durations(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """Duration of each callback in each cell.
 
     Parameters
     ----------
-    instances
-        ``callback_instances`` with ``run``.
+    instances, losses
+        ``callback_instances`` and ``losses`` with ``run``.
 
     Returns
     -------
     ``cell``, ``kind``, ``name``, ``node``, ``runs``, ``count``, ``unfinished`` (started, no end
     recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns``, ``busy`` (its share of
-    the time from the first start to the last end in its runs). Percentiles are over all runs
-    together: a description, without interval.
+    the recorded time from the first start to the last end in its runs). Percentiles are over all
+    runs together: a description, without interval.
     """
-    labels = _labels(runs)
-    spans = instances.group_by("run").agg(
-        span=(pl.col("end_ns").max() - pl.col("start_ns").min()).cast(pl.Float64)
-    )
+    labels, ends = _labels(runs), ("start_ns", "end_ns")
+    spans = (
+        recorded_time(instances.select("run", "host", *ends), losses, *ends).group_by("run")
+        .agg(span=(pl.col("end_ns").max() - pl.col("start_ns").min()).cast(pl.Float64))
+    )  # fmt: skip
     d = pl.col("duration_ns")
     return (
         instances.select("run", *CALLBACK, "start_ns", "end_ns", "duration_ns")
@@ -85,16 +87,16 @@ def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     )
 
 
-def periods(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
+def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """How regularly each callback or probed function began, in each cell.
 
     Its period is the median of the times between its starts in a run; jitter is by how much such a
-    time differs from that.
+    time differs from that. No such time reaches over a pause in which nothing was recorded.
 
     Parameters
     ----------
-    instances
-        ``callback_instances`` with ``run``.
+    instances, losses
+        ``callback_instances`` and ``losses`` with ``run``.
 
     Returns
     -------
@@ -103,13 +105,14 @@ def periods(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     (executions that lasted longer than the period), ``skipped`` (periods without a start).
     """
     one = ("run", "callback_id", "caller")
-    interval = pl.col("start_ns").diff().over(one)
+    interval = pl.col("start_ns").diff().over(*one, "pauses")
     jitter = (pl.col("interval_ns") - pl.col("period_ns")).abs()
     return (
         instances.drop_nulls("callback_id")
         # Each thread may call a function in a loop of its own.
         .with_columns(caller=pl.when(~of_callbacks()).then("vtid"))
-        .select(*one, *CALLBACK, "start_ns", "duration_ns")
+        .select(*one, "host", *CALLBACK, "start_ns", "duration_ns")
+        .pipe(recorded_time, losses, "start_ns")
         .sort("start_ns")
         .with_columns(name=readable(pl.col("name")), interval_ns=interval)
         .with_columns(period_ns=pl.col("interval_ns").median().over(one))

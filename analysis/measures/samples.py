@@ -32,9 +32,13 @@ LEAST_FOR_RATE = 10
 
 
 def rate_hz(column: str) -> pl.Expr:
-    """Messages per second of a group, from its first to its last; null for few."""
-    span = (pl.col(column).max() - pl.col(column).min()) / 1e9
-    return pl.when((span > 0) & (pl.len() >= LEAST_FOR_RATE)).then((pl.len() - 1) / span)
+    """Messages per second of a group, from its first to its last; null for few.
+
+    Of rows from `roslens.analysis.measures.pauses.recorded_time`.
+    """
+    at = pl.col(column).filter(~pl.col("paused"))
+    span = (at.max() - at.min()) / 1e9
+    return pl.when((span > 0) & (at.len() >= LEAST_FOR_RATE)).then((at.len() - 1) / span)
 
 
 @dataclass(frozen=True)

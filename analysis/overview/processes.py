@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from roslens.analysis.measures.pauses import recorded_time
 from roslens.collectors.ros2.callbacks import of_callbacks
 
 _PROCESS = ("run", "host", "vpid")
@@ -17,13 +18,16 @@ def processes_overview(
     resources: pl.LazyFrame,
     instances: pl.LazyFrame,
     cells: Mapping[str, str],
+    *,
+    losses: pl.LazyFrame,
 ) -> pl.DataFrame:
     """One row per process with the same nodes, those first that used most of the CPU.
 
     Parameters
     ----------
-    processes, nodes, resources, instances
-        The tables ``processes``, ``nodes``, ``resources``, ``callback_instances`` with ``run``.
+    processes, nodes, resources, instances, losses
+        The tables ``processes``, ``nodes``, ``resources``, ``callback_instances`` and ``losses``
+        with ``run``.
     cells
         By run, from `cells_in_words`.
 
@@ -31,9 +35,9 @@ def processes_overview(
     -------
     ``cell``, ``process`` (its name), ``nodes`` (full names, comma separated; empty for none),
     ``runs``; means over them: ``cpu`` (cores, all threads, from its first to its last sample, so
-    with its start; null where a run was not sampled), ``callbacks`` (part of the time from its
-    first to its last event that its callbacks took, added up over its threads; null without any),
-    ``pss_bytes`` (the largest sample; null where none was read).
+    with its start; null where a run was not sampled), ``callbacks`` (part of the recorded time from
+    its first to its last event that its callbacks took, added up over its threads; null without
+    any), ``pss_bytes`` (the largest sample; null where none was read).
     """
     named = (
         nodes.filter(pl.col("node").is_not_null())
@@ -51,6 +55,7 @@ def processes_overview(
     )
     lived = pl.col("end_ns") - pl.col("begin_ns")
     found = processes.select(*_PROCESS, "procname", "begin_ns", "end_ns")
+    found = recorded_time(found, losses, "begin_ns", "end_ns")
     for more in (named, sampled, ran):
         found = found.join(more, on=_PROCESS, how="left")
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from roslens.analysis.estimate import short_labels
 from roslens.analysis.measures.loss import TracerLoss, loss_of
+from roslens.analysis.measures.pauses import recorded_time
 from roslens.analysis.measures.samples import ARRIVED, LOST, rate_hz
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import least_samples, quantile_of
@@ -80,17 +81,22 @@ def runs_overview(
     ).collect()
 
 
-def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
+def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> pl.DataFrame:
     """One row per topic and pair of nodes of all runs: the application's first, the slowest first.
+
+    Parameters
+    ----------
+    messages, losses
+        The tables of these names with ``run``; without losses, nothing paused.
 
     Returns
     -------
-    ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (messages per second from the first to
-    the last publication; null for few), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback,
-    delivered ones; a mean over runs, but for the worst), ``lost`` (part of those of all runs that
-    did not arrive; null where unknown ones forbid it in a run), ``not_arrived`` and ``unknown``
-    (how many; of unknown ones nobody can say), ``delivered`` (how many have a latency). A
-    percentile is null where a run has fewer latencies than its interval needs (6 for P50, 299 for
+    ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (messages per recorded second from the
+    first to the last publication; null for few), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to
+    callback, delivered ones; a mean over runs, but for the worst), ``lost`` (part of those of all
+    runs that did not arrive; null where unknown ones forbid it in a run), ``not_arrived`` and
+    ``unknown`` (how many; of unknown ones nobody can say), ``delivered`` (how many have a
+    latency). A percentile is null where a run has fewer latencies than its interval needs (6 for P50, 299 for
     P99). The slowest is that with the highest P99, or of those without one with the longest
     latency.
     """
@@ -105,6 +111,7 @@ def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
 
     found = (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
+        .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
         .sort("latency_ns")
         .group_by("run", "topic", "publisher_node", "subscription_node")
         .agg(
@@ -177,9 +184,11 @@ def by_cell(cells: Mapping[str, str], made: Callable[[pl.Expr], pl.DataFrame]) -
     return pl.concat(parts)
 
 
-def topics_by_cell(messages: pl.LazyFrame, cells: Mapping[str, str]) -> pl.DataFrame:
+def topics_by_cell(
+    messages: pl.LazyFrame, losses: pl.LazyFrame, cells: Mapping[str, str]
+) -> pl.DataFrame:
     """As `topics_overview`, a row for each cell: factors are never pooled."""
-    return by_cell(cells, lambda runs: topics_overview(messages.filter(runs))).sort(
+    return by_cell(cells, lambda runs: topics_overview(messages.filter(runs), losses)).sort(
         of_application(),
         pl.coalesce("p99_ms", "worst_ms"),
         "topic",
@@ -189,23 +198,25 @@ def topics_by_cell(messages: pl.LazyFrame, cells: Mapping[str, str]) -> pl.DataF
     )
 
 
-def graph_edges(messages: pl.LazyFrame) -> pl.DataFrame:
+def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> pl.DataFrame:
     """One row per edge of the graph, mean over runs.
 
     Parameters
     ----------
-    messages
-        The table of that name with ``run``.
+    messages, losses
+        As of `topics_overview`.
 
     Returns
     -------
     polars.DataFrame
         ``node``, ``topic``, ``publishes`` (else the node receives), ``messages``, ``rate_hz``
-        (publications or messages per second from the first to the last publication), and of what
-        is received ``p50_ms``, ``p99_ms`` (publish to callback_start, delivered ones) and ``lost``
-        (part of those sent to it). Sorted by topic, publishers first.
+        (publications or messages per recorded second from the first to the last publication), and
+        of what is received ``p50_ms``, ``p99_ms`` (publish to callback_start, delivered ones) and
+        ``lost`` (part of those sent to it). Sorted by topic, publishers first.
     """
-    known = messages.filter(pl.col("topic").is_not_null())
+    known = messages.filter(pl.col("topic").is_not_null()).pipe(
+        recorded_time, losses, "publish_ns", host="publisher_host"
+    )
     latency = pl.col("latency_ns") / 1e6
     none = pl.lit(None, dtype=pl.Float64)
     sent = (

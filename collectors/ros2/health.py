@@ -152,7 +152,8 @@ def _losses(model: Facts) -> Iterator[Finding]:
         "copied to the end, or a process was killed while it wrote an event",
         "missing_stream": "a whole stream is missing: its file was emptied or not copied",
         "not_sampled": "pauses in which nothing was recorded on purpose, so that attaching costs "
-        "no more than --cost-limit; rates are of what was recorded, so too low",
+        "no more than --cost-limit; rates and shares are of the time that was recorded, and what "
+        "lasts longer than was recorded at a time is not seen",
     }
     origin = model.events.processes["begin_ns"].min()
     for row in grouped:

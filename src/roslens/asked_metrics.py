@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.pauses import paused_runs, recorded_time
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import statistics_over_runs, value_over_runs
 from roslens.collectors.topics import INFRASTRUCTURE
@@ -73,11 +74,12 @@ def _periods(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
     sent = (
         report.tables.table("publications")
         .filter(pl.col("topic").is_not_null() & ~pl.col("topic").is_in(INFRASTRUCTURE))
+        .pipe(recorded_time, report.losses, "publish_ns")
         .sort("publish_ns")
         .select(
             "run",
             pl.col("topic").alias("level"),
-            value=pl.col("publish_ns").diff().over("run", "host", "publisher_id"),
+            value=pl.col("publish_ns").diff().over("run", "host", "publisher_id", "pauses"),
         )
     )
     definition = "first publish event -> that of the same publisher's next publication"
@@ -116,7 +118,8 @@ def _by_level(
 def _busy(report: LatencyReport, _: Sequence[str]) -> list[Estimate]:
     from roslens.analysis.executors.busy import WAIT, busy_per_run
 
-    waiting = busy_per_run(report.tables.table("executor_intervals"))
+    paused = pl.col("run").is_in(paused_runs(report.losses))
+    waiting = busy_per_run(report.tables.table("executor_intervals").filter(~paused))
     busy = waiting.with_columns(busy=1 - pl.col("wait"))
     metric = Metric("executor_busy", WAIT.definition.replace("waiting", "not waiting"), "1")
     return [

@@ -104,7 +104,11 @@ class Facts:
     @cached_property
     def topics(self) -> pl.DataFrame:
         """The application's topics, the slowest first; as of `topics_overview`, by cell."""
-        return topics_by_cell(self._all.table("messages").filter(of_application()), self._cells)
+        return topics_by_cell(
+            self._all.table("messages").filter(of_application()),
+            self._all.table("losses"),
+            self._cells,
+        )
 
     @cached_property
     def callbacks(self) -> pl.DataFrame:
@@ -118,6 +122,7 @@ class Facts:
         return (
             durations(
                 self._all.table("callback_instances"),
+                self._all.table("losses"),
                 [replace(run, cell={"run": run.name}) for run in self._all.runs],
             )
             .filter(own.fill_null(value=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -220,7 +219,7 @@ def record_running(
     options: TracingOptions,
     stacks: float,
     waits: bool,
-    cost_limit: float | None,
+    share: float,
     time_limit: float | None,
     told: Told,
 ) -> None:
@@ -241,7 +240,7 @@ def record_running(
             time_limit=time_limit,
             stacks=stacks,
             waits=waits,
-            share=math.inf if cost_limit is None else cost_limit / 100,
+            share=share,
             on_event=on_event,
         )
     told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))

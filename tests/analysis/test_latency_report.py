@@ -436,7 +436,7 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
 def test_durations_by_hand(tmp_path: Path) -> None:
     write_run(tmp_path / "r", latencies_ns=[1000] * 100, busy_ns=50_000, period_ns=100_000)
     opened = rl.open(tmp_path, collect=False)
-    row = durations(opened.callback_instances, opened.runs).row(0, named=True)
+    row = durations(opened.callback_instances, opened.losses, opened.runs).row(0, named=True)
     assert (row["count"], row["unfinished"]) == (100, 0)
     assert (row["mean_ns"], row["p99_ns"], row["max_ns"]) == (50_000, 50_000, 50_000)
     assert row["busy"] == pytest.approx(100 * 50_000 / (99 * 100_000 + 50_000))
@@ -451,15 +451,23 @@ def test_periods_by_hand() -> None:
         *(("a", 2, "function", 2, x) for x in (5, 25, 45)),
     ]
     columns = ["run", "callback_id", "kind", "vtid", "start_ns"]
+    runs = [Run("a", {}), Run("b", {})]
     instances = pl.LazyFrame(starts, schema=columns, orient="row").with_columns(
         name=pl.col("kind"),
         node=pl.lit(None, pl.String),
+        host=pl.lit("h"),
         # The third execution of the timer in run a lasts longer than its period.
         duration_ns=pl.when(run="a", kind="timer", start_ns=20).then(11).otherwise(1),
     )
-    found = periods(instances, [Run("a", {}), Run("b", {})])
-    figures = found.select("kind", "count", "period_ns", "jitter_max_ns", "overruns", "skipped")
-    assert sorted(figures.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
+    columns = ["kind", "count", "period_ns", "jitter_max_ns", "overruns", "skipped"]
+    paused = pl.LazyFrame(
+        {"run": "a", "host": "h", "kind": "not_sampled", "begin_ns": [31], "end_ns": [48]}
+    )
+    found = periods(instances, paused.clear(), runs).select(columns)
+    assert sorted(found.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
+    # The 20 ns from 30 to 50 are no period of the timer if nothing was recorded from 31 to 48.
+    found = periods(instances, paused, runs).select(columns)
+    assert sorted(found.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 0, 1, 0)]
 
 
 def test_usage_by_hand(tmp_path: Path) -> None:

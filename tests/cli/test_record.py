@@ -93,6 +93,7 @@ def test_a_run_can_be_made_shorter(roslens: Roslens) -> None:
         ("--resume --mode discard", "--mode cannot be given with it"),
         ("--status --kernel off", "--kernel cannot be given with it"),
         ("--attach node --mode discard", "--mode cannot be given with it"),
+        ("--attach node --full --cost-limit 1", "--full records without a limit"),
         ("--seed 0 -- true", "--seed cannot be given with it"),
         ("--host robot --repetitions 2", "--repetitions cannot be given with it"),
         ("--host-setup x -- true", "--host-setup cannot be given with it"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import roslens as rl
 from roslens.collectors.collection import collect, tables
 from roslens.recording import Manifest, RunFailedError, find_recordings
 from roslens.tracing import attach
@@ -142,6 +144,20 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     assert any(f"{pair.topic} published" in x for x in notes)
     assert any("from now on probes are off for a part of the time" in x for x in notes)
     assert agrees(folder, manifest, pair, log) >= 2
+    cost = re.search(r"attaching cost ([\d.]+)% of a CPU", " ".join(manifest.tracing.notes))
+    assert cost is not None
+    assert 0 < float(cost[1]) <= 10
+    run = rl.open(folder)
+    # How many the program says that it published in the time that was recorded.
+    pauses = run.losses.filter(kind="not_sampled").sort("begin_ns").collect()
+    begin = (
+        run.messages.filter(topic=pair.topic).select(pl.col("publish_ns").min()).collect().item()
+    )
+    spans = zip([begin - 1e6, *pauses["end_ns"]], pauses["begin_ns"], strict=False)
+    spans = [(begin, end) for begin, end in spans if end > begin]
+    count = sum(log["publish_ns"].is_between(*span).sum() for span in spans)
+    (found,) = run.latency.topics().filter(topic=pair.topic)["rate_hz"]
+    assert found == pytest.approx(count / sum(end - begin for begin, end in spans) * 1e9, rel=0.03)
     assert not manifest.loss.discarded_events
 
 

@@ -71,7 +71,7 @@ def test_edges_have_rate_latency_and_loss() -> None:
 
 def test_ten_messages_have_a_rate() -> None:
     # Nine intervals of 0.1 s.
-    many = pl.DataFrame({"publish_ns": [10**8 * i for i in range(10)]})
+    many = pl.DataFrame({"publish_ns": [10**8 * i for i in range(10)], "paused": False})
     assert many.select(rate_hz("publish_ns")).item() == pytest.approx(10)
     assert many.head(9).select(rate_hz("publish_ns")).item() is None
 

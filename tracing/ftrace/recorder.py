@@ -54,8 +54,8 @@ ATTACHED_NAME = "attached"
 ABOUT_NAME = "about.json"
 PAUSES_NAME = "pauses"
 """Beside them: when probes were off, begin and end of each pause on lines of their own."""
-_PERIOD_SECONDS, _ATTACHED_SECONDS = 0.05, 0.1
-_ROUNDS_OF_PAGES = 5
+_PERIOD_SECONDS, _ATTACHED_SECONDS = 0.05, 0.25
+_ROUNDS_OF_PAGES = 2
 _PIPE_BYTES = 1 << 20
 _BLOCK = 64 << 10
 _REMOVE = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,7 +112,7 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
     "resume": ("goes on as planned", frozenset({"suite", "output"})),
     "attach": (
         "records what runs here",
-        frozenset({*_OF_KERNEL, "output", "cost_limit", "stacks", "waits", "time_limit"}),
+        frozenset({*_OF_KERNEL, "output", "cost_limit", "full", "stacks", "waits", "time_limit"}),
     ),
     "suite": (
         "records here, as the suite says",
@@ -133,6 +134,17 @@ def _stacks_rate(given: list[float]) -> float:
     if len(given) > 1 or not 1 <= rate <= MOST_HZ:
         raise UsageError(f"--stacks takes one rate, 1 to {MOST_HZ:,} samples per second")
     return rate
+
+
+def _share(given: Mapping[str, Any]) -> float:
+    """Of a CPU that attaching may cost."""
+    from roslens.tracing.ftrace.limit import SHARE  # noqa: PLC0415
+
+    if {"full", "cost_limit"} <= given.keys():
+        raise UsageError("--full records without a limit, and --cost-limit sets one: give one")
+    if "cost_limit" in given:
+        return float(given["cost_limit"]) / 100
+    return math.inf if given.keys() & {"full", "stacks", "probe"} else SHARE
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,6 +239,7 @@ def record(
     cost_limit: Annotated[
         float | None, _FOR_PROGRAMS, Parameter(validator=validators.Number(gt=0))
     ] = None,
+    full: Annotated[bool, _FOR_PROGRAMS] = False,
     host: tuple[str, ...] = (),
     host_setup: Annotated[str | None, _FOR_HOSTS] = None,
     as_host: Annotated[bool, Parameter(show=False)] = False,
@@ -334,8 +347,10 @@ def record(
         They are not restarted. Ends with Ctrl-C, or when the programs have ended. Uses ftrace and
         records the kernel too, unless --kernel off is given.
     cost_limit
-        With --attach: pause recording when it would cost more than this share of a CPU [%], such
-        as 1. Recorded rates are then too low.
+        With --attach: pause recording where it would cost more than this share of a CPU [%].
+        Default: 1; with --stacks, --waits or --probe: no limit.
+    full
+        With --attach: never pause, whatever it costs.
     host
         Also record on USER@HOST, over ssh with your key: the command after the colon, or without
         one what already runs there. It lasts as long as the command here, or without a command
@@ -378,7 +393,7 @@ def record(
             options=TracingOptions.checked(**tracing),
             stacks=rate,
             waits=waits,
-            cost_limit=cost_limit,
+            share=_share(given),
             time_limit=time_limit,
             told=told,
         )

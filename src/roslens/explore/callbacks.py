@@ -94,7 +94,7 @@ class Callbacks(OfMessages):
             There is no such factor.
         """
         report = self._report(by)
-        return durations(report.callback_instances, report.counting)
+        return durations(report.callback_instances, report.losses, report.counting)
 
     def periods(self, by: Sequence[str] | None = None) -> pl.DataFrame:
         """How regularly each callback or probed function began, in each cell.
@@ -117,7 +117,7 @@ class Callbacks(OfMessages):
             There is no such factor.
         """
         report = self._report(by)
-        return periods(report.callback_instances, report.counting)
+        return periods(report.callback_instances, report.losses, report.counting)
 
     def estimates(
         self, topic: str | None = None, by: Sequence[str] | None = None, *, full: bool = False

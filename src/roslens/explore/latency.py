@@ -93,7 +93,7 @@ class Latency(OfMessages):
             There is no such factor.
         """
         report = self._report(by)
-        return topics_by_cell(report.messages, cells_in_words(report.counting))
+        return topics_by_cell(report.messages, report.losses, cells_in_words(report.counting))
 
     def frame(self, topic: str | None = None) -> pl.DataFrame:
         """Every message of a topic, run by run, in order of publication.

@@ -21,4 +21,5 @@ def processes_of(run: Runs) -> pl.DataFrame:
         run.resources,
         run.table("callback_instances"),
         cells_in_words(run.runs),
+        losses=run.table("losses"),
     )

@@ -137,6 +137,10 @@ class StartPage:
             )
         return self._messages
 
+    @property
+    def _losses(self) -> pl.LazyFrame:
+        return self.run.table("losses")
+
     # ------------------------------------------------------------ panes
 
     def timeline(self, topic: str = "") -> ipywidgets.Widget | Still:
@@ -250,10 +254,11 @@ class StartPage:
         return self._frame(self._topics, _TOPICS, notes=[_DESCRIPTION])
 
     def _topics(self) -> pl.DataFrame:
-        found = topics_overview(self._seen).sort(_last_infrastructure(), maintain_order=True)
+        found = topics_overview(self._seen, self._losses)
+        found = found.sort(_last_infrastructure(), maintain_order=True)
         if self.beside is not None and not _static():
             other = self.all.only(self.all.runs[self.beside].name)
-            return _side_by_side(found, topics_overview(other.messages))
+            return _side_by_side(found, topics_overview(other.messages, other.table("losses")))
         return found.select(
             "topic", "from", "to", pl.col("messages").alias("n"), pl.col("rate_hz").alias("Hz"),
             pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
@@ -306,12 +311,12 @@ class StartPage:
         What is clicked in it is searched for in the timeline; the message clicked there is marked.
         """
         if _static():
-            found = draw_graph(graph_edges(self._seen))
+            found = draw_graph(graph_edges(self._seen, self._losses))
             return found or Section(Sentence("No node sent a message on a topic of its own."))
         graph = GraphWidget()
 
         def update() -> None:
-            graph.show(draw_graph(graph_edges(self._seen)))
+            graph.show(draw_graph(graph_edges(self._seen, self._losses)))
 
         def search(_: object) -> None:
             name = graph.name_chosen()
@@ -556,7 +561,7 @@ _FURTHER = (
     "range selected there."
 )
 _OF_MESSAGES = (
-    *("run", "topic", "publisher_node", "subscription_node", "outcome"),
+    *("run", "topic", "publisher_node", "publisher_host", "subscription_node", "outcome"),
     *("publish_ns", "latency_ns", "callback_instance_id"),
 )
 

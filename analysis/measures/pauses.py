@@ -1,0 +1,84 @@
+"""Pauses in which nothing was recorded on purpose, so that attaching cost little.
+
+Rates and shares are of the time that was recorded, and no interval reaches over a pause.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from roslens.recording.layout import NOT_SAMPLED
+
+_PAUSE = pl.col("kind").cast(pl.String) == NOT_SAMPLED
+_WHOLE = {"pauses": pl.lit(0, dtype=pl.Int64), "paused": pl.lit(value=False)}
+
+
+def recorded_time(
+    rows: pl.LazyFrame, losses: pl.LazyFrame | None, *times: str, host: str = "host"
+) -> pl.LazyFrame:
+    """Take pauses out of the times of runs, so that differences are of recorded time.
+
+    Parameters
+    ----------
+    rows
+        With `host` and `times` (ns), and of several runs ``run``.
+    losses
+        The table of that name, of the same runs; None: nothing paused.
+    times
+        Columns to replace. A time inside of a pause becomes that of the pause's begin.
+
+    Returns
+    -------
+    In any order, with ``pauses`` (how many of its host began before the first of `times`) and
+    ``paused`` (whether that time lies in one of them: most that happened then was not recorded).
+    """
+    found = None if losses is None else _pauses(losses)
+    if found is None or found.is_empty():
+        return rows.with_columns(**_WHOLE)
+    key, inside = ["_run", "_host"], pl.col("_end") > pl.col("_at")
+    rows = rows.with_columns(_run=_run_of(rows), _host=pl.col(host).cast(pl.String))
+    for time in reversed(times):
+        recorded = pl.when(inside).then("_begin").otherwise(pl.col("_at") - pl.col("_length"))
+        rows = (
+            rows.with_columns(_at=time)
+            .sort("_at", nulls_last=True)
+            .join_asof(
+                found.lazy(), left_on="_at", right_on="_begin", by=key,
+                check_sortedness=False, coalesce=False,
+            )
+            .with_columns(
+                pl.coalesce(recorded - pl.col("_before"), "_at").alias(time),
+                pauses=pl.col("_number").fill_null(0), paused=inside.fill_null(value=False),
+            )
+            .drop("_at", *(set(found.columns) - set(key)))
+        )  # fmt: skip
+    return rows.drop(key)
+
+
+def paused_runs(losses: pl.LazyFrame) -> list[str]:
+    """Runs that paused: what lasts longer than they recorded at a time is not seen in them."""
+    found = losses.filter(_PAUSE).select(pl.col("run").cast(pl.String).unique().sort())
+    return found.collect()["run"].to_list()
+
+
+def _run_of(rows: pl.LazyFrame) -> pl.Expr:
+    return pl.col("run").cast(pl.String) if "run" in rows.collect_schema() else pl.lit("")
+
+
+def _pauses(losses: pl.LazyFrame) -> pl.DataFrame:
+    """Each in order of its begin, with how long those before it were."""
+    length = pl.col("end_ns") - pl.col("begin_ns")
+    one = ("_run", "_host")
+    return (
+        losses.filter(_PAUSE)
+        .sort("begin_ns")
+        .select(
+            _run=_run_of(losses), _host=pl.col("host").cast(pl.String),
+            _begin="begin_ns", _end="end_ns", _length=length,
+        )
+        .with_columns(
+            _before=pl.col("_length").cum_sum().over(one) - pl.col("_length"),
+            _number=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(one),
+        )
+        .collect()
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Times without the pauses in which nothing was recorded on purpose, by hand."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from roslens.analysis.measures.pauses import paused_runs, recorded_time
+from roslens.analysis.overview.runs_and_topics import graph_edges, topics_overview
+
+MS = 1_000_000
+LOSSES = pl.LazyFrame(
+    [
+        ("a", "h", "not_sampled", 10, 20),
+        ("a", "h", "discarded_events", 21, 29),
+        ("a", "h", "not_sampled", 30, 35),
+        ("b", "h", "not_sampled", 5, 6),
+        ("b", "other", "not_sampled", 0, 4),
+    ],
+    schema=["run", "host", "kind", "begin_ns", "end_ns"],
+    orient="row",
+)
+
+
+def test_pauses_take_no_time() -> None:
+    rows = pl.LazyFrame(
+        [
+            ("a", "h", 1, 2),
+            ("a", "h", 10, 11),
+            ("a", "h", 19, 25),
+            ("a", "h", 20, 36),
+            ("a", "h", None, 50),
+            ("b", "h", 7, 8),
+            ("c", "h", 40, 41),
+        ],
+        schema={"run": pl.String, "host": pl.Categorical, "begin": pl.Int64, "end": pl.Int64},
+        orient="row",
+    ).with_row_index("row")
+    found = recorded_time(rows, LOSSES, "begin", "end").sort("row").drop("row", "host").collect()
+    assert found.columns == ["run", "begin", "end", "pauses", "paused"]
+    assert found.rows() == [
+        ("a", 1, 2, 0, False),
+        ("a", 10, 10, 1, True),
+        ("a", 10, 15, 1, True),
+        ("a", 10, 21, 1, False),
+        ("a", None, 35, 0, False),
+        ("b", 6, 7, 1, False),
+        ("c", 40, 41, 0, False),
+    ]
+    whole = recorded_time(rows, None, "begin", "end").collect()
+    assert whole.drop("pauses", "paused").equals(rows.collect())
+    assert paused_runs(LOSSES) == ["a", "b"]
+
+
+def test_a_rate_is_of_the_time_that_was_recorded() -> None:
+    """Every 10 ms a message; of two seconds, the one from 0.305 s on was not recorded."""
+    pause = {"begin_ns": 305 * MS, "end_ns": 1305 * MS}
+    # One publisher is called so rarely that its probe stayed: its messages in the pause are there.
+    sent = [("/often", x) for x in range(200) if not 305 <= 10 * x < 1305]
+    sent += [("/seldom", 10 * x) for x in range(20)]
+    messages = pl.LazyFrame(sent, schema=["topic", "number"], orient="row").select(
+        "topic", publish_ns=10 * MS * pl.col("number"), run=pl.lit("r"),
+        publisher_node=pl.lit("/a"), publisher_host=pl.lit("h"), subscription_node=pl.lit("/b"),
+        outcome=pl.lit("delivered"), latency_ns=pl.lit(MS),
+    )  # fmt: skip
+    losses = pl.LazyFrame({"run": ["r"], "host": ["h"], "kind": ["not_sampled"], **pause})
+    for made in (topics_overview(messages, losses), graph_edges(messages, losses)):
+        rates = dict(made.select("topic", "rate_hz").rows())
+        # 99 intervals in 0.99 s, and 9 in 0.9 s.
+        assert rates == {"/often": pytest.approx(100), "/seldom": pytest.approx(10)}
+    assert dict(topics_overview(messages).select("topic", "rate_hz").rows())["/often"] < 51
