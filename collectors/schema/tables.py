@@ -362,7 +362,10 @@ PUBLICATIONS = Table(
             "message_content; null: none, or 0",
         ),
         Column(
-            "size", "int64", "serialized, by message_content: with Fast DDS from Jazzy on", unit="B"
+            "size",
+            "int64",
+            "serialized, by message_content: with Fast DDS from Jazzy on, Cyclone DDS 0.10",
+            unit="B",
         ),
         _ref("callback_instance"),
     ),

@@ -9,16 +9,36 @@ import polars as pl
 import pytest
 
 import roslens as rl
+from roslens.recording import RunFailedError
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.cyclonedds import cyclonedds_for
 
 NODE = Path(__file__).parent / "typed_node.py"
+# rmw_serialize of Fast DDS gives what it had reserved; what Cyclone DDS sends is padded.
+LENGTH = {"rmw_fastrtps_cpp": "heard", "rmw_cyclonedds_cpp": "serialized"}
 pytestmark = pytest.mark.live
+
+
+@pytest.fixture(params=LENGTH)
+def middleware(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name: str = request.param
+    if name == "rmw_cyclonedds_cpp":
+        try:
+            cyclonedds_for(embedded_ros())
+        except RunFailedError as error:
+            pytest.skip(str(error))
+    monkeypatch.setenv("RMW_IMPLEMENTATION", name)
+    return name
 
 
 @pytest.mark.parametrize("tracer", ["native", "lttng"])
 def test_types_sizes_and_stamps_are_those_of_the_program(
-    program: list[str], tracer: Literal["native", "lttng"], tmp_path: Path
+    program: list[str],
+    tracer: Literal["native", "lttng"],
+    middleware: str,
+    tmp_path: Path,
 ) -> None:
     folder, manifest = record_command(
         [*program, str(tmp_path / "log.csv")],
@@ -38,7 +58,7 @@ def test_types_sizes_and_stamps_are_those_of_the_program(
     own = pl.col("topic").cast(str).str.starts_with("/typed_")
     sent = run.publications.filter(own).sort("publish_ns").collect()
     assert sent["topic"].to_list() == log["topic"].to_list()
-    assert sent["size"].to_list() == log["size"].to_list()
+    assert sent["size"].to_list() == log[LENGTH[middleware]].to_list()
     assert sent["header_stamp_ns"].to_list() == log["stamp"].to_list()
     ages = run.messages.filter(own).join(run.publications, on="message_id").collect()
     assert ages.height == log.height

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rclcpp/rclcpp.hpp"
+#include "rclcpp/serialization.hpp"
 #include "rclcpp/serialized_message.hpp"
 #include "std_msgs/msg/empty.hpp"
 #include "std_msgs/msg/header.hpp"
@@ -52,8 +53,10 @@ static void publish(rclcpp::Node & node, std::ostream & log, std::vector<Message
     for (heard = 0; !heard;) {
       rclcpp::spin_some(node.get_node_base_interface());
     }
+    rclcpp::SerializedMessage serialized;
+    rclcpp::Serialization<MessageT>().serialize_message(&message, &serialized);
     log << topic << "," << rosidl_generator_traits::name<MessageT>() << "," << heard << "," <<
-      stamped << "\n";
+      serialized.size() << "," << stamped << "\n";
   }
 }
 
@@ -62,7 +65,7 @@ int main(int argc, char ** argv)
   rclcpp::init(argc, argv);
   rclcpp::Node node("typed");
   std::ofstream log(argv[1]);
-  log << "topic,type,size,stamp\n";
+  log << "topic,type,heard,serialized,stamp\n";
   publish<std_msgs::msg::Empty>(node, log, {{}});
   std::vector<std_msgs::msg::String> strings(20);
   std::vector<std_msgs::msg::Header> headers(9);

@@ -1,7 +1,7 @@
 """Messages of many types and sizes: LOG; the log has what was published.
 
-Its rows: topic, type, the length that a subscription of serialized messages was given, and the
-stamp [ns].
+Its rows: topic, type, the length that a subscription of serialized messages was given, the length
+that rmw_serialize gives, and the stamp [ns].
 """
 
 import sys
@@ -11,6 +11,7 @@ from pathlib import Path
 import rclpy
 from builtin_interfaces.msg import Time
 from rcl_interfaces.msg import ParameterEvent
+from rclpy.serialization import serialize_message
 from std_msgs.msg import Bool, Empty, Header, String, UInt8MultiArray
 from test_msgs.msg import Arrays, Nested, Strings, UnboundedSequences, WStrings
 
@@ -44,8 +45,9 @@ def main(log: Path) -> None:
             told = stamp.sec * 10**9 + stamp.nanosec if stamp else 0
             while len(heard) == len(rows):
                 rclpy.spin_once(node, timeout_sec=0.1)
-            rows.append(f"{topic},{name},{len(heard[-1])},{told or ''}")
-    log.write_text("\n".join(["topic,type,size,stamp", *rows]) + "\n")
+            lengths = f"{len(heard[-1])},{len(serialize_message(message))}"
+            rows.append(f"{topic},{name},{lengths},{told or ''}")
+    log.write_text("\n".join(["topic,type,heard,serialized,stamp", *rows]) + "\n")
     node.destroy_node()
     rclpy.shutdown()
 

@@ -40,7 +40,7 @@ def test_exports_what_the_wheels_library_exports(ros: RosEnvironment) -> None:
         *("executor_wait_start", "executor_wait_end", "pthread_cond_clockwait"),
         "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE",
         *("rcl_publisher_init", "rcl_subscription_init", "rcl_publish"),
-        "_ZNK8eprosima7fastcdr3Cdr26get_serialized_data_lengthEv",
+        *("_ZNK8eprosima7fastcdr3Cdr26get_serialized_data_lengthEv", "ddsi_serdata_init"),
         *("rcl_action_accept_new_goal", "rcl_action_update_goal_state"),
         *(f"rcl_action_take_{x}_request" for x in ("goal", "result", "cancel")),
         *("roslens_client_call", "roslens_client_callback_start"),

@@ -361,8 +361,30 @@ int pthread_cond_clockwait(
   return result;
 }
 
-/* How many bytes Fast DDS last serialized on this thread. */
+/* How many bytes Fast DDS last serialized on this thread, and of which type Cyclone DDS did. */
 static __thread size_t serialized;
+static __thread const void * serialized_type;
+static size_t (* length_in_cyclone)(const void * type, const void * message);
+
+/* Cyclone DDS makes what it writes, which is padded: the type computes the length of rmw_serialize.
+   From Cyclone DDS 11 on that function has more parameters, and there is no shared memory. */
+__attribute__((visibility("default")))
+void ddsi_serdata_init(void * data, const void * type, int kind)
+{
+  static void (* next)(void *, const void *, int);
+  if (!next) {
+    void * caller = __builtin_return_address(0);
+    if (next_function("dds_is_shared_memory_available", caller)) {
+      length_in_cyclone = (size_t (*)(const void *, const void *)) next_function(
+        "ddsi_sertype_get_serialized_size", caller);
+    }
+    next = (void (*)(void *, const void *, int)) next_function(__func__, caller);
+  }
+  if (kind == 2 /* SDK_DATA */ && !serialized_type) {
+    serialized_type = type;
+  }
+  next(data, type, kind);
+}
 
 /* eprosima::fastcdr::Cdr::get_serialized_data_length, of Fast CDR 2. */
 __attribute__((visibility("default")))
@@ -391,7 +413,11 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
   bool stamped = at < PUBLISHERS && publishers[at].stamped;
   int64_t stamp = stamped ? message[0] * 1000000000ll + (uint32_t) message[1] : 0;
   serialized = 0;
+  serialized_type = NULL;
   int failed = next(publisher, message, allocation);
+  if (!failed && serialized_type && length_in_cyclone) {
+    serialized = length_in_cyclone(serialized_type, message);
+  }
   if (!failed && (serialized || stamp)) {
     ros_trace_do_message_content(message, serialized, stamp);
   }
