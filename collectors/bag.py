@@ -22,7 +22,8 @@ BAG_MESSAGES = pl.Schema(
         "topic": pl.String,
         "type": pl.String,
         "size_bytes": pl.Int64,  # serialized
-        "stamp_ns": pl.Int64,  # header.stamp; null where the type begins with none, or it is unset
+        # header.stamp, or stamp; null where it is not what the type begins with, or unset
+        "stamp_ns": pl.Int64,
         "publish_ns": pl.Int64,  # source timestamp of the middleware; null where not kept
         "recorded_ns": pl.Int64,  # when the recorder received it
     }
@@ -32,8 +33,11 @@ BAG_MESSAGES = pl.Schema(
 _TABLES = ("messages", "topics", "message_definitions")
 _ROWS_AT_ONCE = 100_000
 _STAMP_BYTES = 12
-_HEADER_OF_MSG = re.compile(r"(?:std_msgs/)?(?:msg/)?Header\s+\w+")
-_FIRST_OF_IDL = re.compile(r"struct\s+\w+\s*\{.*?([\w:]+)\s+\w+;", re.DOTALL)
+_STAMP_OF_MSG = re.compile(
+    r"(?:std_msgs/)?(?:msg/)?Header\s+\w+|builtin_interfaces/(?:msg/)?Time\s+stamp"
+)
+_FIRST_OF_IDL = re.compile(r"struct\s+\w+\s*\{.*?([\w:]+\s+\w+);", re.DOTALL)
+_STAMP_OF_IDL = re.compile(r"std_msgs::msg::Header\s+\w+|builtin_interfaces::msg::Time\s+stamp")
 _ANNOTATION = re.compile(r'@\w+\s*\((?:"[^"]*"|[^")])*\)', re.DOTALL)
 
 
@@ -106,7 +110,7 @@ def _mcap(file: Path) -> Iterator[tuple[Any, ...]]:
                 stamped[channel.id] = (
                     channel.message_encoding == "cdr"
                     and schema is not None
-                    and begins_with_header(schema.encoding, schema.data.decode(errors="replace"))
+                    and begins_with_stamp(schema.encoding, schema.data.decode(errors="replace"))
                 )
             yield (
                 *(channel.topic, None if schema is None else schema.name, len(message.data)),
@@ -127,7 +131,7 @@ def _sqlite(file: Path) -> Iterator[tuple[Any, ...]]:
             if "message_definitions" in tables
             else []
         )
-        stamped = {name for name, *definition in definitions if begins_with_header(*definition)}
+        stamped = {name for name, *definition in definitions if begins_with_stamp(*definition)}
         rows = database.execute(
             "SELECT topics.name, topics.type, topics.serialization_format, timestamp, "
             "length(data), substr(data, 1, ?) "
@@ -140,8 +144,8 @@ def _sqlite(file: Path) -> Iterator[tuple[Any, ...]]:
             yield (topic, kind, size, _stamp(head) if has_stamp else None, None, time_ns)
 
 
-def begins_with_header(encoding: str, definition: str) -> bool:
-    """Whether a type's first member is a std_msgs/Header, by its definition in the bag.
+def begins_with_stamp(encoding: str, definition: str) -> bool:
+    """Whether a type's first member is a header or a stamp, by its definition in the bag.
 
     Parameters
     ----------
@@ -151,15 +155,15 @@ def begins_with_header(encoding: str, definition: str) -> bool:
     if encoding == "ros2msg":
         lines = (line.partition("#")[0].strip() for line in definition.splitlines())
         first = next((line for line in lines if line and "=" not in line), "")
-        return _HEADER_OF_MSG.fullmatch(first) is not None
+        return _STAMP_OF_MSG.fullmatch(first) is not None
     if encoding == "ros2idl":
         found = _FIRST_OF_IDL.search(_ANNOTATION.sub("", definition))
-        return found is not None and found[1] == "std_msgs::msg::Header"
+        return found is not None and _STAMP_OF_IDL.fullmatch(found[1]) is not None
     return False
 
 
 def _stamp(data: bytes) -> int | None:
-    """``header.stamp`` in ns, of a message that begins with it, in CDR of either byte order."""
+    """The stamp in ns of a message that begins with it, in CDR of either byte order."""
     if len(data) < _STAMP_BYTES or data[0] != 0 or data[1] > 1:
         return None
     seconds, nanoseconds = struct.unpack_from("<iI" if data[1] else ">iI", data, 4)

@@ -19,7 +19,7 @@ from mcap.writer import CompressionType, Writer
 
 import roslens as rl
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
-from roslens.collectors.bag import BAG_MESSAGES, begins_with_header, read_bag
+from roslens.collectors.bag import BAG_MESSAGES, begins_with_stamp, read_bag
 from roslens.recording import UsageError
 from roslens.recording.foreign import read_foreign
 
@@ -100,20 +100,23 @@ def test_an_sqlite_bag(tmp_path: Path, *, with_definitions: bool) -> None:
         ("ros2msg", "Header header # an old way\n", True),
         ("ros2msg", "float64 x\nstd_msgs/Header header\n", False),
         ("ros2msg", "std_msgs/Header[] headers\n", False),
+        ("ros2msg", "byte INFO=20\nbuiltin_interfaces/Time stamp\nstring name\n", True),
+        ("ros2msg", "builtin_interfaces/Time time\n", False),
         ("ros2msg", "", False),
         (
             "ros2idl",
             'struct I {\n@verbatim (language="comment", text="a (b) c")\nstd_msgs::msg::Header h;',
             True,
         ),
+        ("ros2idl", "struct Log { builtin_interfaces::msg::Time stamp; uint8 level; };", True),
         ("ros2idl", "struct Imu { double x; std_msgs::msg::Header header; };", False),
         ("protobuf", IMU, False),
     ],
 )
-def test_whether_a_type_begins_with_a_header(
+def test_whether_a_type_begins_with_a_stamp(
     encoding: str, definition: str, *, expected: bool
 ) -> None:
-    assert begins_with_header(encoding, definition) is expected
+    assert begins_with_stamp(encoding, definition) is expected
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
