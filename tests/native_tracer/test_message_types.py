@@ -9,28 +9,13 @@ import polars as pl
 import pytest
 
 import roslens as rl
-from roslens.recording import RunFailedError
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.ros import embedded_ros
-from roslens.tracing.ros.cyclonedds import cyclonedds_for
 
 NODE = Path(__file__).parent / "typed_node.py"
 # rmw_serialize of Fast DDS gives what it had reserved; what Cyclone DDS sends is padded.
 LENGTH = {"rmw_fastrtps_cpp": "heard", "rmw_cyclonedds_cpp": "serialized"}
 pytestmark = pytest.mark.live
-
-
-@pytest.fixture(params=LENGTH)
-def middleware(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    name: str = request.param
-    if name == "rmw_cyclonedds_cpp":
-        try:
-            cyclonedds_for(embedded_ros())
-        except RunFailedError as error:
-            pytest.skip(str(error))
-    monkeypatch.setenv("RMW_IMPLEMENTATION", name)
-    return name
 
 
 @pytest.mark.parametrize("tracer", ["native", "lttng"])

@@ -19,7 +19,6 @@
 namespace
 {
 
-constexpr char kType[] = "std_msgs/msg/UInt8MultiArray";
 constexpr char kTotal[] = "Total lost: ";
 
 std::atomic<std::int64_t> lost{0};
@@ -56,6 +55,7 @@ int work(const workloads::Options & options)
   rosbag2_cpp::Writer writer;
   writer.open(storage);
 
+  const auto type = options.text("type");
   std::atomic<std::uint64_t> received{0};
   auto node = std::make_shared<rclcpp::Node>("recorder");
   std::vector<rclcpp::GenericSubscription::SharedPtr> subscriptions;
@@ -63,13 +63,13 @@ int work(const workloads::Options & options)
     const auto topic = "/data_" + std::to_string(i);
     subscriptions.push_back(
       node->create_generic_subscription(
-        topic, kType, rclcpp::QoS(options.count("depth", 1)),
+        topic, type, rclcpp::QoS(options.count("depth", 1)),
         [&, topic](
           std::shared_ptr<const rclcpp::SerializedMessage> message,
           const rclcpp::MessageInfo & info) {
           const auto & times = info.get_rmw_message_info();
           writer.write(
-            std::move(message), topic, kType, times.received_timestamp, times.source_timestamp);
+            std::move(message), topic, type, times.received_timestamp, times.source_timestamp);
           ++received;
         }));
   }
@@ -105,7 +105,8 @@ int main(int count, char ** values)
 {
   return workloads::run(
     count, values,
-    {{"publishers", "2"}, {"depth", "10"}, {"ready", ""}, {"bag", "bag"}, {"storage", "mcap"},
-      {"preset", ""}, {"configuration", ""}, {"cache", "104857600"}},
+    {{"type", "std_msgs/msg/UInt8MultiArray"}, {"publishers", "2"}, {"depth", "10"},
+      {"ready", ""}, {"bag", "bag"}, {"storage", "mcap"}, {"preset", ""}, {"configuration", ""},
+      {"cache", "104857600"}},
     work);
 }

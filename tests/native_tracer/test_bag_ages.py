@@ -1,0 +1,105 @@
+"""The age of data in a bag of rosbag2, against that of the recording of the same run.
+
+rosbag2 stores two times with a message, both of the system clock: the source timestamp that the
+middleware gave it, and when it was received. The latter Fast DDS takes as the message comes into
+the reader's history (`reception_timestamp`), and Cyclone DDS within rmw_take, before its event.
+So, whatever the machine does, the age in the bag is at least the age at the source timestamp, and
+at most the age when the message was taken.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+from mcap.reader import make_reader
+
+import roslens as rl
+from roslens.collectors.bag import read_bag
+from roslens.recording import UsageError
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.ros import embedded_ros
+from roslens.tracing.sources import VARIABLE
+from roslens.tracing.workloads.storage.prepare import programs
+
+NODE = Path(__file__).with_name("stamped_node.py")
+NUMBER = 500
+# Decodes serialized messages, one a line, by rclpy.
+STAMPS = """
+import sys
+from rcl_interfaces.msg import Log
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import Header
+for line in sys.stdin:
+    stamp = deserialize_message(bytes.fromhex(line), Log if "Log" in sys.argv[1] else Header).stamp
+    print(stamp.sec * 10**9 + stamp.nanosec)
+"""
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def recorder() -> str:
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no folder of sources that rosbag2 could be compiled from")
+    try:
+        return str(programs(("recorder",), lambda _: None) / "recorder")
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.usefixtures("middleware")
+@pytest.mark.parametrize("kind", ["std_msgs/msg/Header", "rcl_interfaces/msg/Log"])
+def test_data_is_as_old_as_in_the_bag(kind: str, recorder: str, tmp_path: Path) -> None:
+    options = {"type": kind, "publishers": 1, "depth": NUMBER, "bag": tmp_path / "bag"}
+    options |= {"ready": tmp_path / "ready", "output": tmp_path}
+    arguments = [str(x) for name, value in options.items() for x in (f"--{name}", value)]
+    folder, manifest = record_command(
+        ["python", str(NODE), kind, str(NUMBER), recorder, *arguments],
+        tmp_path / "run",
+        options=TracingOptions(tracer="native", kernel="off"),
+        ros="embedded",
+        time_limit=90,
+    )
+    assert manifest.status == "complete", manifest.failure
+    bag = read(next((tmp_path / "bag").glob("*.mcap")), kind)
+    run = rl.open(folder)
+    published = run.publications.select("message_id", "header_stamp_ns", "size")
+    ours = run.messages.filter(topic="/data_0").join(published, on="message_id").collect()
+    both = ours.join(bag, on="source_timestamp_ns")
+    assert (ours.height, bag.height, both.height) == (NUMBER, NUMBER, NUMBER)
+    stamp = both["stamp_ns"]
+    assert both["header_stamp_ns"].to_list() == stamp.to_list()
+    age_in_bag = both["received_ns"] - stamp
+    assert (both["source_timestamp_ns"] - stamp <= age_in_bag).all()
+    assert (age_in_bag <= both["data_age_ns"]).all()
+    # What goes to another process in one piece is padded to a multiple of four bytes.
+    assert ((both["size"] + 3) // 4 * 4).to_list() == both["length"].to_list()
+    read_by_us = read_bag(tmp_path / "bag").sort("publish_ns")
+    assert read_by_us["stamp_ns"].to_list() == bag["stamp_ns"].to_list()
+
+
+def read(file: Path, kind: str) -> pl.DataFrame:
+    """Each message of a bag, decoded by rclpy."""
+    with file.open("rb") as stream:
+        found = [message for _, _, message in make_reader(stream).iter_messages()]
+    ros = embedded_ros()
+    decoded = subprocess.run(
+        [str(ros.python), "-c", STAMPS, kind],
+        input="\n".join(x.data.hex() for x in found),
+        env=ros.process_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return pl.DataFrame(
+        {
+            "source_timestamp_ns": [x.publish_time for x in found],
+            "received_ns": [x.log_time for x in found],
+            "length": [len(x.data) for x in found],
+            "stamp_ns": [int(x) for x in decoded.stdout.split()],
+        }
+    ).sort("source_timestamp_ns")
