@@ -87,16 +87,18 @@ def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) 
     Parameters
     ----------
     messages, losses
-        The tables of these names with ``run``; without losses, nothing paused.
+        The tables of these names with ``run``; without losses, nothing paused. Messages may have
+        the ``size`` [B] of their publication.
 
     Returns
     -------
     ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (messages per recorded second from the
-    first to the last publication; null for few), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to
-    callback, delivered ones; a mean over runs, but for the worst), ``lost`` (part of those of all
-    runs that did not arrive; null where unknown ones forbid it in a run), ``not_arrived`` and
-    ``unknown`` (how many; of unknown ones nobody can say), ``delivered`` (how many have a
-    latency). A percentile is null where a run has fewer latencies than its interval needs (6 for P50, 299 for
+    first to the last publication; null for few), ``bytes_per_s`` (of as many messages of their
+    mean size; null without sizes), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback,
+    delivered ones; a mean over runs, but for the worst), ``lost`` (part of those of all runs that
+    did not arrive; null where unknown ones forbid it in a run), ``not_arrived`` and ``unknown``
+    (how many; of unknown ones nobody can say), ``delivered`` (how many have a latency). A
+    percentile is null where a run has fewer latencies than its interval needs (6 for P50, 299 for
     P99). The slowest is that with the highest P99, or of those without one with the longest
     latency.
     """
@@ -109,6 +111,8 @@ def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) 
     def over_runs(name: str) -> pl.Expr:
         return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean())
 
+    is_sized = "size" in messages.collect_schema()
+    size = pl.col("size").mean() if is_sized else pl.lit(None, pl.Float64)
     found = (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
@@ -117,6 +121,7 @@ def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) 
         .agg(
             messages=pl.len(),
             rate=rate_hz("publish_ns"),
+            size=size,
             p50_ms=percentile(0.5),
             p99_ms=percentile(0.99),
             worst_ms=latency.max(),
@@ -134,6 +139,7 @@ def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) 
         .agg(
             pl.col("messages").sum(),
             rate_hz=pl.col("rate").mean(),
+            bytes_per_s=(pl.col("rate") * pl.col("size")).mean(),
             p50_ms=over_runs("p50_ms"),
             p99_ms=over_runs("p99_ms"),
             worst_ms=pl.col("worst_ms").max(),

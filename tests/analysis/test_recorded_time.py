@@ -68,4 +68,7 @@ def test_a_rate_is_of_the_time_that_was_recorded() -> None:
         rates = dict(made.select("topic", "rate_hz").rows())
         # 99 intervals in 0.99 s, and 9 in 0.9 s.
         assert rates == {"/often": pytest.approx(100), "/seldom": pytest.approx(10)}
+    sized = messages.with_columns(size=pl.when(topic="/often").then(20))
+    bytes_per_s = topics_overview(sized, losses).select("topic", "bytes_per_s").rows()
+    assert dict(bytes_per_s) == {"/often": pytest.approx(2000), "/seldom": None}
     assert dict(topics_overview(messages).select("topic", "rate_hz").rows())["/often"] < 51

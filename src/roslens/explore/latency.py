@@ -81,8 +81,9 @@ class Latency(OfMessages):
         Returns
         -------
         One row per topic, pair of nodes and cell: ``cell`` (empty where all runs are of one),
-        ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (Hz), ``p50_ms``, ``p99_ms`` (ms;
-        these three are means over the runs of the cell), ``worst_ms`` (ms), ``lost`` (part of all,
+        ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (Hz), ``bytes_per_s`` (B/s, of
+        serialized messages; null where their sizes are not known), ``p50_ms``, ``p99_ms`` (ms;
+        these four are means over the runs of the cell), ``worst_ms`` (ms), ``lost`` (part of all,
         0..1; null where nobody can say), ``not_arrived``, ``unknown``, ``delivered`` (how many of
         all). A percentile is null where a run has fewer latencies than its interval needs: 6 for
         P50, 299 for P99.
@@ -93,7 +94,12 @@ class Latency(OfMessages):
             There is no such factor.
         """
         report = self._report(by)
-        return topics_by_cell(report.messages, report.losses, cells_in_words(report.counting))
+        sizes = report.tables.table("publications").select("run", "message_id", "size")
+        return topics_by_cell(
+            report.messages.join(sizes, on=["run", "message_id"], how="left"),
+            report.losses,
+            cells_in_words(report.counting),
+        )
 
     def frame(self, topic: str | None = None) -> pl.DataFrame:
         """Every message of a topic, run by run, in order of publication.
