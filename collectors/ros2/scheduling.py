@@ -35,6 +35,7 @@ _COUNTS = ("preemptions", "waits", "migrations")
 _STATE_BITS = 0xFF
 """``prev_state`` without the flag that older kernels set on top when they preempt."""
 _WAKERS = ("sched_waking", "sched_wakeup")
+_ACCOUNTED = "sched_stat_runtime"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def find_scheduling(
     executions: pl.DataFrame,
     losses: pl.DataFrame,
     ran_at: pl.DataFrame | None = None,
+    *,
+    accounted: bool = False,
 ) -> Scheduling:
     """One row per finished execution that the kernel's events cover.
 
@@ -78,6 +81,9 @@ def find_scheduling(
     ran_at
         ``proc``, ``thread``, ``start_ns``: when threads were surely on a CPU; default: when
         executions start.
+    accounted
+        Take the CPU time that the kernel accounted, where its events say it, instead of the time
+        between switches. The other states then do not fill the rest.
     """
     instances = executions.filter(pl.col("end_ns").is_not_null()).select(
         "callback_instance_id", "proc", "thread", "start_ns", "end_ns"
@@ -111,6 +117,8 @@ def find_scheduling(
     if broken:
         covered = _without_gaps(covered, line, lost)
     covered = covered.select(instances.columns)
+    if accounted:
+        line = _as_accounted(line, events, threads, lost)
     clocks = _clocks(events)
     rows = _between(covered, _with_sums(line, clocks), clocks)
     woken = any(events.declared(name) for name in _WAKERS)
@@ -132,7 +140,7 @@ def find_scheduling(
 def with_cpu(
     events: Events, stretches: pl.DataFrame, losses: pl.DataFrame, whole: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add ``cpu_ns``, the time that their threads were on a CPU, to stretches of threads.
+    """Add ``cpu_ns``, by how much the CPU clocks of their threads went on, to stretches of threads.
 
     Parameters
     ----------
@@ -151,7 +159,7 @@ def with_cpu(
     known = numbered.select(
         number, "proc", "thread", pl.col("begin_ns").alias("start_ns"), "end_ns", *nameless
     )
-    found = find_scheduling(events, known, losses, ran_at).rows
+    found = find_scheduling(events, known, losses, ran_at, accounted=True).rows
     if found.is_empty():
         return stretches.with_columns(cpu_ns=pl.lit(None, dtype=I64))
     cpu = found.select(number, "cpu_ns")
@@ -320,6 +328,43 @@ def _with_starts(
     return line.sort("thread", "time_ns", maintain_order=True).with_columns(
         pl.when("arrived").then(left).otherwise("cpu_id").alias("cpu_id")
     )
+
+
+def _as_accounted(
+    line: pl.DataFrame, events: Events, threads: pl.DataFrame, lost: pl.DataFrame
+) -> pl.DataFrame:
+    """Begin each turn on a CPU as long before its end as CPU time was accounted to it.
+
+    The kernel begins to account it some us before the event of the switch. A turn stays as it is if
+    nothing was accounted, if it began before the recording, or if events of any CPU are missing in
+    it, because other CPUs account too. Wake-ups are left out.
+    """
+    frame = events.scan(_ACCOUNTED)
+    if frame is None or not all(events.has_column(_ACCOUNTED, x) for x in ("tid", "runtime")):
+        return line
+    told = (
+        frame.select("host", pl.col("tid", "runtime").cast(I64), told_ns="time_ns")
+        .join(threads.select("host", "tid", "thread").lazy(), on=["host", "tid"])
+        .collect()
+        .sort("told_ns")
+        .select("thread", "told_ns", total=pl.col("runtime").cum_sum().over("thread"))
+    )
+    own = line.columns
+    line = line.filter(pl.col("state") != WOKEN).with_row_index("row")
+    line = beside(
+        line.with_columns(after=pl.col("time_ns") + 1), told, "time_ns", "told_ns", "thread"
+    )
+    line = beside(line, gaps_of(lost), "after", "gap_end_ns", "host", strategy="forward").sort(
+        "row"
+    )
+    begin = pl.col("time_ns")
+    end, total = (pl.col(x).shift(-1).over("thread") for x in ("time_ns", "total"))
+    ran = total - pl.col("total").fill_null(0)
+    whole = (pl.col("gap_begin_ns") >= end).fill_null(value=True) & ~pl.col("arrived")
+    meant = whole & (pl.col("state") == RUNNING) & (ran > 0)
+    before = begin.shift(1).over("thread")
+    earlier = pl.when(meant).then(pl.max_horizontal(end - ran, before))
+    return line.with_columns(time_ns=earlier.fill_null(begin)).select(own)
 
 
 def _with_sums(line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:

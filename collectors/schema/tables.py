@@ -748,8 +748,9 @@ EXECUTOR_INTERVALS = Table(
         _time("callback_ns", "time inside of callbacks", nullable=False),
         _time(
             "cpu_ns",
-            "time that the thread was on a CPU; null if the kernel was not recorded, the stretch "
-            "has no end, or events of the kernel may be missing in it",
+            "CPU time of the thread, as the kernel accounted it (sched_stat_runtime), or else "
+            "between its switches; null if the kernel was not recorded, the stretch has no end, or "
+            "switches may be missing in it",
         ),
     ),
     needs=(

@@ -26,6 +26,7 @@ from roslens.recording import UsageError, find_recordings
 from roslens.tracing.attach import record_attached
 from roslens.tracing.command import record_command
 from roslens.tracing.ftrace.recorder import Drain, convert, describe, ftrace_recording, own_instance
+from roslens.tracing.ftrace.switches import RUNTIME
 from roslens.tracing.ftrace.tracefs import (
     group_of,
     new_name,
@@ -435,11 +436,21 @@ def test_attach_says_what_it_cannot(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_cpu_time_that_others_account_is_not_recorded_without_them(tmp_path):
+    (tmp_path / "trace").mkdir()
+    with ftrace_recording(
+        tmp_path / "trace", ("sched_switch", RUNTIME), buffer_bytes=1 << 20, descendants_only=True
+    ) as recording:
+        pass
+    assert recording.events == ["sched_switch"]
+    assert recording.notes == ["sched_stat_runtime is recorded only of the whole machine"]
+
+
 def test_default_events_are_known_here(tmp_path):
     (tmp_path / "trace").mkdir()
     with ftrace_recording(tmp_path / "trace", KERNEL_EVENTS, buffer_bytes=1 << 20) as recording:
         pass
-    assert recording.events == sorted(KERNEL_EVENTS)
+    assert recording.events == sorted((*KERNEL_EVENTS, RUNTIME))
     assert not (tmp_path / "ftrace").exists()
     assert not recording.troubles
     with tracefs() as root:

@@ -238,7 +238,7 @@ def test_a_switch_from_idle_that_is_missing_is_put_back(tmp_path, between, came)
     pages = page(1000, event(0, switch(5, 0, 1)), *between, absolute(1400) + event(0, switch(7, 0)))
     texts = {"sched:sched_switch": SWITCH, "sched:sched_stat_runtime": RUNTIME}
     texts["irq:irq_handler_entry"] = IRQ
-    done, frames, _ = converted(tmp_path, pages, formats=texts, own=["sched:sched_stat_runtime"])
+    done, frames, _ = converted(tmp_path, pages, formats=texts)
     rows = frames["sched_switch"].select(
         "time_ns", "prev_tid", "prev_comm", "next_tid", "next_comm"
     )
@@ -247,7 +247,27 @@ def test_a_switch_from_idle_that_is_missing_is_put_back(tmp_path, between, came)
         expected.insert(1, (1_000_000 + came, 0, "swapper/0", 7, "t7"))
     assert rows.rows() == expected
     assert done.switches_missing == (came is None)
-    assert "sched_stat_runtime" not in done.by_name
+
+
+def test_what_a_thread_accounts_between_two_switches_is_one_event(tmp_path):
+    """Its sum stays, at the last; what another thread accounted stays as it is."""
+    pages = page(
+        1000, event(0, switch(0, 7)), event(100, runtime(7, 90)), event(50, runtime(7, 50)),
+        event(10, runtime(8, 33, by=7)), event(10, runtime(8, 44, by=7)), event(30, runtime(7, 40)),
+        event(1, switch(7, 9, 1)), event(20, runtime(9, 21)), event(1, switch(9, 7, 1)),
+        event(60, runtime(7, 61)),
+    )  # fmt: skip
+    texts = {"sched:sched_switch": SWITCH, "sched:sched_stat_runtime": RUNTIME}
+    done, frames, _ = converted(tmp_path, pages, formats=texts)
+    assert frames["sched_stat_runtime"].select("time_ns", "tid", "runtime").rows() == [
+        (1_001_160, 8, 33),
+        (1_001_170, 8, 44),
+        (1_001_200, 7, 180),
+        (1_001_221, 9, 21),
+        (1_001_282, 7, 61),
+    ]
+    assert done.missing == 0
+    assert frames["sched_switch"].height == 3
 
 
 @pytest.mark.parametrize(
@@ -266,7 +286,7 @@ def test_events_of_another_form_put_nothing_back(tmp_path, name, old, new):
     pages = page(
         1000, event(0, switch(5, 0, 1)), event(300, runtime(7, 100)), event(100, switch(7, 0))
     )
-    done, _, _ = converted(tmp_path, pages, formats=texts, own=["sched:sched_stat_runtime"])
+    done, _, _ = converted(tmp_path, pages, formats=texts)
     assert done.switches_missing == 1
 
 

@@ -35,6 +35,7 @@ TYPES = {
 KERNEL_FIELDS = {
     "sched_switch": {"prev_tid": pl.Int32(), "prev_state": pl.Int64(), "next_tid": pl.Int32()},
     "sched_waking": {"tid": pl.Int32()},
+    "sched_stat_runtime": {"tid": pl.Int32(), "runtime": pl.UInt64()},
     "power_cpu_frequency": {"state": pl.UInt32(), "field_cpu_id": pl.UInt32()},
 }
 """As LTTng's kernel modules define them; no contexts."""
@@ -75,6 +76,8 @@ class Trace:
         }
         if name in KERNEL_FIELDS:
             common |= {"cpu_id": cpu, "vpid": None, "vtid": None, "procname": None}
+            if "tid" in KERNEL_FIELDS[name]:
+                payload["tid"] = tid
         self.rows.append((name, common | payload))
 
     def lose(self, begin_us: float, end_us: float, count: int, *, host: str = "h0") -> None:

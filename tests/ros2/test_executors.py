@@ -192,16 +192,20 @@ def pool() -> Trace:
     return trace
 
 
-def test_a_thread_that_another_one_blocks_need_not_run_when_it_no_longer_does() -> None:
-    """Thread 2 is on CPU 0 but for 126 to 150.5, 153 to 249 and 271 to 300.5; the kernel lost an
-    event of CPU 1, later.
-    """
+def scheduled_pool() -> Trace:
+    """Thread 2 is on CPU 0 but for 126 to 150.5, 153 to 249 and 271 to 300.5."""
     trace = pool()
     for us, prev, following in (
         (80, 0, 2), (126, 2, 0), (150.5, 0, 2), (153, 2, 0), (249, 0, 2), (271, 2, 0),
         (300.5, 0, 2), (350, 2, 0),
     ):  # fmt: skip
         trace.emit(us, "sched_switch", cpu=0, prev_tid=prev, prev_state=1, next_tid=following)
+    return trace
+
+
+def test_a_thread_that_another_one_blocks_need_not_run_when_it_no_longer_does() -> None:
+    """The kernel lost an event of CPU 1, later."""
+    trace = scheduled_pool()
     trace.lose(400, 410, 1)
     trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
     rows = trace.tables()["executor_intervals"].filter(vtid=2).sort("begin_ns")
@@ -216,6 +220,42 @@ def test_a_thread_that_another_one_blocks_need_not_run_when_it_no_longer_does() 
         ("busy", 500),
         ("wait", None),
     ]
+
+
+def test_the_cpu_time_of_a_stretch_is_what_the_kernel_accounted() -> None:
+    """It says so at the end of each turn but the last one, in which thread 2 comes at 300.5.
+
+    It accounted 1 us more than lies between 150.5 and 153, from before the switch, and another CPU
+    2 us less than lies between 249 and 271: the hypervisor had these. Of the turn from 80 to 126 it
+    accounted more than there is between that and any earlier one.
+    """
+    trace = scheduled_pool()
+    without = trace.tables()["callback_scheduling"]
+    for us, cpu, ran in (
+        (100, 0, 30_000), (125.9, 0, 40_000), (152.9, 0, 3_500), (260, 1, 11_000), (270.9, 0, 9_000)
+    ):  # fmt: skip
+        trace.emit(us, "sched_stat_runtime", cpu=cpu, tid=2, runtime=ran)
+    tables = trace.tables()
+    rows = tables["executor_intervals"].filter(vtid=2).sort("begin_ns")
+    assert rows.select("state", "cpu_ns").rows() == [
+        ("wait", 9_000),
+        ("busy", 26_000),
+        # 1 up to 126, and 0.5 from 149.5 on.
+        ("blocked", 1_500),
+        ("busy", 2_000),
+        # 1 up to 153, nothing before 251.
+        ("wait", 1_000),
+        ("busy", 19_000),
+        ("blocked", 1_000),
+        ("busy", 500),
+        ("wait", None),
+    ]
+    assert_frame_equal(tables["callback_scheduling"], without)
+    # What else the other CPU accounted in the turn from 249 to 271 is not known.
+    trace.lose(262, 265, 1)
+    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
+    rows = trace.tables()["executor_intervals"].filter(vtid=2).sort("begin_ns")
+    assert rows["cpu_ns"].to_list()[4:6] == [2_000, 20_000]
 
 
 def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:

@@ -28,6 +28,7 @@ from roslens.tracing.ftrace.switches import (
     Events,
     accounted_by_others,
     can_tell,
+    with_sums,
     with_switches,
 )
 from roslens.tracing.ftrace.tsdl import metadata
@@ -248,6 +249,9 @@ class _Stream:
                 (data, begin, size, time), self._switch, self._raw.runtime, self._others,
                 cpu=self._cpu, running=self._running, last=self._last,
             )  # fmt: skip
+            data, begin, size, time = with_sums(
+                (data, begin, size, time), self._switch, self._raw.runtime
+            )
         rows = self._encoder.encode(data, begin, size, time)
         done = self._done
         done.of_others += rows.of_others

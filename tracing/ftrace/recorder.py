@@ -325,12 +325,16 @@ def ftrace_recording(
         stack.callback(_convert, raw, output, recording)
         try:
             instance = stack.enter_context(own_instance(buffer_bytes))
+            if descendants_only and RUNTIME in events:
+                # Other programs account CPU time to these threads, too.
+                events = [x for x in events if x != RUNTIME]
+                recording.notes.append(f"{RUNTIME} is recorded only of the whole machine")
             missing = [event for event in events if not instance.enable(event)]
             if missing:
                 recording.notes.append(f"this kernel has no event {', '.join(missing)}")
             if instance.whole and not descendants_only and "sched_switch" in events:
-                # It puts back switches that are missing.
-                instance.enable_own(RUNTIME)
+                # It puts back switches that are missing, and says what CPU time a thread used.
+                instance.enable(RUNTIME)
             prepare(instance)
             recording.events += sorted(
                 x.name

@@ -144,6 +144,32 @@ def with_switches(
     )
 
 
+def with_sums(events: Events, switch: Format, runtime: Format) -> Events:
+    """Of what a thread accounted between two switches of its CPU, leave one event, with the sum.
+
+    A thread that reads its own CPU clock in a loop accounts its time at each reading.
+    """
+    data, begin, size, time = events
+    if not len(size) or size.min() < HEAD_BYTES:
+        return events
+    kind = numbers_at(data, begin, "<u2")
+    row = np.flatnonzero((kind == runtime.number) & (size >= runtime.size))
+    thread, ran = _told(data, begin[row], runtime)
+    own = thread == numbers_at(data, begin[row] + _PID_AT, "<i4")
+    row, thread, ran = row[own], thread[own], ran[own]
+    if not len(row):
+        return events
+    turn = np.cumsum(kind == switch.number)[row]
+    last = np.append((np.diff(turn) > 0) | (np.diff(thread) != 0), values=True)
+    total = np.diff(np.cumsum(ran)[last], prepend=0)
+    data = data.copy()
+    place = next(x.offset for x in runtime.fields if x.name == "runtime")
+    windows(data, 8)[begin[row[last]] + place] = total.astype("<i8").view("V8")
+    kept = np.ones(len(begin), dtype=np.bool_)
+    kept[row[~last]] = False
+    return data, begin[kept], size[kept], time[kept]
+
+
 def _from_idle(data: Bytes, begin: Ints, switch: Format, cpu: int) -> Bytes:
     """Of switches away from threads the ones to these, from idle."""
     found = windows(data, switch.size)[begin].view(np.uint8).reshape(-1, switch.size)
