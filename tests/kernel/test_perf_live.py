@@ -51,7 +51,7 @@ def switches(trace: Path) -> pl.DataFrame:
 
 
 def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
-    """As many as getrusage says, and the time between coming and leaving is CLOCK_THREAD_CPUTIME.
+    """As many as getrusage says, and the time between coming and leaving is the CPU time, nearly.
 
     What a virtual machine's host took counts for the switches alone.
     """
@@ -72,7 +72,9 @@ def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
     # It leaves, comes, leaves, ..., and comes.
     away = into["time_ns"] - out["time_ns"]
     assert away.min() > 0
-    assert end - begin - away.sum() >= 0.98 * (cpu_after - cpu_ns)
+    # The kernel begins to account a turn 10 to 30 us before the event of its switch.
+    missing = (cpu_after - cpu_ns) - (end - begin - away.sum())
+    assert missing / into.height <= 50_000
     assert (out["prev_state"].cast(pl.Int64) == 1).sum() >= 300
     turns = find_turns(found.lazy())
     assert set(turns.filter(pl.col("by_tid") != process.pid)["by_tid"].drop_nulls()).isdisjoint(
