@@ -36,7 +36,8 @@ _STAMP_BYTES = 12
 _STAMP_OF_MSG = re.compile(
     r"(?:std_msgs/)?(?:msg/)?Header\s+\w+|builtin_interfaces/(?:msg/)?Time\s+stamp"
 )
-_FIRST_OF_IDL = re.compile(r"struct\s+\w+\s*\{.*?([\w:]+\s+\w+);", re.DOTALL)
+_CONSTANT_OF_MSG = re.compile(r"\S+\s+[A-Z]\w*\s*=.*")
+_FIRST_OF_IDL = re.compile(r"struct\s+\w+\s*\{\s*([^;]*?)\s*;")
 _STAMP_OF_IDL = re.compile(r"std_msgs::msg::Header\s+\w+|builtin_interfaces::msg::Time\s+stamp")
 _ANNOTATION = re.compile(r'@\w+\s*\((?:"[^"]*"|[^")])*\)', re.DOTALL)
 
@@ -154,7 +155,7 @@ def begins_with_stamp(encoding: str, definition: str) -> bool:
     """
     if encoding == "ros2msg":
         lines = (line.partition("#")[0].strip() for line in definition.splitlines())
-        first = next((line for line in lines if line and "=" not in line), "")
+        first = next((x for x in lines if x and not _CONSTANT_OF_MSG.fullmatch(x)), "")
         return _STAMP_OF_MSG.fullmatch(first) is not None
     if encoding == "ros2idl":
         found = _FIRST_OF_IDL.search(_ANNOTATION.sub("", definition))

@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 from roslens.recording import Manifest, UsageError, write_manifest
@@ -20,7 +21,7 @@ from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, r
 from roslens.tracing.ftrace.ctf import blocks_of
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
 from roslens.tracing.ftrace.functions import find_functions, notes_of, place_functions
-from roslens.tracing.ftrace.limit import FIRST_SECONDS, Limit
+from roslens.tracing.ftrace.limit import FIRST_SECONDS, Limit, cpu_of_children
 from roslens.tracing.ftrace.names import (
     NEW_THREAD,
     GraphEndpoint,
@@ -60,7 +61,7 @@ _NO_NAMES = (
     "what names timers and the functions of callbacks happened before: restart a program while it "
     "is recorded to have these"
 )
-_PAUSES = "from now on probes are off for a part of the time; --full records all"
+_PAUSES = "from now on probes are off for a part of the time; --full records everything"
 _NO_GRAPH = "the graph could not be looked at, so the nodes of endpoints made before are not known"
 _PERIOD_SECONDS, _CHECK_SECONDS = 0.1, 0.25
 _LONGEST_SECONDS, _LOOK_SECONDS = 4.0, 20.0
@@ -239,36 +240,19 @@ class _Follower:
     def following(self) -> Iterator[None]:
         stop = threading.Event()
 
-        def follow() -> None:
-            begun = time.monotonic()
-            look, pause = begun + FIRST_SECONDS, 0.0
-            while not stop.wait(min(max(_PERIOD_SECONDS, pause), _LONGEST_SECONDS)):
-                now = time.monotonic()
-                if not pause:
-                    self._threads.update(threads_of(self._targets, self._threads))
-                if now >= look:
-                    # A thread may get its name a while after it began.
-                    self._threads.update(threads_of(self._targets))
-                    self._look()
-                    look = now + min(now - begun, _LOOK_SECONDS)
-                pause = self._limit.step()
-                if pause and not self.told:
-                    self.told = self._limit.told()
-                    self._on_event(Event("note", text=f"{self.told}; {_PAUSES}"))
-
         def see() -> None:
             pids = [x.pid for x in self._targets]
-            self._instance.graph = look_at_graph(pids)
+            self._instance.graph = self._look_at_graph(pids)
             # On a busy machine, a participant may be discovered seconds after the others.
             stop.wait(_LOOK_AGAIN_SECONDS)
             if not is_whole(self._instance.graph, self._instance.handles):
-                again = {x.gid: x for x in look_at_graph(pids)}
+                again = {x.gid: x for x in self._look_at_graph(pids)}
                 before = {x.gid: x for x in self._instance.graph}
                 self._instance.graph = list((before | again).values())
 
         threads = [
             threading.Thread(target=run, name="roslens-attach", daemon=True)
-            for run in (follow, see)
+            for run in (partial(self._follow, stop), see)
         ]
         for thread in threads:
             thread.start()
@@ -284,6 +268,29 @@ class _Follower:
             self._limit.end()
             self.told = self._limit.told()
             self._look()
+
+    def _follow(self, stop: threading.Event) -> None:
+        begun = time.monotonic()
+        due, pause = begun + FIRST_SECONDS, 0.0
+        while not stop.wait(min(max(_PERIOD_SECONDS, pause), _LONGEST_SECONDS)):
+            now = time.monotonic()
+            if not pause:
+                self._threads.update(threads_of(self._targets, self._threads))
+            if not pause and now >= due:
+                # A thread may get its name a while after it began.
+                self._threads.update(threads_of(self._targets))
+                self._look()
+                due = now + min(now - begun, _LOOK_SECONDS)
+            pause = self._limit.step()
+            if pause and not self.told:
+                self.told = self._limit.told()
+                self._on_event(Event("note", text=f"{self.told}; {_PAUSES}"))
+
+    def _look_at_graph(self, pids: Sequence[int]) -> list[GraphEndpoint]:
+        before = cpu_of_children()
+        found = look_at_graph(pids)
+        self._limit.looked_s += cpu_of_children() - before
+        return found
 
     @property
     def graph(self) -> list[GraphEndpoint]:

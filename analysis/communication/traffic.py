@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from roslens.analysis.communication.backlog import with_publications_behind
+from roslens.analysis.measures.pauses import whole_only
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import INTERNAL
@@ -104,6 +105,8 @@ def traffic(
     warm_up_s
         Publications (and callbacks) so soon after the run's first one are left out.
     """
+    counted = pl.col("run").is_in([run.name for run in runs])
+    whole_only(tables.table("losses").filter(counted), "the study of communication")
     chosen = _topics(tables, runs, topics)
     on = ["run", "topic"]
     rows = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -39,6 +39,11 @@ CPU = Metric(
 )
 _METRICS = {"wait": WAIT, "callbacks": CALLBACKS, "blocked": BLOCKED, "overhead": OVERHEAD}
 _THREAD = ("run", "host", "vpid", "vtid")
+NO_EVENTS = (
+    "no event of an executor in any run: this executor emits none, or they were not recorded; how "
+    "busy it was, its callbacks and the CPU time of its threads tell"
+)
+PAUSED = "runs that attaching recorded with pauses; attach with --full"
 _ALONE = (
     "inside of callbacks, part of the time, mean over the threads that ran callbacks, of runs "
     f"whose executor emits no events; over {MEASURED}"
@@ -132,18 +137,24 @@ def callbacks_per_run(
 
 
 def busy_estimates(
-    busy: pl.DataFrame, alone: pl.DataFrame, runs: Sequence[Run], level: float = 0.95
+    busy: pl.DataFrame,
+    alone: pl.DataFrame,
+    runs: Sequence[Run],
+    level: float = 0.95,
+    paused: Collection[str] = (),
 ) -> list[Estimate]:
     """Parts of the time of each cell; without executor events what callbacks and CPU time tell.
 
     Parameters
     ----------
     busy, alone
-        From `busy_per_run` and `callbacks_per_run`.
+        From `busy_per_run` and `callbacks_per_run`, without runs that paused.
+    paused
+        Names of these.
     """
     found = []
     # By one measure in all runs, or they could not be compared.
-    by_kernel = {run.name for run in runs} <= set(busy.drop_nulls("cpu")["run"])
+    by_kernel = {run.name for run in runs} - {*paused} <= set(busy.drop_nulls("cpu")["run"])
     for members in cells_of(runs).values():
         in_cell = pl.col("run").is_in([run.name for run in members])
         rows, others = busy.filter(in_cell), alone.filter(in_cell)
@@ -154,21 +165,16 @@ def busy_estimates(
             if values:
                 found.append(value_over_runs(metric, members[0].cell, values, len(values), level))
             else:
-                found.append(_without_events(metric, members, level))
+                told = PAUSED if all(run.name in paused for run in members) else NO_EVENTS
+                interval = Interval(None, refused=told)
+                cell = members[0].cell
+                found.append(
+                    estimate_of(metric, cell, interval, level, runs=0, samples=0, method="none")
+                )
         cpu = (rows if by_kernel else others)["cpu"].drop_nulls().to_list()
         if cpu:
             found.append(value_over_runs(CPU, members[0].cell, cpu, len(cpu), level))
     return found
-
-
-def _without_events(metric: Metric, members: Sequence[Run], level: float) -> Estimate:
-    reason = (
-        "no event of an executor in any run without pauses: this executor emits none, or they were "
-        "not recorded; how busy it was, its callbacks and the CPU time of its threads tell"
-    )
-    interval = Interval(None, refused=reason)
-    cell = members[0].cell
-    return estimate_of(metric, cell, interval, level, runs=0, samples=0, method="none")
 
 
 EXPLANATION = (

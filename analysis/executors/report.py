@@ -14,6 +14,8 @@ from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, tell
 from roslens.analysis.executors import statements
 from roslens.analysis.executors.busy import (
     EXPLANATION,
+    NO_EVENTS,
+    PAUSED,
     agreement,
     busy_estimates,
     busy_per_run,
@@ -119,14 +121,18 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def busy_estimates(self) -> list[Estimate]:
         """Waiting, callbacks, the lock, and the executor's own work."""
         # What lasts longer than was recorded at a time is not seen in runs that paused.
-        whole = ~pl.col("run").is_in(paused_runs(self.tables.table("losses")))
+        whole = ~pl.col("run").is_in(self._paused)
         busy = busy_per_run(self.tables.table("executor_intervals").filter(whole))
         alone = callbacks_per_run(
             self.tables.table("callback_instances").filter(of_callbacks(), whole),
             self.tables.threads,
             self.measured_parts,
         )
-        return busy_estimates(busy, alone, self.counting, self.level)
+        return busy_estimates(busy, alone, self.counting, self.level, self._paused)
+
+    @cached_property
+    def _paused(self) -> list[str]:
+        return paused_runs(self.tables.table("losses"))
 
     @cached_property
     def entity_estimates(self) -> list[Estimate]:
@@ -356,11 +362,12 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             "events executor waits). Their callbacks and the CPU time of their threads "
             "(samplers.threads) show how busy they were."
         )
-        if not known:
+        if not known and not self._paused:
             return Section(f"No callback was traced, and the executors {without}")
-        silent = any(e.metric == "executor_wait" and e.refused for e in self.busy_estimates)
+        refused = [e.refused for e in self.busy_estimates if e.metric == "executor_wait"]
         return Section(
-            *([f"Some executors {without}"] if silent else []),
+            *([f"Some executors {without}"] if NO_EVENTS in refused else []),
+            *([f"How busy executors were is not known of {PAUSED}."] if self._paused else []),
             *self._against_load("executor_overhead", "the executor's own work"),
             *self._against_load("executor_blocked", "blocked by the executor's lock"),
             estimates_table(self.busy_estimates, "Where the time of the executor's threads went"),

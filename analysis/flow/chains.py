@@ -369,6 +369,7 @@ def _with_worst(flow: pl.DataFrame, keys: list[str], losses: pl.LazyFrame) -> pl
         .select(*keys, "begin_ns", "publisher_host_0", at="begin_ns")
         .unique([*keys, "begin_ns"])
         .pipe(recorded_time, losses, "at", host="publisher_host_0")
+        .filter(~pl.col("paused"))
         .sort(*keys, "begin_ns")
         .select(*keys, "begin_ns", before_ns=pl.col("begin_ns").shift(1).over(*keys, "pauses"))
         .collect()

@@ -405,12 +405,8 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def corrected(self) -> list[CorrectedRun]:
-        """The first topic's latencies with what a periodic publisher was kept from sending.
-
-        Not of runs that paused: nobody knows what was not sent in a pause.
-        """
-        paused = pl.col("run").is_in(paused_runs(self.losses))
-        return corrected_runs(self._spoken_of.filter(~paused))
+        """The first topic's latencies with what a periodic publisher was kept from sending."""
+        return corrected_runs(self._spoken_of)
 
     @property
     def _spoken_of(self) -> pl.LazyFrame:
@@ -425,8 +421,8 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def corrected_estimates(self) -> list[Estimate]:
-        """Percentiles corrected for coordinated omission, where asked for."""
-        if not self.parameters.correct_omission:
+        """Percentiles corrected for coordinated omission, where asked for and nothing paused."""
+        if not self.parameters.correct_omission or paused_runs(self.losses):
             return []
         return corrected_estimates(self.samples, self.corrected, self.groups[0], self.level)
 
@@ -434,6 +430,8 @@ class LatencyReport(Report[LatencyParameters]):
         """Measured and corrected percentiles side by side, where asked for."""
         if not self.parameters.correct_omission:
             return Section()
+        if paused := paused_runs(self.losses):
+            return Section(f"Not corrected: nobody knows what {paused[0]} sent while it paused.")
         if not self.corrected_estimates:
             return self._nothing()
         measured = [e for e in self.main_estimates if e.metric in _CORRECTED]

@@ -91,7 +91,8 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
     """How regularly each callback or probed function began, in each cell.
 
     Its period is the median of the times between its starts in a run; jitter is by how much such a
-    time differs from that. No such time reaches over a pause in which nothing was recorded.
+    time differs from that. No such time reaches over a pause in which nothing was recorded, and no
+    start within one counts.
 
     Parameters
     ----------
@@ -113,6 +114,7 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
         .with_columns(caller=pl.when(~of_callbacks()).then("vtid"))
         .select(*one, "host", *CALLBACK, "start_ns", "duration_ns")
         .pipe(recorded_time, losses, "start_ns")
+        .filter(~pl.col("paused"))
         .sort("start_ns")
         .with_columns(name=readable(pl.col("name")), interval_ns=interval)
         .with_columns(period_ns=pl.col("interval_ns").median().over(one))

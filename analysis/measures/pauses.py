@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import polars as pl
 
+from roslens.recording.errors import UsageError
 from roslens.recording.layout import NOT_SAMPLED
 
-_PAUSE = pl.col("kind").cast(pl.String) == NOT_SAMPLED
+PAUSE = pl.col("kind").cast(pl.String) == NOT_SAMPLED
+"""Rows of ``losses`` that are pauses."""
 _WHOLE = {"pauses": pl.lit(0, dtype=pl.Int64), "paused": pl.lit(value=False)}
 
 
@@ -57,8 +59,23 @@ def recorded_time(
 
 def paused_runs(losses: pl.LazyFrame) -> list[str]:
     """Runs that paused: what lasts longer than they recorded at a time is not seen in them."""
-    found = losses.filter(_PAUSE).select(pl.col("run").cast(pl.String).unique().sort())
+    found = losses.filter(PAUSE).select(pl.col("run").cast(pl.String).unique().sort())
     return found.collect()["run"].to_list()
+
+
+def whole_only(losses: pl.LazyFrame, what: str) -> None:
+    """Refuse `what` of runs of which one paused.
+
+    Raises
+    ------
+    UsageError
+        One did.
+    """
+    for run in paused_runs(losses):
+        raise UsageError(
+            f"{run}: {what} needs all that a run did, and attaching recorded this one with pauses; "
+            "attach with --full"
+        )
 
 
 def _run_of(rows: pl.LazyFrame) -> pl.Expr:
@@ -70,7 +87,7 @@ def _pauses(losses: pl.LazyFrame) -> pl.DataFrame:
     length = pl.col("end_ns") - pl.col("begin_ns")
     one = ("_run", "_host")
     return (
-        losses.filter(_PAUSE)
+        losses.filter(PAUSE)
         .sort("begin_ns")
         .select(
             _run=_run_of(losses), _host=pl.col("host").cast(pl.String),

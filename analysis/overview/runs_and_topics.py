@@ -220,13 +220,16 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         of what is received ``p50_ms``, ``p99_ms`` (publish to callback_start, delivered ones) and
         ``lost`` (part of those sent to it). Sorted by topic, publishers first.
     """
-    known = messages.filter(pl.col("topic").is_not_null()).pipe(
-        recorded_time, losses, "publish_ns", host="publisher_host"
-    )
+    known = messages.filter(pl.col("topic").is_not_null())
+    once = ["run", "publisher_node", "topic", "publish_ns"]
+    rows = [
+        recorded_time(x, losses, "publish_ns", host="publisher_host")
+        for x in (known.unique(once), known)
+    ]
     latency = pl.col("latency_ns") / 1e6
     none = pl.lit(None, dtype=pl.Float64)
     sent = (
-        known.unique(["run", "publisher_node", "topic", "publish_ns"])
+        rows[0]
         .group_by("run", pl.col("publisher_node").alias("node"), "topic")
         .agg(
             publishes=pl.lit(value=True),
@@ -238,7 +241,8 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         )
     )
     received = (
-        known.filter(pl.col("outcome") != "no_subscriber")
+        rows[1]
+        .filter(pl.col("outcome") != "no_subscriber")
         .sort("latency_ns")
         .group_by("run", pl.col("subscription_node").alias("node"), "topic")
         .agg(

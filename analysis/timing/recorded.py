@@ -8,6 +8,7 @@ import polars as pl
 
 from roslens.analysis.flow.chain import Tables
 from roslens.analysis.measures.measured_part import start_up_s
+from roslens.analysis.measures.pauses import whole_only
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of
 from roslens.analysis.timing.delays import delayed, with_polls, with_waits
@@ -60,6 +61,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     own = {name: [column.name for column in TABLES[name].columns] for name in _NEEDED}
     found = pl.collect_all([tables.table(name).select(own[name]) for name in _NEEDED])
     frames = dict(zip(_NEEDED, found, strict=True))
+    whole_only(frames["losses"].lazy().with_columns(run=pl.lit(run.name)), "a timing model")
     ran = frames["callback_instances"].filter(of_callbacks())
     whole = ran.drop_nulls(["callback_id", "vtid", "end_ns"])
     first, last = whole["start_ns"].min(), whole["end_ns"].max()

@@ -75,6 +75,7 @@ def _periods(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
         report.tables.table("publications")
         .filter(pl.col("topic").is_not_null() & ~pl.col("topic").is_in(INFRASTRUCTURE))
         .pipe(recorded_time, report.losses, "publish_ns")
+        .filter(~pl.col("paused"))
         .sort("publish_ns")
         .select(
             "run",

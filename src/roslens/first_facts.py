@@ -11,6 +11,7 @@ from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.measures.callbacks import CALLBACK, durations
+from roslens.analysis.measures.pauses import PAUSE
 from roslens.analysis.overview.in_range import chains_overview
 from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, topics_by_cell
 from roslens.analysis.reports.front import distros_of, utc
@@ -53,6 +54,10 @@ class Facts:
             spans = processes.group_by("run").agg(s=span)["s"].drop_nulls().sort()
             shortest, longest = (significant(spans[i], 3) for i in (0, -1))
             found["for"] = f"{longest} s" if shortest == longest else f"{shortest} to {longest} s"
+            until = pl.min_horizontal("end_ns", pl.lit(end)) - pl.col("begin_ns")
+            pauses = self._all.table("losses").filter(PAUSE).select(until.clip(0))
+            if paused_ns := pauses.sum().collect().item():
+                found["for"] += f" with {significant(paused_ns / 1e9, 3)} s of pauses"
         versions = processes["tracetools_version"].drop_nulls().unique().sort().to_list()
         distros = [name.capitalize() for name in distros_of(runs, versions)]
         told = f"{' and '.join(distros)} (tracetools {', '.join(versions)})"

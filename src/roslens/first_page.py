@@ -212,7 +212,7 @@ class FirstPage(Facts):
         """What was recorded, in sentences."""
         r = self.recorded
         what = "1 run, so no intervals" if len(self._all.runs) == 1 else f"{r['runs']} runs"
-        when = f", recorded {r['recorded']}, {r['for']} of events" if "recorded" in r else ""
+        when = f", recorded {r['recorded']}, events of {r['for']}" if "recorded" in r else ""
         yield f"{what}{when}. ROS 2 {r['ROS 2']}, middleware {r['middleware']}."
         several = {"nodes": "node", "processes": "process", "topics": "topic", "events": "event"}
         nodes, processes, topics, events = (

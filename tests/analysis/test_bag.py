@@ -102,6 +102,7 @@ def test_an_sqlite_bag(tmp_path: Path, *, with_definitions: bool) -> None:
         ("ros2msg", "std_msgs/Header[] headers\n", False),
         ("ros2msg", "byte INFO=20\nbuiltin_interfaces/Time stamp\nstring name\n", True),
         ("ros2msg", "builtin_interfaces/Time time\n", False),
+        ("ros2msg", "string<=8 name\nbuiltin_interfaces/Time stamp\n", False),
         ("ros2msg", "", False),
         (
             "ros2idl",
@@ -109,6 +110,7 @@ def test_an_sqlite_bag(tmp_path: Path, *, with_definitions: bool) -> None:
             True,
         ),
         ("ros2idl", "struct Log { builtin_interfaces::msg::Time stamp; uint8 level; };", True),
+        ("ros2idl", "struct A { sequence<uint8> a; builtin_interfaces::msg::Time stamp; };", False),
         ("ros2idl", "struct Imu { double x; std_msgs::msg::Header header; };", False),
         ("protobuf", IMU, False),
     ],

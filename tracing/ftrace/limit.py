@@ -26,8 +26,8 @@ _RARE = 0.01
 """Of all calls: a function that has fewer keeps its probe in pauses."""
 
 
-def _of_children() -> float:
-    """CPU time of child processes that ended, such as looks at the graph [s]."""
+def cpu_of_children() -> float:
+    """CPU time of child processes that ended [s]."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -53,8 +53,13 @@ class Limit:
     call_s
         What a probe adds to a call [s].
     share
-        Of a CPU that may be used; infinite: there are no pauses. What it takes to begin is not
-        counted, for it is not taken again; `told` says it.
+        Of a CPU that may be used; infinite: there are no pauses. What is taken once, to start and
+        to look at the graph, does not count; `told` says it.
+
+    Attributes
+    ----------
+    looked_s
+        CPU time of looks at the graph [s].
     """
 
     def __init__(self, instance: Instance, path: Path, call_s: float, share: float) -> None:
@@ -64,10 +69,14 @@ class Limit:
         self._path, self._call_s, self._share = path, call_s, share
         self._off: list[str] = []
         self._paused_ns = 0
-        self._owed_s = self._ahead_s = self._off_s = 0.0
-        self._begin_s: float | None = None
+        # For how long nothing may be spent (below 0: was saved); what to switch probes on, and all
+        # of a stretch with probes on takes, and what to switch them off adds to what is owed; all
+        # in seconds of the limit.
+        self._owed_s = self._on_s = self._ahead_s = self._off_s = 0.0
+        self._calls: Counter[str] = Counter()
+        self._start_s: float | None = None
+        self.looked_s = 0.0
         self._since = self._begun = self._spent()
-        self._children_s = _of_children()
 
     @property
     def is_paused(self) -> bool:
@@ -82,77 +91,85 @@ class Limit:
         float
             How long the pause lasts yet, if nothing more is spent [s]; 0 where there is none.
         """
-        if self._begin_s is not None and math.isinf(self._share):
+        if self._start_s is not None and math.isinf(self._share):
             return 0.0
         now = self._spent()
-        passed = now.time_s - self._since.time_s
-        least = FIRST_SECONDS if self._begin_s is None else _LEAST_SECONDS
-        if not self.is_paused and passed < least:
+        least = FIRST_SECONDS if self._start_s is None else _LEAST_SECONDS
+        if not self.is_paused and now.time_s - self._since.time_s < least:
             return 0.0
-        if self._begin_s is None:
-            self._begin_s = now.own_s - self._begun.own_s
+        if self._start_s is None:
+            self._start_s = now.own_s - self._begun.own_s
             self._since = self._begun = replace(self._begun, own_s=now.own_s)
-        owed = self._owed(now)
-        takes = self._cost(self._since, now) / self._share
-        # What was made up for is spent when another stretch like this one would be too much.
-        ends = owed > 0 or (self._ahead_s > 0 and owed + takes + self._off_s > 0)
-        if not self.is_paused and ends:
-            before = owed
-            self._pause(now.calls - self._since.calls)
-            now = self._spent()
-            owed = self._owed(now)
-            # A pause also makes up for what will be recorded after it, as much as before it, and
-            # for what is called until all probes are off.
-            self._off_s = max(0.0, owed - before)
-            self._ahead_s = self._cost(self._since, now) / self._share
+        takes = self._account(now)
+        if not self.is_paused:
+            # What was saved is spent when another stretch like this one would be too much.
+            ends = self._owed_s > 0 or (
+                self._ahead_s > 0 and self._owed_s + takes + self._off_s > 0
+            )
+            if not ends or not self._calls:
+                # What the recorder takes while nothing is called, no pause could make up for.
+                self._owed_s = max(min(self._owed_s, 0.0), -self._ahead_s)
+                self._calls.clear()
+                return 0.0
+            before = self._owed_s
+            self._pause()
+            # A pause also saves for the next stretch, which may take as much as this one, with
+            # what is called until all probes are on, and off again.
+            self._ahead_s = self._on_s + takes + self._account(self._spent())
+            self._off_s = max(0.0, self._owed_s - before)
+        left = self._owed_s + self._ahead_s
         # To wake up again for less would cost more than is left.
-        left = owed + self._ahead_s
-        if self.is_paused and left > _LEAST_LEFT_SECONDS:
-            self._pause(now.calls - self._since.calls)
+        if left > _LEAST_LEFT_SECONDS:
+            self._pause()
             return left
-        self._since, self._owed_s = now, max(owed, -self._ahead_s)
-        if self.is_paused:
-            for name in self._off:
-                write(self._probes / name / "enable", "1")
-            self.end()
+        for name in self._off:
+            write(self._probes / name / "enable", "1")
+        self._on_s = self._account(self._spent())
+        self.end()
         return 0.0
 
     def end(self) -> None:
         """A pause is over, if there is one."""
         if self.is_paused:
             self._off.clear()
+            self._calls.clear()
             self._paused_ns += self._note()
 
     def told(self) -> str:
         """What it cost so far, and after pauses for how much of the time probes were on."""
         now = self._spent()
-        seconds = now.time_s - self._begun.time_s
-        calls = (now.calls - self._begun.calls).total() / seconds
+        seconds, own_s = now.time_s - self._begun.time_s, now.own_s - self._begun.own_s
+        calls = (now.calls - self._begun.calls).total()
+        rate = f"{calls / seconds:,.0f} calls per second"
         on = 1 - self._paused_ns / 1e9 / seconds
-        begin = (self._begin_s or 0) + _of_children() - self._children_s
+        once_s = (self._start_s or 0.0) + self.looked_s
         return (
-            f"attaching cost {self._cost(self._begun, now) / seconds:.2%} of a CPU, "
-            f"{(now.own_s - self._begun.own_s) / seconds:.2%} of it for the recorder: {calls:,.0f} "
-            f"calls per second were probed, which adds {self._call_s * 1e6:.1f} us to each"
+            f"attaching cost {(calls * self._call_s + own_s) / seconds:.2%} of a CPU, "
+            f"{own_s / seconds:.2%} of it for the recorder: {rate} were probed, which adds "
+            f"{self._call_s * 1e6:.1f} us to each"
             + (f"; probes were on for {on:.0%} of the time" if self._paused_ns > 0 else "")
-            + f"; to begin took {begin:.2g} s of CPU time"
+            + f"; starting took {once_s:.2g} s of CPU time, once"
         )
 
-    def _owed(self, now: _Spent) -> float:
-        """For how long nothing may be spent until what was spent is within the limit [s]."""
-        passed = now.time_s - self._since.time_s
-        return self._owed_s + self._cost(self._since, now) / self._share - passed
+    def _account(self, now: _Spent) -> float:
+        """Add what was spent since the last time to what is owed, and return it [s of the limit].
 
-    def _cost(self, since: _Spent, now: _Spent) -> float:
-        """CPU time [s]."""
-        calls = (now.calls - since.calls).total()
-        return calls * self._call_s + now.own_s - since.own_s
+        In a pause the recorder counts for half of the limit at most, so that each pause ends.
+        """
+        calls, passed = now.calls - self._since.calls, now.time_s - self._since.time_s
+        own = (now.own_s - self._since.own_s) / self._share
+        takes = calls.total() * self._call_s / self._share
+        takes += min(own, passed / 2) if self.is_paused else own
+        self._calls += calls
+        self._since = now
+        self._owed_s += takes - passed
+        return takes
 
-    def _pause(self, calls: Counter[str]) -> None:
+    def _pause(self) -> None:
         if not self.is_paused:
             self._paused_ns -= self._note()
-        for name, count in calls.most_common():
-            if count > _RARE * calls.total() and name not in self._off:
+        for name, count in self._calls.most_common():
+            if count > _RARE * self._calls.total() and name not in self._off:
                 self._off.append(name)
                 write(self._probes / name / "enable", "0")
 

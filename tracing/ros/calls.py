@@ -412,6 +412,9 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
   unsigned at = place_of(publisher);
   bool stamped = at < PUBLISHERS && publishers[at].stamped;
   int64_t stamp = stamped ? message[0] * 1000000000ll + (uint32_t) message[1] : 0;
+  /* What is called within may publish as well. */
+  size_t outer = serialized;
+  const void * outer_type = serialized_type;
   serialized = 0;
   serialized_type = NULL;
   int failed = next(publisher, message, allocation);
@@ -421,6 +424,8 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
   if (!failed && (serialized || stamp)) {
     ros_trace_do_message_content(message, serialized, stamp);
   }
+  serialized = outer;
+  serialized_type = outer_type;
   return failed;
 }
 """

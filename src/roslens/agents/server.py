@@ -37,7 +37,7 @@ _ESTIMATES = (
 )
 _DESCRIPTIONS = (
     "No intervals: the numbers describe these runs, in the units that end their names (_ns, _ms, "
-    "_s, _hz; shares are 0 to 1). 'estimates' gives numbers with intervals."
+    "_s, _hz; bytes_per_s is a rate; shares are 0 to 1). 'estimates' gives numbers with intervals."
 )
 
 PathList = Annotated[

@@ -345,7 +345,8 @@ def record(
     attach
         Record ROS 2 programs that are already running, by process id, program name or node name.
         They are not restarted. Ends with Ctrl-C, or when the programs have ended. Uses ftrace and
-        records the kernel too, unless --kernel off is given.
+        records the kernel too, unless --kernel off is given. Pauses where it would cost more than
+        1 % of a CPU, unless --full is given.
     cost_limit
         With --attach: pause recording where it would cost more than this share of a CPU [%].
         Default: 1; with --stacks, --waits or --probe: no limit.

@@ -94,7 +94,7 @@ class Latency(OfMessages):
             There is no such factor.
         """
         report = self._report(by)
-        sizes = report.tables.table("publications").select("run", "message_id", "size")
+        sizes = report.tables.whole().table("publications").select("run", "message_id", "size")
         return topics_by_cell(
             report.messages.join(sizes, on=["run", "message_id"], how="left"),
             report.losses,
