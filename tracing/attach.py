@@ -274,13 +274,13 @@ class _Follower:
         due, pause = begun + FIRST_SECONDS, 0.0
         while not stop.wait(min(max(_PERIOD_SECONDS, pause), _LONGEST_SECONDS)):
             now = time.monotonic()
-            if not pause:
-                self._threads.update(threads_of(self._targets, self._threads))
             if not pause and now >= due:
                 # A thread may get its name a while after it began.
                 self._threads.update(threads_of(self._targets))
                 self._look()
                 due = now + min(now - begun, _LOOK_SECONDS)
+            elif not pause:
+                self._threads.update(threads_of(self._targets, self._threads))
             pause = self._limit.step()
             if pause and not self.told:
                 self.told = self._limit.told()

@@ -8,7 +8,7 @@ import polars as pl
 
 from roslens.analysis.estimate import short_labels
 from roslens.analysis.measures.loss import TracerLoss, loss_of
-from roslens.analysis.measures.pauses import recorded_time
+from roslens.analysis.measures.pauses import PAUSE, recorded_time
 from roslens.analysis.measures.samples import ARRIVED, LOST, rate_hz
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import least_samples, quantile_of
@@ -194,7 +194,8 @@ def topics_by_cell(
     messages: pl.LazyFrame, losses: pl.LazyFrame, cells: Mapping[str, str]
 ) -> pl.DataFrame:
     """As `topics_overview`, a row for each cell: factors are never pooled."""
-    return by_cell(cells, lambda runs: topics_overview(messages.filter(runs), losses)).sort(
+    pauses = losses.filter(PAUSE).collect().lazy()  # once for all cells
+    return by_cell(cells, lambda runs: topics_overview(messages.filter(runs), pauses)).sort(
         of_application(),
         pl.coalesce("p99_ms", "worst_ms"),
         "topic",
@@ -221,15 +222,11 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         ``lost`` (part of those sent to it). Sorted by topic, publishers first.
     """
     known = messages.filter(pl.col("topic").is_not_null())
-    once = ["run", "publisher_node", "topic", "publish_ns"]
-    rows = [
-        recorded_time(x, losses, "publish_ns", host="publisher_host")
-        for x in (known.unique(once), known)
-    ]
     latency = pl.col("latency_ns") / 1e6
     none = pl.lit(None, dtype=pl.Float64)
     sent = (
-        rows[0]
+        known.unique(["run", "publisher_node", "topic", "publish_ns"])
+        .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
         .group_by("run", pl.col("publisher_node").alias("node"), "topic")
         .agg(
             publishes=pl.lit(value=True),
@@ -241,8 +238,8 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         )
     )
     received = (
-        rows[1]
-        .filter(pl.col("outcome") != "no_subscriber")
+        known.filter(pl.col("outcome") != "no_subscriber")
+        .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
         .sort("latency_ns")
         .group_by("run", pl.col("subscription_node").alias("node"), "topic")
         .agg(

@@ -103,10 +103,8 @@ class Limit:
         takes = self._account(now)
         if not self.is_paused:
             # What was saved is spent when another stretch like this one would be too much.
-            ends = self._owed_s > 0 or (
-                self._ahead_s > 0 and self._owed_s + takes + self._off_s > 0
-            )
-            if not ends or not self._calls:
+            next_s = takes + self._off_s if self._ahead_s > 0 else 0.0
+            if self._owed_s + next_s <= 0 or not self._calls:
                 # What the recorder takes while nothing is called, no pause could make up for.
                 self._owed_s = max(min(self._owed_s, 0.0), -self._ahead_s)
                 self._calls.clear()
