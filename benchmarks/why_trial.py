@@ -28,20 +28,21 @@ from roslens.analysis.path.kinds import CODE
 from roslens.analysis.path.late import Late, late_messages
 from roslens.analysis.path.path import NEEDED, Paths
 
+_HELD_UP = {"transport", "unexplained", "transport_or_waiting"}
 RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
     "same_thread": ({"executor"}, {"executor"}),
     "same_group": ({"callback_group"}, {"callback_group"}),
     "timer_burst": ({"executor"}, {"executor"}),
     "queue": ({"queue"}, {"queue"}),
-    "cpu_hog": ({"preempted"}, {"transport_or_waiting"}),
-    "throttled": ({"throttled"}, {"transport_or_waiting"}),
+    "cpu_hog": ({"preempted"}, _HELD_UP),
+    "throttled": ({"throttled"}, _HELD_UP),
     "page_fault": ({"page_fault"}, {"running"}),
     "disk": ({"disk"}, {"running"}),
     "lock": ({"futex"}, {"running"}),
-    "interrupt": ({"interrupt"}, {"transport_or_waiting"}),
+    "interrupt": ({"interrupt"}, _HELD_UP),
     "service": ({"syscall"}, {"running"}),
-    "relay": ({"transport"}, {"transport_or_waiting"}),
-    "gil": ({"futex"}, {"transport_or_waiting"}),
+    "relay": ({"transport"}, {"transport", "transport_or_waiting"}),
+    "gil": ({"futex"}, {"unexplained", "transport_or_waiting"}),
 }
 """By cause the kinds with and without the kernel's view: those of the workload's README."""
 START_NS = 1_000_000_000

@@ -283,6 +283,8 @@ class _Follower:
                 self._threads.update(threads_of(self._targets, self._threads))
             pause = self._limit.step()
             if pause and not self.told:
+                if not self._told:
+                    self._look()
                 self.told = self._limit.told()
                 self._on_event(Event("note", text=f"{self.told}; {_PAUSES}"))
 

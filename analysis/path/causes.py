@@ -119,10 +119,11 @@ def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
     waiting, taken, running = (p.phase == x for x in (WAITING, TAKEN, CALLBACK))
     here = waiting & p.arrived
     told.say("publishing", p.phase == PUBLISHING)
-    told.say("transport", (p.phase == SENDING) | (p.phase == RECEIVING), kernel=True)
+    by_kernel = seen is not None
+    told.say("transport", (p.phase == SENDING) | (p.phase == RECEIVING), kernel=by_kernel)
     told.say("running", running)
-    told.say("unexplained", waiting, kernel=True)
-    told.say("transport_or_waiting", waiting if seen is None else waiting & ~p.arrived)
+    told.say("unexplained", waiting, kernel=by_kernel)
+    told.say("transport_or_waiting", waiting & ~p.arrived)
     own_work = (waiting & (p.state == STATES["busy"])) | taken
     told.say("executor", own_work)
     if seen is not None:

@@ -12,8 +12,8 @@ MOMENTS = (
     "publish_ns", "sent_ns", "arrived_ns", "handed_ns", "taken_ns", "callback_start_ns",
     "callback_end_ns",
 )  # fmt: skip
-"""In order of time. Where the arrival of a message was not recorded, ``arrived_ns`` and
-``handed_ns`` equal ``sent_ns``."""
+"""In order of time. Where it is not known when a message arrived, ``arrived_ns`` and ``handed_ns``
+equal ``sent_ns``."""
 _KEY = ["message_id", "subscription_id"]
 
 
@@ -75,11 +75,17 @@ def delivered_messages(
 def _with_arrival(
     messages: pl.DataFrame, tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
 ) -> pl.DataFrame:
-    """Add arrived_ns, woken_ns (by the receiver), receiver and itself; null without the kernel."""
+    """Add arrived_ns, woken_ns (by the receiver), receiver and itself; null where not known.
+
+    Without the kernel it arrived when the middleware's reader received it.
+    """
     number = pl.lit(None, dtype=pl.Int64)
     if not {"sched_switch", "sched_waking"} <= set(kernel):
+        received = pl.col("received_ns")
+        # The system's clock may have been set.
+        received = pl.when(received.is_between("publish_ns", "take_ns")).then(received)
         return messages.with_columns(
-            number.alias("arrived_ns"), number.alias("woken_ns"), number.alias("receiver"),
+            received.alias("arrived_ns"), received.alias("woken_ns"), number.alias("receiver"),
             pl.lit(value=False).alias("itself"),
         )  # fmt: skip
     found = message_moments(

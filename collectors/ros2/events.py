@@ -86,6 +86,7 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "goal_status": {"goal_id": BYTES, "status": I64},
     "message_type_init": {"handle": U64, "type": TEXT},
     "message_content": {"message": U64, "size": U64, "header_stamp": I64},
+    "message_received": {"message": U64, "received_timestamp": I64},
     "rmw_take_response": {
         "rmw_client_handle": U64,
         "response": U64,

@@ -44,6 +44,7 @@ _OPERATIONS = {
     "take_ns": f"{_TAKEN}; from a ring buffer at, as it leaves that",
     "rcl_take_ns": _TAKEN,
     "rclcpp_take_ns": _TAKEN,
+    "received_ns": "at: it comes into the reader's history, and may be taken",
     "request_called_ns": _CALLED,
     "request_sent_ns": _WRITTEN,
     "request_taken_ns": _TAKEN,
@@ -94,6 +95,10 @@ _ENDED = _time(
     "ended_ns",
     "when its address was given to the next object, as no event shows its end. Null: to nobody, so "
     "that it may have lived as long as its process",
+)
+_RECEIVED = _time(
+    "received_ns",
+    "when the middleware's reader received it (system clock), by message_received: with Fast DDS",
 )
 _OF_NODE = (_ref("node"), _NODE)
 _TOPIC = Column("topic", "string", "topic name")
@@ -364,7 +369,8 @@ PUBLICATIONS = Table(
         Column(
             "size",
             "int64",
-            "serialized, by message_content: with Fast DDS from Jazzy on, Cyclone DDS 0.10",
+            "serialized, by message_content: with Fast DDS from Jazzy on; with Cyclone DDS 0.10 "
+            "only if ROSLENS_CYCLONE_SIZES was set",
             unit="B",
         ),
         _ref("callback_instance"),
@@ -386,6 +392,7 @@ TAKES = Table(
         _time("take_ns", "rmw_take, or the dequeue", nullable=False),
         _time("rcl_take_ns", "rcl_take"),
         _time("rclcpp_take_ns", "rclcpp_take"),
+        _RECEIVED,
         _time("source_timestamp_ns", "timestamp that the publishing middleware gave it"),
         _ref("callback_instance"),
         _INTRA,
@@ -429,6 +436,7 @@ MESSAGES = Table(
         _time("rcl_publish_ns", "rcl_publish"),
         _time("rmw_publish_ns", "rmw_publish"),
         _time("source_timestamp_ns", "timestamp that the middleware gave it (system clock)"),
+        _RECEIVED,
         _time("take_ns", "rmw_take, or the ring buffer's dequeue"),
         _time("rclcpp_take_ns", "rclcpp_take"),
         _time("callback_start_ns", "start of its callback"),

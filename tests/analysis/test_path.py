@@ -120,6 +120,28 @@ def test_without_the_kernel_what_executor_events_tell():
     assert set(path["source"]) == {"ros events"}
 
 
+@pytest.mark.parametrize(
+    ("received", "before"),
+    [
+        (330, [("transport", 110, 330, None), ("unexplained", 330, 350, None)]),
+        # The system's clock was set meanwhile.
+        (50, [("transport_or_waiting", 110, 350, None)]),
+        (401, [("transport_or_waiting", 110, 350, None)]),
+    ],
+)
+def test_without_the_kernel_the_reader_tells_what_was_transport(received, before):
+    tables = run(
+        [message(1, 100, 110, 400, 420, 500, received_ns=received)],
+        [execution(7, 50, 90, **TIMER), execution(1, 420, 500)],
+        [interval("busy", 40, 95), interval("wait", 95, 350), interval("busy", 350, 600)],
+    )
+    path = message_path(tables, {})
+    assert_whole(path, tables)
+    after = [("executor", 350, 420, None), ("running", 420, 500, None)]
+    assert short(path) == [("publishing", 100, 110, None), *before, *after]
+    assert set(path["source"]) == {"ros events"}
+
+
 def test_a_message_within_a_process_waits_from_its_publication_on():
     tables = run(
         [message(1, 100, None, 210, 220, 230, intra_process=True, publisher_vpid=70, sender=NODE)],
@@ -127,7 +149,7 @@ def test_a_message_within_a_process_waits_from_its_publication_on():
     )
     assert short(message_path(tables, {})) == [
         ("executor", 100, 200, "timer callback (100 ms) of /planner"),
-        ("transport_or_waiting", 200, 210, None), ("executor", 210, 220, None),
+        ("unexplained", 200, 210, None), ("executor", 210, 220, None),
         ("running", 220, 230, None),
     ]  # fmt: skip
 
@@ -427,6 +449,7 @@ def drawn(seed: int) -> tuple[dict[str, pl.DataFrame], dict[str, pl.LazyFrame]]:
         messages.append(
             message(n // 2, publish, maybe(sent), maybe(take), own["start_ns"], own["end_ns"],
                     subscription_id=n, callback_instance_id=n,
+                    received_ns=maybe(int(rng.integers(publish, own["start_ns"] + 1)), 0.5),
                     outcome=str(rng.choice(["delivered", "lost"], p=[0.9, 0.1])),
                     intra_process=bool(rng.random() < 0.3),
                     publisher_vpid=int(rng.choice([50, 70])))
@@ -472,8 +495,8 @@ def test_whatever_was_recorded_segments_add_up_and_end_at_recorded_instants(with
         assert_whole(path, tables)
         assert set(path["begin_ns"]) | set(path["end_ns"]) <= instants(tables, found)
         kinds |= set(path["kind"])
-    missing = {"throttled"} if with_kernel else {"transport", "preempted", "interrupt", "futex",
-        "syscall", "page_fault", "disk", "throttled", "unexplained"}  # fmt: skip
+    missing = {"throttled"} if with_kernel else {"preempted", "interrupt", "futex", "syscall",
+        "page_fault", "disk", "throttled"}  # fmt: skip
     assert kinds | {"callback_group", "throttled"} >= set(KINDS) - missing
     assert with_kernel or not kinds & missing
 

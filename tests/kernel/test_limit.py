@@ -86,6 +86,15 @@ def test_what_it_costs_stays_within_the_limit(program: Program, seconds: float) 
     assert program.pauses() == sorted(program.pauses())
 
 
+def test_a_recording_of_five_seconds_costs_no_more(program: Program) -> None:
+    program.rates = {"often": 5000, "seldom": 1}
+    program.runs(5)
+    assert sum(program.calls.values()) * CALL_S <= SHARE * program.now
+    begin, end = program.pauses()[:2]
+    assert 0.2 < begin < 0.4
+    assert end > begin
+
+
 def test_nothing_pauses_below_the_limit(program: Program) -> None:
     program.rates, program.own_rate = {"often": 200, "seldom": 1}, 0.003
     program.runs(60)

@@ -24,7 +24,9 @@ def test_types_sizes_and_stamps_are_those_of_the_program(
     tracer: Literal["native", "lttng"],
     middleware: str,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("ROSLENS_CYCLONE_SIZES", "1")
     folder, manifest = record_command(
         [*program, str(tmp_path / "log.csv")],
         tmp_path / "run",

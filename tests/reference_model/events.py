@@ -52,6 +52,7 @@ ORDER = (
     "rmw_take",
     "rclcpp_ring_buffer_dequeue",
     "rcl_take",
+    "message_received",
     "rclcpp_take",
     "rmw_take_request",
     "rclcpp_executor_wait_for_work",

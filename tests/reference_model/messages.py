@@ -50,7 +50,7 @@ MATCH = {SAME: "exact", BUFFER: "exact", SHARED: "ambiguous"} | dict.fromkeys(
     (NEAREST, ALONE, IN_ORDER, FIRST_MISSING, NEXT_CALLBACK, BROKEN), "approximate"
 )
 """How certain it is what was joined, by how it was."""
-_LINKS = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
+_LINKS = ("received_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
 _EMPTY: Row = dict.fromkeys((*_LINKS, "_callback_instance", "_how", "_fate", "_next"))
 
 

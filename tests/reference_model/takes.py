@@ -1,10 +1,10 @@
 """Messages taken, and the execution that each one started.
 
-A thread's take: ``rmw_take``, ``rcl_take``, ``rclcpp_take``, ``callback_start``; or
-``rclcpp_ring_buffer_dequeue``, ``callback_start``. Decided when the event comes: ``rmw_take``
-(whether it took something or not) and ``rclcpp_ring_buffer_dequeue`` begin the thread's take, a
-``callback_end``, what an executor does, and a take of a request or response end it; the
-first ``rcl_take`` and the first ``rclcpp_take`` of the same message belong to it, and the first
+A thread's take: ``rmw_take``, ``rcl_take``, ``message_received``, ``rclcpp_take``,
+``callback_start``; or ``rclcpp_ring_buffer_dequeue``, ``callback_start``. Decided when the event
+comes: ``rmw_take`` (whether it took something or not) and ``rclcpp_ring_buffer_dequeue`` begin the
+thread's take, a ``callback_end``, what an executor does, and a take of a request or response end
+it; the first of each of the other events of the same message belongs to it, and the first
 execution.
 
 Decided at the end: that execution counts only if it may be one of the take's subscription, and
@@ -52,6 +52,7 @@ class Takes:
             "take_ns": e["time_ns"],
             "rcl_take_ns": None,
             "rclcpp_take_ns": None,
+            "received_ns": None,
             "source_timestamp_ns": None,
             "intra_process": intra,
             "_message": None,
@@ -65,15 +66,18 @@ class Takes:
         return self._current.get(thread)
 
     def on_rcl_take(self, e: Event) -> None:
-        self._follow(e, "rcl_take_ns")
+        self._follow(e, "rcl_take_ns", e["time_ns"])
+
+    def on_message_received(self, e: Event) -> None:
+        self._follow(e, "received_ns", e["received_timestamp"])
 
     def on_rclcpp_take(self, e: Event) -> None:
-        self._follow(e, "rclcpp_take_ns")
+        self._follow(e, "rclcpp_take_ns", e["time_ns"])
 
-    def _follow(self, e: Event, column: str) -> None:
+    def _follow(self, e: Event, column: str, value: int) -> None:
         take = self._current.get(e["thread"])
         if take and take[column] is None and take["_message"] == e["message"] is not None:
-            take[column] = e["time_ns"]
+            take[column] = value
 
     def on_gap(self, e: Event) -> None:
         self._current.pop(e["thread"], None)

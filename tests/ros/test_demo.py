@@ -130,7 +130,7 @@ def test_the_trace_says_what_the_nodes_say(
 def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
     """Each event in the trace's own metadata has the fields that the wheel's header names.
 
-    Nine are of our own.
+    Ten are of our own.
     """
     assert ros.include is not None
     expected = {
@@ -144,6 +144,7 @@ def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
         "ros2:goal_status": ["goal_id", "status"],
         "ros2:message_type_init": ["handle", "type"],
         "ros2:message_content": ["message", "size", "header_stamp"],
+        "ros2:message_received": ["message", "received_timestamp"],
         "ros2:executor_wait_start": [],
         "ros2:executor_wait_end": [],
     }

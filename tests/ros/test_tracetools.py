@@ -37,6 +37,7 @@ def test_exports_what_the_wheels_library_exports(ros: RosEnvironment) -> None:
     assert {name.removeprefix("enabled_") for name in added} == {
         *("rcl_send_request", "rcl_send_response", "client_callback_start"),
         *("action_request", "goal_status", "message_type_init", "message_content"),
+        *("message_received", "rcl_take", "rcl_take_serialized_message", "rcl_take_loaned_message"),
         *("executor_wait_start", "executor_wait_end", "pthread_cond_clockwait"),
         "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE",
         *("rcl_publisher_init", "rcl_subscription_init", "rcl_publish"),

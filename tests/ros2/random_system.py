@@ -267,8 +267,12 @@ class System:
         self.emit("rmw_take", thread, rmw_subscription_handle=s.handle + 1, message=message,
                   source_timestamp=stamp, taken=1)  # fmt: skip
         yield
-        for name in ("rcl_take", "rclcpp_take"):
-            self.emit(name, thread, message=message)
+        for name, told in (
+            ("rcl_take", {}),
+            ("message_received", {"received_timestamp": stamp}),
+            ("rclcpp_take", {}),
+        ):
+            self.emit(name, thread, message=message, **told)
             yield
         yield from self._callback(process, s.callback, thread, 0, (first, _who(s)))
 

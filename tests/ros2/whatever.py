@@ -32,6 +32,7 @@ EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "rcl_take": ("rcl_take", {"message": None}),
     "rclcpp_take": ("rclcpp_take", {"message": None}),
+    "received": ("message_received", {"message": None, "received_timestamp": None}),
     "end": ("callback_end", {"callback": None}),
     "enqueue": (
         "rclcpp_ring_buffer_enqueue",
@@ -120,6 +121,7 @@ def emit(trace: Trace, us: float, step: str, number: int, where: dict[str, Any])
         "size": number % 3,
         "header_stamp": number % 2 * at(number),
         "source_timestamp": 1_000 + number,
+        "received_timestamp": at(number),
         "callback": callback,
         "index": number % 2,
         "sequence_number": number,

@@ -21,6 +21,8 @@ SHARE = 0.01
 """Of a CPU that attaching may cost if nobody says more."""
 FIRST_SECONDS, _LEAST_SECONDS = 0.6, 0.5
 """Probes are on for so long at first, and again: what is published then is seen to arrive."""
+_FIRST_OWED_S = 2.5
+"""At first only until it has cost what it may in so long: whoever records for 5 s gets 1 % too."""
 _LEAST_LEFT_SECONDS = 0.1
 _RARE = 0.01
 """Of all calls: a function that has fewer keeps its probe in pauses."""
@@ -94,8 +96,7 @@ class Limit:
         if self._start_s is not None and math.isinf(self._share):
             return 0.0
         now = self._spent()
-        least = FIRST_SECONDS if self._start_s is None else _LEAST_SECONDS
-        if not self.is_paused and now.time_s - self._since.time_s < least:
+        if not self.is_paused and not self._is_long_enough(now):
             return 0.0
         if self._start_s is None:
             self._start_s = now.own_s - self._begun.own_s
@@ -148,6 +149,13 @@ class Limit:
             + (f"; probes were on for {on:.0%} of the time" if self._paused_ns > 0 else "")
             + f"; starting took {once_s:.2g} s of CPU time, once"
         )
+
+    def _is_long_enough(self, now: _Spent) -> bool:
+        passed = now.time_s - self._since.time_s
+        if self._start_s is not None:
+            return passed >= _LEAST_SECONDS
+        calls = (now.calls - self._since.calls).total()
+        return passed >= FIRST_SECONDS or calls * self._call_s / self._share >= _FIRST_OWED_S
 
     def _account(self, now: _Spent) -> float:
         """Add what was spent since the last time to what is owed, and return it [s of the limit].

@@ -25,6 +25,8 @@ _TYPE = Parameter("const char *", "type")
 _MESSAGE = Parameter("const void *", "message")
 _SIZE = Parameter("uint64_t", "size")
 _STAMP = Parameter("int64_t", "header_stamp")
+_RECEIVED = Parameter("int64_t", "received_timestamp")
+_NUMBERS = (_NUMBER, _STATUS, _SIZE, _STAMP, _RECEIVED)
 _EVENTS = {
     "rcl_send_request": (_CLIENT,),
     "rcl_send_response": (_SERVICE,),
@@ -38,6 +40,8 @@ _EVENTS = {
     "message_type_init": (_ENDPOINT, _TYPE),
     # Of what rcl_publish has just written: its serialized length and stamp, each 0 if not known.
     "message_content": (_MESSAGE, _SIZE, _STAMP),
+    # Of what rcl_take has just taken, where the middleware notes when its reader received it.
+    "message_received": (_MESSAGE, _RECEIVED),
     # Around each wait of an executor for a condition variable. Those that wait in rcl have events
     # of rclcpp instead.
     "executor_wait_start": (),
@@ -321,6 +325,40 @@ static void tell_type(const void * endpoint, const struct roslens_support * of, 
 HAS_TYPE(rcl_publisher_init)
 HAS_TYPE(rcl_subscription_init)
 
+/* Whether received_timestamp is when the reader received a message: that of Cyclone DDS is when it
+   was taken. */
+static bool notes_reception(void * caller)
+{
+  static int notes;
+  if (!notes) {
+    const char * (* identifier)(void) = (const char * (*)(void)) next_function(
+      "rmw_get_implementation_identifier", caller);
+    notes = identifier && !strncmp(identifier(), "rmw_fastrtps", 12) ? 1 : -1;
+  }
+  return notes > 0;
+}
+
+/* rmw_message_info_t begins with source_timestamp and received_timestamp. */
+#define TAKES_MESSAGE(function, message) \\
+  __attribute__((visibility("default"))) \\
+  int function(const void * subscription, void * taken, const int64_t * info, void * allocation) \\
+  { \\
+    static int (* next)(const void *, void *, const int64_t *, void *); \\
+    void * caller = __builtin_return_address(0); \\
+    if (!next) { \\
+      next = (int (*)(const void *, void *, const int64_t *, void *)) next_function( \\
+        #function, caller); \\
+    } \\
+    int failed = next ? next(subscription, taken, info, allocation) : 1; \\
+    if (!failed && info && ros_trace_enabled_message_received() && notes_reception(caller)) { \\
+      ros_trace_do_message_received(message, info[1]); \\
+    } \\
+    return failed; \\
+  }
+TAKES_MESSAGE(rcl_take, taken)
+TAKES_MESSAGE(rcl_take_serialized_message, taken)
+TAKES_MESSAGE(rcl_take_loaned_message, *(void **) taken)
+
 /* What a thread waits for between two callbacks is taken to be work. */
 #define WAITS_FOR_WORK(wait) \\
   if (executor.ran && !executor.callback && !executor.in_rcl) { \\
@@ -366,15 +404,18 @@ static __thread size_t serialized;
 static __thread const void * serialized_type;
 static size_t (* length_in_cyclone)(const void * type, const void * message);
 
-/* Cyclone DDS makes what it writes, which is padded: the type computes the length of rmw_serialize.
-   From Cyclone DDS 11 on that function has more parameters, and there is no shared memory. */
+/* Cyclone DDS pads what it writes. Its type computes the length of rmw_serialize, which takes half
+   as long as publishing: only if asked for. From Cyclone DDS 11 on that function has more
+   parameters, and there is no shared memory. */
 __attribute__((visibility("default")))
 void ddsi_serdata_init(void * data, const void * type, int kind)
 {
   static void (* next)(void *, const void *, int);
   if (!next) {
     void * caller = __builtin_return_address(0);
-    if (next_function("dds_is_shared_memory_available", caller)) {
+    if (secure_getenv("ROSLENS_CYCLONE_SIZES") &&
+      next_function("dds_is_shared_memory_available", caller))
+    {
       length_in_cyclone = (size_t (*)(const void *, const void *)) next_function(
         "ddsi_sertype_get_serialized_size", caller);
     }
@@ -451,5 +492,5 @@ def _field(parameter: Parameter) -> Field:
         return Field("ctf_array", name, ("uint8_t", name, name, str(_GOAL_BYTES)))
     if parameter is _TYPE:
         return Field("ctf_string", name, (name, name))
-    kind = "ctf_integer" if parameter in (_NUMBER, _STATUS, _SIZE, _STAMP) else "ctf_integer_hex"
+    kind = "ctf_integer" if parameter in _NUMBERS else "ctf_integer_hex"
     return Field(kind, name, (parameter.type, name, name))

@@ -217,11 +217,12 @@ impl Facts {
             for foreseen in self.foreseen.entry(key).or_default() {
                 foreseen.open = true;
             }
-        } else if row.taken != NEVER
+        } else if row.is_between()
+            && row.taken != NEVER
             && let Some([by_any, by_take]) = self.foreseen.get_mut(&key)
         {
             by_any.on_taken(number, row.taken);
-            if row.is_between() && taken != NEVER {
+            if taken != NEVER {
                 by_take.on_taken(number, taken);
             }
         }

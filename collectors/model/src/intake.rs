@@ -39,6 +39,7 @@ kinds! {
     WaitEnd "executor_wait_end" [];
     RmwTake "rmw_take" ["rmw_subscription_handle", "message", "source_timestamp", "taken"];
     RclTake "rcl_take" ["message"];
+    Received "message_received" ["message", "received_timestamp"];
     RclcppTake "rclcpp_take" ["message"];
     Dequeue "rclcpp_ring_buffer_dequeue" ["buffer", "index"];
     TakeRequest "rmw_take_request"

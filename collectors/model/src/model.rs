@@ -200,8 +200,8 @@ impl Model {
             }
             Kind::Content => self.publications.on_content(event),
             Kind::RmwTake => self.on_rmw_take(event, process),
-            Kind::RclTake | Kind::RclcppTake => {
-                self.takes.on_taken_above(event, kind == Kind::RclcppTake);
+            Kind::RclTake | Kind::Received | Kind::RclcppTake => {
+                self.takes.on_taken_above(kind, event);
             }
             Kind::Enqueue => {
                 let buffer = self.ring_buffer(event, process);

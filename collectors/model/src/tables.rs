@@ -215,6 +215,7 @@ impl Tables {
             int64 "take_ns" row.time;
             int64 "rcl_take_ns" row.rcl;
             int64 "rclcpp_take_ns" row.rclcpp;
+            int64 "received_ns" row.received;
             int64 "source_timestamp_ns" row.stamp;
             boolean "intra_process" Some(row.intra);
             id "callback_instance_id" row.execution;

@@ -1,6 +1,6 @@
 //! Messages taken, from the middleware or from a ring buffer, and the callback each one started.
 //!
-//! On one thread: `rmw_take`, `rcl_take`, `rclcpp_take`, `callback_start`; or the dequeue of a ring
+//! On one thread: `rmw_take`, `rcl_take`, `message_received`, `rclcpp_take`, `callback_start`; or the dequeue of a ring
 //! buffer, then `callback_start`. A callback belongs to the take before it only if it is one of that
 //! subscription, and if the thread did nothing else in between: neither ended a callback nor went on
 //! with its executor.
@@ -8,7 +8,7 @@
 use crate::callbacks::Execution;
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe, entry};
-use crate::intake::Event;
+use crate::intake::{Event, Kind};
 use crate::registry::{HandleKind, Registry, Subscription};
 use crate::rows::{NEVER, Rows, plain};
 
@@ -21,6 +21,8 @@ plain! {
         pub rcl: i64,
         /// `rclcpp_take`, or `NEVER`.
         pub rclcpp: i64,
+        /// When the middleware's reader received it, by the system clock, or `NEVER`.
+        pub received: i64,
         /// What the publishing middleware stamped the message with.
         pub stamp: i64,
         pub thread: Id<Thread>,
@@ -43,8 +45,6 @@ plain! {
 struct Head {
     take: Maybe<Take>,
     message: u64,
-    rcl: bool,
-    rclcpp: bool,
     started: bool,
 }
 
@@ -63,8 +63,6 @@ impl Takes {
         *entry(&mut self.heads, thread) = Some(Head {
             take,
             message,
-            rcl: false,
-            rclcpp: false,
             started: false,
         });
     }
@@ -80,6 +78,7 @@ impl Takes {
             time: event.time,
             rcl: NEVER,
             rclcpp: NEVER,
+            received: NEVER,
             stamp: stamp.unwrap_or(NEVER),
             thread: event.thread,
             subscription,
@@ -126,26 +125,24 @@ impl Takes {
         }
     }
 
-    /// `rcl_take` or `rclcpp_take`, if it is of what the thread took last.
-    pub fn on_taken_above(&mut self, event: &Event, rclcpp: bool) {
-        let Some(Some(head)) = self.heads.get_mut(event.thread.place()) else {
+    /// `rcl_take`, `message_received` or `rclcpp_take`, if it is of what the thread took last.
+    pub fn on_taken_above(&mut self, kind: Kind, event: &Event) {
+        let Some(Some(head)) = self.heads.get(event.thread.place()) else {
             return;
         };
-        let seen = if rclcpp {
-            &mut head.rclcpp
-        } else {
-            &mut head.rcl
-        };
-        if *seen || event.get(0) != Some(head.message) {
+        if event.get(0) != Some(head.message) {
             return;
         }
-        *seen = true;
-        if let Some(take) = self.rows.edit(head.take) {
-            *(if rclcpp {
-                &mut take.rclcpp
-            } else {
-                &mut take.rcl
-            }) = event.time;
+        let Some(take) = self.rows.edit(head.take) else {
+            return;
+        };
+        let (field, value) = match kind {
+            Kind::RclTake => (&mut take.rcl, event.time),
+            Kind::Received => (&mut take.received, event.signed(1).unwrap_or(NEVER)),
+            _ => (&mut take.rclcpp, event.time),
+        };
+        if *field == NEVER {
+            *field = value;
         }
     }
 

@@ -111,6 +111,7 @@ impl Tables {
             int64 "rcl_publish_ns" sent(of, |row| row.rcl);
             int64 "rmw_publish_ns" sent(of, |row| row.rmw);
             int64 "source_timestamp_ns" sent(of, |row| row.stamp);
+            int64 "received_ns" take(of, |row| row.received);
             int64 "take_ns" take(of, |row| row.time);
             int64 "rclcpp_take_ns" take(of, |row| row.rclcpp);
             int64 "callback_start_ns" ran(of, |row| row.start);
