@@ -29,7 +29,7 @@ from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.tool import find_program
-from roslens.tracing.needs import lacking, needed, prepared_variables
+from roslens.tracing.needs import lacking, needed, prepared_variables, without_sources
 from roslens.tracing.plan import (
     Plan,
     PlannedRun,
@@ -310,9 +310,10 @@ def prepare_suite(
 def _ros_for(
     suite: Suite, chosen: Mapping[str, Sequence[Level]], note: Callable[[str], None]
 ) -> tuple[RosEnvironment | None, dict[str, str]]:
-    """The ROS 2 of a suite; name of a middleware that it cannot have -> why."""
+    """The ROS 2 of a suite; name of a middleware or a source that it cannot have -> why."""
     ros = choose_ros(suite.workload.ros, note)
-    return with_middlewares(ros, [*needed(suite, chosen, "package")], note)
+    ros, missing = with_middlewares(ros, [*needed(suite, chosen, "package")], note)
+    return ros, missing | without_sources(needed(suite, chosen, "source"), note)
 
 
 def _preloads(suite: Suite, ros: RosEnvironment | None) -> dict[str, tuple[Path, ...]]:

@@ -1,16 +1,17 @@
-"""What a suite needs before its first run: levels that the ROS 2 at hand has, its programs."""
+"""What a suite needs before its first run: levels that can be had here, its programs."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from roslens.recording import UsageError
+from roslens.recording import RunFailedError, UsageError
 from roslens.recording.manifest import Level
 from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.sources import obtain
 from roslens.tracing.suite import Suite, WorkloadSpec, builtin_script
 
 
@@ -32,6 +33,25 @@ def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> It
             yield what
 
 
+def without_sources(names: Iterable[str], note: Callable[[str], None]) -> dict[str, str]:
+    """Obtain pinned sources; name of each that cannot be had -> why.
+
+    Parameters
+    ----------
+    names
+        In the table of `roslens.tracing.sources`.
+    note
+        Called with one line where one is cloned.
+    """
+    missing = {}
+    for name in names:
+        try:
+            obtain(name, note=note)
+        except (UsageError, RunFailedError) as error:
+            missing[name] = str(error)
+    return missing
+
+
 def lacking(
     suite: Suite,
     chosen: Mapping[str, Sequence[Level]],
@@ -49,7 +69,7 @@ def lacking(
     ros
         The ROS 2 that is to run; None for none.
     unprepared
-        What could not be made ready, and why (`with_middlewares`).
+        What could not be made ready, and why (`with_middlewares`, `without_sources`).
 
     Returns
     -------
@@ -65,7 +85,7 @@ def lacking(
     unprepared = unprepared or {}
     for name, levels in suite.factors.items():
         wanted = tuple(chosen.get(name, levels))
-        missing = [x for x in wanted if not _has(ros, suite.level(name, x).needs)]
+        missing = [x for x in wanted if not _has(ros, suite.level(name, x).needs, unprepared)]
         if missing:
             kept[name] = tuple(x for x in wanted if x not in missing)
             lines += [
@@ -86,9 +106,14 @@ def _why(needs: Sequence[str], ros: RosEnvironment | None, unprepared: Mapping[s
     return f"the {which} has no {' or '.join(names)}"
 
 
-def _has(ros: RosEnvironment | None, needs: Sequence[str]) -> bool:
+def _has(ros: RosEnvironment | None, needs: Sequence[str], unprepared: Mapping[str, str]) -> bool:
     pairs = [need.split(":", 1) for need in needs]
-    return not needs or (ros is not None and any(_is_there(ros, *pair) for pair in pairs))
+    return not needs or any(
+        what not in unprepared
+        if kind == "source"
+        else ros is not None and _is_there(ros, kind, what)
+        for kind, what in pairs
+    )
 
 
 def _is_there(ros: RosEnvironment, kind: str, what: str) -> bool:

@@ -30,7 +30,7 @@ RosChoice = Literal["auto", "sourced", "embedded", "rclcpp", "none"]
 Factors = dict[str, Level]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-NEEDS = ("package", "header", "python")
+NEEDS = ("package", "header", "python", "source")
 MOST_RUNS = 100_000
 """Of a campaign: more is a mistake, and would take weeks."""
 RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
@@ -124,8 +124,8 @@ class LevelSettings(_Part):
     )
     needs: tuple[str, ...] = Field(
         default=(),
-        description="without one of these in the ROS 2 the level is left out: package:NAME, "
-        "header:PATH, python:MODULE.NAME",
+        description="without one of these the level is left out: package:NAME, header:PATH or "
+        "python:MODULE.NAME of the ROS 2, source:NAME of the pinned sources",
     )
 
     @field_validator("needs")

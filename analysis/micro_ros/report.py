@@ -17,6 +17,7 @@ from roslens.analysis.micro_ros.slopes import (
     HISTORY,
     Slope,
     is_history,
+    on_rtos,
     slopes_frame,
     slopes_of,
     with_totals,
@@ -39,6 +40,7 @@ from roslens.analysis.micro_ros.tables import (
     history_table,
     hops_table,
     printed_latency_table,
+    rtos_table,
     slopes_table,
     static_table,
     sums_table,
@@ -238,7 +240,13 @@ class MicroRosReport(Report[MicroRosParameters]):
         """What an entity costs, how long a message takes, what the checks say; failures first."""
         said = []
         totals = [s for s in self.slopes if s.memory == "total" and not is_history(s.entity)]
-        known = [s for s in totals if s.estimate.value is not None and s.entity not in VARIANTS]
+        known = [
+            s
+            for s in totals
+            if s.estimate.value is not None
+            and s.entity not in VARIANTS
+            and not on_rtos(s.entity)[1]
+        ]
         if known:
             each = ", ".join(f"each {s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
             said.append(f"Memory of the device: {each}.")
@@ -299,10 +307,11 @@ class MicroRosReport(Report[MicroRosParameters]):
         slopes = [s for s in self.slopes if not is_history(s.entity)]
         if not slopes:
             return Section("There is no memory of entities to look at.")
-        parts: list[Part] = [
-            figures.memory_plot(slopes),
-            slopes_table(slopes, self.published_slopes, self.claims),
-        ]
+        parts: list[Part] = [figures.memory_plot(slopes)]
+        beside = rtos_table(slopes, self.published_slopes)
+        if beside is not None:
+            parts.append(beside)
+        parts.append(slopes_table(slopes, self.published_slopes, self.claims))
         if self.found.static.height:
             parts.append(static_table(self.found.static))
         return Section(*parts)

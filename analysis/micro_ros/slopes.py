@@ -17,6 +17,9 @@ from roslens.analysis.statistics.trends import least_squares
 HISTORY = "history"
 """The entity whose count is slots of the RMW history."""
 
+RTOSES = {"freertos": "FreeRTOS", "threadx": "ThreadX"}
+"""Real-time operating systems, by how the names of entities that were measured on them end."""
+
 KINDS = ("static", "stack", "dynamic", "total")
 
 _METRICS = {
@@ -175,8 +178,17 @@ def is_history(entity: str) -> bool:
     return entity.startswith(HISTORY)
 
 
-def _order(entity: object, memory: object) -> tuple[int, str, int]:
-    """Entities as the publication has them, others by name, the history last."""
-    known = _ENTITIES.index(str(entity)) if entity in _ENTITIES else len(_ENTITIES)
+def on_rtos(entity: str) -> tuple[str, str]:
+    """An entity without the RTOS that it was measured on, and the RTOS; "" for none."""
+    base, _, rtos = entity.rpartition("_")
+    return (base, RTOSES[rtos]) if rtos in RTOSES else (entity, "")
+
+
+def _order(entity: object, memory: object) -> tuple[bool, int, int, str, int]:
+    """Entities as the publication has them, for each RTOS, others by name, the history last."""
+    base, rtos = on_rtos(str(entity))
+    known = _ENTITIES.index(base) if base in _ENTITIES else len(_ENTITIES)
     kind = KINDS.index(str(memory)) if memory in KINDS else len(KINDS)
-    return (known + is_history(str(entity)), str(entity), kind)
+    system = ["", *RTOSES.values()].index(rtos)
+    other = known == len(_ENTITIES)
+    return (other, system, known + is_history(base), str(entity), kind)

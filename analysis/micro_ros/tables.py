@@ -9,7 +9,7 @@ import polars as pl
 
 from roslens.analysis.micro_ros.hops import HOPS
 from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, judge_throughput
-from roslens.analysis.micro_ros.slopes import Slope, is_history
+from roslens.analysis.micro_ros.slopes import RTOSES, Slope, is_history, on_rtos
 from roslens.analysis.micro_ros.transports import TransportRun
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
@@ -21,6 +21,10 @@ _SCATTER = (
     "The interval covers the scatter of the points about the line: reading precision, alignment, "
     "a relation that is not quite a line. It does not cover other boards, compilers or "
     "configurations, of which there is one."
+)
+_RTOS = (
+    "Static memory is beyond a baseline that has the same RTOS, so that its kernel is not in it; "
+    "the stack is that of all tasks, by the system's own high-water marks."
 )
 _CUT_OFF = (
     "Cut off at most: the rate was cut to a whole number of Hz before it was multiplied by the "
@@ -54,7 +58,7 @@ def slopes_table(
         if e.refused and e.refused not in notes:
             notes.append(f"{s.entity}, {s.memory}: {e.refused}")
         residual = s.largest_residual
-        beside = published.get((s.entity, s.memory))
+        beside = published.get((on_rtos(s.entity)[0], s.memory))
         claim = claims.get((s.entity, s.memory))
         rows.append(
             [
@@ -87,6 +91,40 @@ def slopes_table(
             *notes,
         ],
         left=frozenset({"entity", "memory", "unit"}),
+    )
+
+
+def rtos_table(slopes: Sequence[Slope], published: Mapping[Key, Slope]) -> ReportTable | None:
+    """Slopes without an RTOS, with each, and the published ones beside each other.
+
+    Parameters
+    ----------
+    published
+        By entity and kind of memory.
+
+    Returns
+    -------
+    ReportTable or None
+        None where no entity was measured with an RTOS.
+    """
+    of = {(*on_rtos(s.entity), s.memory): s for s in slopes}
+    found = [x for x in RTOSES.values() if any(rtos == x for _, rtos, _ in of)]
+    if not found:
+        return None
+    keys = dict.fromkeys((entity, memory) for entity, rtos, memory in of if rtos)
+    return ReportTable(
+        ["entity", "memory", "no RTOS", *found, "published"],
+        [
+            [
+                *(entity, memory),
+                *(_slope_text(of.get((entity, rtos, memory))) for rtos in ("", *found)),
+                _slope_text(published.get((entity, memory))),
+            ]
+            for entity, memory in keys
+        ],
+        "Memory per entity by the RTOS below: slopes [B/entity]",
+        notes=[_RTOS],
+        left=frozenset({"entity", "memory"}),
     )
 
 

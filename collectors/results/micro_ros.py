@@ -103,7 +103,7 @@ WAYS = pl.Schema(
         "memory": pl.String,
         "bytes": pl.Int64,  # as it counts; dynamic: the peak of what was requested
         "otherwise_bytes": pl.Int64,
-        "way": pl.String,  # map, nm: must be the same; sbrk: no less
+        "way": pl.String,  # map, nm, paint: must be the same; sbrk: no less
     }
 )
 ACCOUNTS = pl.Schema(
@@ -291,9 +291,13 @@ class _Reader:
         who = ", ".join(f"{where}: {size} B" for where, size in log.live_by_caller.items())
         subject = f"{entity} x {count}"
         self._live.append((self.source, subject, log.live_bytes, log.peak_bytes, who))
-        # Memory as counted in another way; the static memory was read before.
+        # Memory as counted in another way; static memory and stack were read before.
         known = {"dynamic": log.peak_bytes}
-        known |= {x[3]: int(x[4]) for x in self._memory if x[1:4] == (entity, count, "static")}
+        known |= {
+            kind: int(value)
+            for _, of, number, kind, value in self._memory
+            if (of, number) == (entity, count) and kind in ("static", "stack")
+        }
         for name, value in _numbers(folder / "ways.json", "bytes by the way of counting").items():
             kind, _, way = name.partition("_bytes_by_")
             if kind in known:

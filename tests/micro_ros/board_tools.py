@@ -6,9 +6,18 @@ import shutil
 
 import pytest
 
+from roslens.tracing.needs import without_sources
 from roslens.tracing.workloads.micro_ros_client.prepare import TOOLS
 
 MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
+
+
+def with_source(name: str) -> str:
+    """Skip a test where a pinned source cannot be had; its name."""
+    for why in without_sources([name], lambda _: None).values():
+        pytest.skip(why)
+    return name
+
 
 on_board = pytest.mark.skipif(
     bool(MISSING),

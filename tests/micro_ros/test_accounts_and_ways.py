@@ -16,7 +16,9 @@ from roslens.analysis.estimate import Estimate
 from roslens.analysis.micro_ros.checks import account_checks, two_ways_checks
 from roslens.analysis.micro_ros.slopes import slopes_of
 from roslens.analysis.micro_ros.statements import measured_statements, own_statements
+from roslens.analysis.micro_ros.tables import rtos_table
 from roslens.collectors.results.micro_ros import WAYS, read_all
+from roslens.collectors.results.micro_ros_frames import MEMORY
 
 ROW = {"message": "10 B", "sent": 5, "received": 3, "lost": 2, "twice": 1, "refused": 0}
 
@@ -72,11 +74,44 @@ def test_the_same_by_map_and_no_less_by_sbrk() -> None:
         ("run", "publisher x 2", "static", 496, 500, "map"),
         ("run", "publisher x 1", "dynamic", 900, 3360, "sbrk"),
         ("run", "publisher x 2", "dynamic", 900, 900, "sbrk"),
+        ("run", "publisher x 1", "stack", 7440, 7440, "paint"),
+        ("run", "publisher x 2", "stack", 7440, 7444, "paint"),
     ]
     found = {x.subject: x for x in two_ways_checks(pl.DataFrame(rows, WAYS, orient="row"))}
     assert found["static memory by map"].verdict == "broken"
     assert "publisher x 2: 496 B, 500 B" in found["static memory by map"].because
     assert found["dynamic memory by sbrk"].verdict == "holds"
+    # A word less than we count is wrong.
+    assert found["stack memory by paint"].verdict == "broken"
+
+
+def test_the_paint_of_all_stacks_is_compared_with_the_high_water_marks(tmp_path: Path) -> None:
+    """4,096 - 2,245 and 128 - 119 words of 4 bytes: 7,440 B."""
+    folder = tmp_path / "memory" / "publisher_freertos" / "1"
+    folder.mkdir(parents=True)
+    (folder / "tasks.txt").write_text("app\tX\t1\t2245\t1\r\nIDLE\tR\t0\t119\t2\r\n")
+    (folder / "stacks.json").write_text('{"app": 4096, "IDLE": 128}')
+    (folder / "heap.mtrace").write_text("= Start\n= End\n")
+    (folder / "ways.json").write_text('{"stack_bytes_by_paint": 7440}')
+    ways = read_all([("run", tmp_path)]).ways
+    assert ways.select("memory", "bytes", "otherwise_bytes").rows() == [("stack", 7440, 7440)]
+
+
+def test_slopes_with_and_without_an_rtos_are_beside_each_other() -> None:
+    rows = [
+        ("run", entity, count, "static", slope * count)
+        for entity, slope in (("publisher", 248.0), ("publisher_freertos", 250.0))
+        for count in (1, 2, 4)
+    ]
+    rows += [("run", "service", count, "static", 220.0 * count) for count in (1, 2, 4)]
+    slopes = slopes_of(pl.DataFrame(rows, MEMORY, orient="row"))
+    assert [s.entity for s in slopes] == ["publisher", "service", "publisher_freertos"]
+    published = {("publisher", "static"): slopes[1]}
+    table = rtos_table(slopes, published)
+    assert table is not None
+    assert table.columns == ["entity", "memory", "no RTOS", "FreeRTOS", "published"]
+    assert table.rows == [["publisher", "static", "248.0", "250.0", "220.0"]]
+    assert rtos_table(slopes[:2], published) is None
 
 
 def estimate(

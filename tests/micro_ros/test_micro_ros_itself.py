@@ -12,12 +12,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from board_tools import on_board
+from board_tools import on_board, with_source
 from rich.console import Console
 from tests.record_suite import changed
 
-from roslens.analysis.micro_ros.checks import live_checks
-from roslens.collectors.results.micro_ros import read_all
+from roslens.analysis.micro_ros.checks import live_checks, two_ways_checks
+from roslens.collectors.results.micro_ros import MicroRosResults, read_all
+from roslens.collectors.results.micro_ros_tasks import read_tasks
 from roslens.report import run_report
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.micro_ros import configured, micro_ros_for
@@ -32,6 +33,10 @@ pytestmark = [
     ),
 ]
 COUNTS = (1, 3)
+RTOSES = [("freertos", "freertos_kernel", {"app", "IDLE"})]
+"""Its name, its source, its tasks."""
+INTERRUPT_BYTES = 36 + 32
+"""What the processor stores, and the system of the rest of the registers."""
 
 
 @pytest.fixture(scope="module")
@@ -127,19 +132,49 @@ def test_both_sides_account_for_every_message(campaign: Path) -> None:
     assert found.accounts.filter(both != pl.col("sent")).height == 0
 
 
-def test_what_is_not_given_back_and_how_deep_the_stack_went_are_found(tmp_path: Path) -> None:
-    """Publishers that are not ended hold the same each; the stack is touched to a known depth."""
-    native, depth = tmp_path / "native", 12_000
+def measured(native: Path, part: str, *options: str) -> MicroRosResults:
+    """What a run of the memory of an entity leaves."""
     command = [
-        *(sys.executable, str(Path(prepare.__file__).with_name("run.py")), "--part", "publisher"),
-        *("--counts", "1,2", "--keep", "2", "--touch", str(depth), "--output", str(native)),
+        *(sys.executable, str(Path(prepare.__file__).with_name("run.py")), "--part", part),
+        *("--counts", "1,2", *options, "--output", str(native)),
     ]
     environment = os.environ | prepare.prepare()
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    found = read_all([("run", native)])
+    return read_all([("run", native)])
+
+
+@pytest.mark.parametrize(("rtos", "source", "tasks"), RTOSES)
+def test_the_rtos_counts_the_words_that_we_count(
+    tmp_path: Path, rtos: str, source: str, tasks: set[str]
+) -> None:
+    """Once as deep as the client goes, and once to a depth that is known."""
+    with_source(source)
+    part = f"publisher_{rtos}"
+    found = measured(tmp_path / "usual", part)
+    deep = measured(tmp_path / "deep", part, "--touch", "12000")
+    for results in (found, deep):
+        assert results.findings.height == 0
+        checks = {x.subject: x.verdict for x in two_ways_checks(results.ways)}
+        ways = ("static memory by map", "static memory by nm", "stack memory by paint")
+        assert checks == dict.fromkeys((*ways, "dynamic memory by sbrk"), "holds")
+        assert results.live["live_bytes"].to_list() == [0, 0]
+    for count in ("1", "2"):
+        folder = tmp_path / "deep" / "memory" / part / count
+        words = json.loads((folder / "stacks.json").read_text())
+        of_tasks = read_tasks(folder / "tasks.txt", words)
+        assert set(of_tasks["task"]) == tasks
+        (app,) = of_tasks.filter(task="app")["used_bytes"]
+        # What an interrupt puts there may lie below.
+        assert -8 <= app - 12_000 <= INTERRUPT_BYTES
+
+
+def test_what_is_not_given_back_and_how_deep_the_stack_went_are_found(tmp_path: Path) -> None:
+    """Publishers that are not ended hold the same each; the stack is touched to a known depth."""
+    depth = 12_000
+    found = measured(tmp_path / "native", "publisher", "--keep", "2", "--touch", str(depth))
     one, two = live_checks(found.live)
     assert {one.verdict, two.verdict} == {"broken"}
     assert one.value

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from roslens.recording import UsageError
-from roslens.tracing.needs import lacking
+from roslens.tracing.needs import lacking, needed, without_sources
 from roslens.tracing.plan import chosen_levels
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros_choice import choose_ros
+from roslens.tracing.sources import VARIABLE
 from roslens.tracing.suite import Suite, load_suite, parse_suite
 
 
@@ -63,6 +64,28 @@ def test_the_demo_runs_without_rclpy_s_events_executor(jazzy: RosEnvironment) ->
     # Kilted is the first that has it.
     module = Path(jazzy.variables["PYTHONPATH"]) / "rclpy" / "experimental.py"
     module.write_text("class EventsExecutor: pass\n")
+    assert lacking(suite, {}, jazzy) == ({}, [])
+
+
+def test_parts_whose_sources_cannot_be_had_are_left_out(
+    jazzy: RosEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, _ = load_suite("micro-ros")
+    names = [*needed(suite, {}, "source")]
+    assert "freertos_kernel" in names
+    # Neither in the cache nor in the folder of archives.
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    missing = without_sources(names, lambda _: None)
+    kept, said = lacking(suite, {}, jazzy, missing)
+    without = [x for x in suite.factors["part"] if not suite.level("part", x).needs]
+    assert kept == {"part": tuple(without)}
+    assert "publisher" in without
+    (line,) = (x for x in said if x.startswith("part publisher_freertos "))
+    assert line.startswith(
+        f"part publisher_freertos is left out: {tmp_path}: has no freertos_kernel.tar.zst"
+    )
+    # With the sources the whole suite runs.
     assert lacking(suite, {}, jazzy) == ({}, [])
 
 

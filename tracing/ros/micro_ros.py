@@ -34,7 +34,7 @@ from roslens.tracing.ros.packages import (
     prefix_of,
     put,
 )
-from roslens.tracing.sources import obtain, pinned
+from roslens.tracing.sources import cached, obtain, pinned
 
 SPACE = 300_000_000
 """Bytes that the build needs while it lasts."""
@@ -91,6 +91,8 @@ _HEADERS = (
 SOURCES = tuple(
     sorted({*(x.partition("/")[0] for x in (*_HEADERS, *INTERFACES)), "iron_rosidl", _AGENT})
 )
+BELOW = ("freertos_kernel",)
+"""Sources of what some programs of a board have below micro-ROS; compiled with each."""
 # Sizes of its pools. To what does not name them pools are arrays of unknown length: the compiler
 # makes the same of it whatever they are.
 _POOLS = "RMW_UXRCE_MAX_"
@@ -291,7 +293,9 @@ def micro_ros_for(
 
     made_once(prefix, "micro-ROS", SPACE, build)
     targets = {x.name: described(made, x) for x in TARGETS}
-    text = json.dumps({"agent": str(made.agent), "targets": targets}, indent=1)
+    below = {name: str(tree) for name in BELOW if (tree := cached(name)) is not None}
+    told = {"agent": str(made.agent), "targets": targets, "sources": below}
+    text = json.dumps(told, indent=1)
     put(prefix / DESCRIPTION, text)
     return made
 

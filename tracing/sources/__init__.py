@@ -51,7 +51,7 @@ class Source:
     sha256
         `tree_digest` of what is taken.
     folders
-        The only entries of its root that are taken; none: all.
+        The only paths below its root that are taken; none: all.
     """
 
     name: str
@@ -114,10 +114,11 @@ def obtain(
     RunFailedError
         It cannot be cloned.
     """
+    found = cached(name)
+    if found is not None:
+        return found
     source = pinned()[name]
-    place = cache_folder() / "sources" / f"{name}-{source.commit[:12]}"
-    if place.is_dir():
-        return trusted(place) / name
+    place = _place_of(source)
     archives = given_folder(folder)
     with locked(place.with_name(place.name + ".lock")):
         if not place.is_dir():
@@ -134,6 +135,16 @@ def obtain(
     return place / name
 
 
+def cached(name: str) -> Path | None:
+    """What `obtain` made before; None: it did not."""
+    place = _place_of(pinned()[name])
+    return trusted(place) / name if place.is_dir() else None
+
+
+def _place_of(source: Source) -> Path:
+    return cache_folder() / "sources" / f"{source.name}-{source.commit[:12]}"
+
+
 def tree_digest(folder: Path, entries: Sequence[str] = ()) -> str:
     """SHA-256 over the names, kinds and contents of files, in the order of their paths.
 
@@ -142,7 +153,7 @@ def tree_digest(folder: Path, entries: Sequence[str] = ()) -> str:
     folder
         Their root.
     entries
-        The only entries of the root that count; none: all.
+        The only paths below the root that count; none: all.
     """
     digest = hashlib.sha256()
     roots = [folder / entry for entry in entries] or [folder]

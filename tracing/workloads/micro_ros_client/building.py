@@ -24,6 +24,34 @@ VARIABLE = "MICRO_ROS"
 DEVICE = _HERE / "device"
 _ON_BOARD = ("start", "board", "semihosting", "text", "stack")
 _WRAPPED = ("malloc", "calloc", "realloc", "free", "_sbrk")
+
+
+@dataclass(frozen=True)
+class _Library:
+    """What one of our sources is compiled with, of a pinned source.
+
+    Attributes
+    ----------
+    source
+        Its name there.
+    files
+        Patterns of what is compiled, with our own headers for its configuration.
+    include
+        Folders of its headers.
+    """
+
+    source: str
+    files: Sequence[str]
+    include: Sequence[str]
+
+
+_LIBRARIES = {
+    "rtos_freertos": _Library(
+        "freertos_kernel",
+        ("list.c", "tasks.c", "portable/GCC/ARM_CM3/port.c"),
+        ("include", "portable/GCC/ARM_CM3"),
+    ),
+}
 _LINKED = (
     *("-nostartfiles", "-T", str(DEVICE / "mps2.ld")),
     # Neither page alignment nor what differs between builds of the same.
@@ -152,8 +180,11 @@ def _objects(program: Program) -> list[_Made]:
 
     def add_own(name: str, *definitions: str) -> None:
         source = DEVICE / f"{name}.c"
-        command = [*_compiling(told, include), f"-I{DEVICE}", *definitions, str(source)]
+        files, folders = _library_of(name)
+        begin = [*_compiling(told, include), *(f"-I{x}" for x in (DEVICE, *folders))]
+        command = [*begin, *definitions, str(source)]
         own.append(_named(command, [*headers, source.read_text("utf-8")], name, ".o"))
+        objects.extend(_named([*begin, str(x)], headers, x.stem, ".o") for x in files)
 
     headers = [x.read_text("utf-8") for x in sorted(DEVICE.glob("*.h"))]
     first, *others = program.sources
@@ -165,6 +196,19 @@ def _objects(program: Program) -> list[_Made]:
     add(sized, options)
     add_own(first, *(f"-D{k}={v}" for k, v in program.definitions.items()))
     return [*own, *objects]
+
+
+def _library_of(name: str) -> tuple[list[Path], list[Path]]:
+    """Files and folders of headers that a source of ours is compiled with; mostly none."""
+    library = _LIBRARIES.get(name)
+    if library is None:
+        return [], []
+    place = description()["sources"].get(library.source)
+    if place is None:
+        raise BuildError(f"no sources of {library.source}; record the suite micro-ros with it")
+    tree = Path(place)
+    files = [file for pattern in library.files for file in sorted(tree.glob(pattern))]
+    return files, [tree / folder for folder in library.include]
 
 
 def _compiling(told: Mapping[str, Any], include: Sequence[str]) -> list[str]:

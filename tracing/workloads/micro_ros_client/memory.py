@@ -18,7 +18,8 @@ from connected import (  # type: ignore[import-not-found]
 )
 
 ENTITIES = ("publisher", "subscriber", "service", "client", "history")
-STACK_WORDS = {"app": 4096}
+RTOSES = {"none": "no RTOS", "freertos": "FreeRTOS", "threadx": "ThreadX"}
+"""What the application runs on, by the name of our source for it."""
 _POOLS = ("PUBLISHERS", "SUBSCRIPTIONS", "SERVICES", "CLIENTS")
 _RUN_SECONDS = 120.0
 
@@ -59,6 +60,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "system": "micro-ROS",
         "entity": options.entity,
         "board": "qemu",
+        "rtos": RTOSES[options.rtos],
         "mtu": options.mtu,
         "depth": options.depth,
         "slots": options.slots,
@@ -80,12 +82,14 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     building.at_once(_run, [elfs[count] for count in options.counts])
     for count in options.counts:
         of_count = elfs[count].parent
-        (of_count / "stacks.json").write_text(json.dumps(STACK_WORDS) + "\n")
         told = of_count / "system.json"
         ways = {
             **{f"static_bytes_by_{x}": static[count][x] - static[0][x] for x in static[count]},
-            "dynamic_bytes_by_sbrk": json.loads(told.read_text())["sbrk_bytes"],
+            **json.loads(told.read_text()),
         }
+        if options.rtos == "none":
+            # The only way: it is what tasks.txt says.
+            del ways["stack_bytes_by_paint"]
         (of_count / "ways.json").write_text(json.dumps(ways, indent=1) + "\n")
         told.unlink()
     return {"schema_version": 2, "part": options.part, "system": "micro-ROS"}
@@ -96,7 +100,7 @@ def _program(options: argparse.Namespace, count: int, elf: Path) -> building.Pro
     number = max(1, count) if entity == "history" else count
     return building.Program(
         "cortex-m3",
-        ["memory", "heap", "board_line"],
+        ["memory", "heap", "board_line", f"rtos_{options.rtos}"],
         elf,
         pools(options, **{entity: number}) if number else pools(options),
         {

@@ -1,7 +1,8 @@
 """One run of the suite micro-ros: ``run.py --part PART --seconds S --output FOLDER``.
 
 A part is an entity (publisher, subscriber, service, client, history), of which micro-ROS is
-compiled for a Cortex-M3 with each number and run on an emulated board; or a transport (udp, tcp,
+compiled for a Cortex-M3 with each number and run on an emulated board, without an RTOS or in a task
+of one (publisher_freertos); or a transport (udp, tcp,
 tcp_no_delay, serial: a client on this host; uart: one on the emulated board), over which a client
 and a ROS node exchange messages through micro-ROS' agent. What it writes is described in
 docs/micro_ros.md.
@@ -50,6 +51,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "publisher_best_effort": {"reliability": "best_effort"},
     "publisher_400_bytes": {"payload": 400},
     "publisher_one_topic": {"topics": "one"},
+    **{f"{x}_freertos": {"rtos": "freertos"} for x in memory.ENTITIES[:4]},
 }
 
 
@@ -77,7 +79,7 @@ def _exchange_all(options: argparse.Namespace) -> dict[str, Any]:
     say(f"{options.part}: compiling a program")
     made = building.Program(
         "cortex-m3" if on_board else "host",
-        ["exchange", *(("board_line", "board_main") if on_board else ("host",))],
+        ["exchange", *(("board_line", "board_main", "rtos_none") if on_board else ("host",))],
         program,
         memory.pools(options, publisher=2, subscriber=2),
     )
@@ -238,7 +240,7 @@ def _options() -> argparse.Namespace:
         parser.error("--seconds, --depth and --slots are above 0, --mtu is 64 or more")
     if min(options.payloads) < 10:
         parser.error("--payloads: a message has 10 B or more, its number")
-    usual = {"reliability": "reliable", "payload": 0, "topics": "each"}
+    usual = {"reliability": "reliable", "payload": 0, "topics": "each", "rtos": "none"}
     vars(options).update(usual | VARIANTS.get(options.part, {}))
     options.entity = options.part.partition("_")[0]
     options.output = Path(options.output).resolve()

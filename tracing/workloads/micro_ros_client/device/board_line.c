@@ -7,6 +7,7 @@
 
 #include "board.h"
 #include "platform.h"
+#include "rtos.h"
 
 #define NS_PER_TICK (1000000000 / CLOCK_HZ)
 
@@ -46,16 +47,22 @@ static size_t write_line(struct uxrCustomTransport *transport, const uint8_t *da
   return size;
 }
 
-/* What is there; the first byte is waited for. */
+/* What is there; the first byte is waited for, while other tasks run. */
 static size_t read_line(struct uxrCustomTransport *transport, uint8_t *data, size_t size,
                         int milliseconds, uint8_t *error) {
   const int64_t end = device_ns() + (int64_t)milliseconds * 1000000;
   size_t count = 0;
   (void)transport;
   *error = 0;
-  while (count < size && (uart_read(&data[count]) ? ++count : !count && device_ns() < end)) {
+  for (;;) {
+    while (count < size && uart_read(&data[count])) {
+      count++;
+    }
+    if (count || device_ns() >= end) {
+      return count;
+    }
+    rtos_wait();
   }
-  return count;
 }
 
 bool use_transport(const char *name, const char *where) {

@@ -9,6 +9,7 @@
 #include "board.h"
 #include "heap.h"
 #include "platform.h"
+#include "rtos.h"
 #include "semihosting.h"
 #include "stack.h"
 #include "text.h"
@@ -161,29 +162,68 @@ static void application(void) {
   check(rclc_support_fini(&support), 15);
 }
 
-/* A line as FreeRTOS' vTaskList() writes it: name, state, priority, words never used, number. */
-static void write_tasks(uint32_t untouched) {
-  struct text line = {.length = 0};
-  text_add(&line, "app\tX\t1\t");
-  text_add_decimal(&line, untouched);
-  text_add(&line, "\t1\r\n");
+/* Lines as FreeRTOS' vTaskList() writes them: name, state, priority, words never used, number. */
+static void write_tasks(const struct task *tasks, uint32_t count) {
   int file = file_create("tasks.txt");
+  for (const struct task *task = tasks; task < tasks + count; task++) {
+    struct text line = {.length = 0};
+    text_add(&line, task->name);
+    text_add(&line, "\t");
+    text_add(&line, (const char[]){task->state, '\0'});
+    text_add(&line, "\t");
+    text_add_decimal(&line, task->priority);
+    text_add(&line, "\t");
+    text_add_decimal(&line, task->untouched);
+    text_add(&line, "\t");
+    text_add_decimal(&line, task->number);
+    text_add(&line, "\r\n");
+    file_text(file, line.characters);
+  }
+  file_close(file);
+}
+
+/* The size of each task's stack, in words. */
+static void write_stacks(const struct task *tasks, uint32_t count) {
+  struct text line = {.length = 0};
+  for (const struct task *task = tasks; task < tasks + count; task++) {
+    text_add(&line, task == tasks ? "{\"" : ", \"");
+    text_add(&line, task->name);
+    text_add(&line, "\": ");
+    text_add_decimal(&line, task->stack.count);
+  }
+  text_add(&line, "}\n");
+  int file = file_create("stacks.json");
   file_text(file, line.characters);
   file_close(file);
 }
 
-static void write_system(void) {
+/* What was counted in another way: memory of the allocator, and the stacks' paint. */
+static void write_system(const struct task *tasks, uint32_t count) {
+  uint32_t touched = 0;
+  for (const struct task *task = tasks; task < tasks + count; task++) {
+    touched += task->stack.count - stack_untouched(&task->stack, task->paint);
+  }
   struct text line = {.length = 0};
-  text_add(&line, "{\"sbrk_bytes\": ");
+  text_add(&line, "{\"dynamic_bytes_by_sbrk\": ");
   text_add_decimal(&line, heap_taken());
+  text_add(&line, ", \"stack_bytes_by_paint\": ");
+  text_add_decimal(&line, sizeof(uint32_t) * touched);
   text_add(&line, "}\n");
   int file = file_create("system.json");
   file_text(file, line.characters);
   file_close(file);
 }
 
+static void ended(const struct task *tasks, uint32_t count) {
+  heap_log_end();
+  write_tasks(tasks, count);
+  write_stacks(tasks, count);
+  write_system(tasks, count);
+  end_program(0);
+}
+
 int main(void) {
-  const struct stack stack = {app_stack, STACK_WORDS};
+  static const struct stack stack = {app_stack, STACK_WORDS};
   clock_begin();
   uart_begin();
   use_transport("uart", "");
@@ -194,9 +234,6 @@ int main(void) {
     }
   }
   heap_log_begin();
-  uint32_t untouched = stack_run(&stack, application);
-  heap_log_end();
-  write_tasks(untouched);
-  write_system();
-  return 0;
+  rtos_run(&stack, application, ended);
+  return 7;
 }

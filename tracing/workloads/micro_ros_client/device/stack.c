@@ -1,8 +1,5 @@
 #include "stack.h"
 
-/* tskSTACK_FILL_BYTE of FreeRTOS, four times. */
-#define PAINT 0xa5a5a5a5u
-
 __attribute__((naked)) static void run_on(__attribute__((unused)) void (*task)(void),
                                             __attribute__((unused)) uint32_t *top) {
   __asm__ volatile(
@@ -30,11 +27,15 @@ __attribute__((naked)) void stack_touch_down_to(__attribute__((unused)) uint32_t
 
 uint32_t stack_run(const struct stack *stack, void (*task)(void)) {
   for (uint32_t i = 0; i < stack->count; i++) {
-    stack->words[i] = PAINT;
+    stack->words[i] = STACK_PAINT;
   }
   run_on(task, stack->words + stack->count);
+  return stack_untouched(stack, STACK_PAINT);
+}
+
+uint32_t stack_untouched(const struct stack *stack, uint32_t paint) {
   uint32_t untouched = 0;
-  while (untouched < stack->count && stack->words[untouched] == PAINT) {
+  while (untouched < stack->count && stack->words[untouched] == paint) {
     untouched++;
   }
   return untouched;

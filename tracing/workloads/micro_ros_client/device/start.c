@@ -19,9 +19,14 @@ __attribute__((used)) _Noreturn void start(void) {
 
 static _Noreturn void fault(void) { end_program(5); }
 
+/* Those that a system takes. */
+void SVC_Handler(void) __attribute__((weak, alias("fault")));
+void PendSV_Handler(void) __attribute__((weak, alias("fault")));
+void SysTick_Handler(void) __attribute__((weak, alias("fault")));
+
 __attribute__((section(".vectors"), used)) static void (*const vectors[16])(void) = {
     (void (*)(void))boot_stack_top, start, fault, fault, fault, fault, fault, fault,
-    fault, fault, fault, fault, fault, fault, fault, fault,
+    fault, fault, fault, SVC_Handler, fault, fault, PendSV_Handler, SysTick_Handler,
 };
 
 /* Memory for newlib's malloc. */
