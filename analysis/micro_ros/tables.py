@@ -24,7 +24,7 @@ _SCATTER = (
 )
 _RTOS = (
     "Static memory is beyond a baseline that has the same RTOS, so that its kernel is not in it; "
-    "the stack is that of all tasks, by the system's own high-water marks."
+    "the stack is that of all tasks."
 )
 _CUT_OFF = (
     "Cut off at most: the rate was cut to a whole number of Hz before it was multiplied by the "

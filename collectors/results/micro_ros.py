@@ -103,7 +103,7 @@ WAYS = pl.Schema(
         "memory": pl.String,
         "bytes": pl.Int64,  # as it counts; dynamic: the peak of what was requested
         "otherwise_bytes": pl.Int64,
-        "way": pl.String,  # map, nm, paint: must be the same; sbrk: no less
+        "way": pl.String,  # map, nm, paint: the same; sbrk: no less; stack_check: no more
     }
 )
 ACCOUNTS = pl.Schema(

@@ -76,6 +76,8 @@ def test_the_same_by_map_and_no_less_by_sbrk() -> None:
         ("run", "publisher x 2", "dynamic", 900, 900, "sbrk"),
         ("run", "publisher x 1", "stack", 7440, 7440, "paint"),
         ("run", "publisher x 2", "stack", 7440, 7444, "paint"),
+        ("run", "service x 1", "stack", 8584, 6176, "stack_check"),
+        ("run", "service x 2", "stack", 8584, 8584, "stack_check"),
     ]
     found = {x.subject: x for x in two_ways_checks(pl.DataFrame(rows, WAYS, orient="row"))}
     assert found["static memory by map"].verdict == "broken"
@@ -83,6 +85,15 @@ def test_the_same_by_map_and_no_less_by_sbrk() -> None:
     assert found["dynamic memory by sbrk"].verdict == "holds"
     # A word less than we count is wrong.
     assert found["stack memory by paint"].verdict == "broken"
+    by_threadx = found["stack memory by stack_check"]
+    assert by_threadx.verdict == "holds"
+    assert "no more in 2 of 2 programs, up to 2,408 B less" in by_threadx.because
+    (more,) = two_ways_checks(
+        pl.DataFrame(
+            [("run", "service x 1", "stack", 8584, 8588, "stack_check")], WAYS, orient="row"
+        )
+    )
+    assert more.verdict == "broken"
 
 
 def test_the_paint_of_all_stacks_is_compared_with_the_high_water_marks(tmp_path: Path) -> None:

@@ -33,8 +33,11 @@ pytestmark = [
     ),
 ]
 COUNTS = (1, 3)
-RTOSES = [("freertos", "freertos_kernel", {"app", "IDLE"})]
-"""Its name, its source, its tasks."""
+RTOSES = [
+    ("freertos", "freertos_kernel", {"app", "IDLE"}, "paint"),
+    ("threadx", "threadx", {"app", "System Timer Thread"}, "stack_check"),
+]
+"""Its name, its source, its tasks, and how its stack is counted a second time."""
 INTERRUPT_BYTES = 36 + 32
 """What the processor stores, and the system of the rest of the registers."""
 
@@ -146,9 +149,9 @@ def measured(native: Path, part: str, *options: str) -> MicroRosResults:
     return read_all([("run", native)])
 
 
-@pytest.mark.parametrize(("rtos", "source", "tasks"), RTOSES)
+@pytest.mark.parametrize(("rtos", "source", "tasks", "way"), RTOSES)
 def test_the_rtos_counts_the_words_that_we_count(
-    tmp_path: Path, rtos: str, source: str, tasks: set[str]
+    tmp_path: Path, rtos: str, source: str, tasks: set[str], way: str
 ) -> None:
     """Once as deep as the client goes, and once to a depth that is known."""
     with_source(source)
@@ -158,9 +161,12 @@ def test_the_rtos_counts_the_words_that_we_count(
     for results in (found, deep):
         assert results.findings.height == 0
         checks = {x.subject: x.verdict for x in two_ways_checks(results.ways)}
-        ways = ("static memory by map", "static memory by nm", "stack memory by paint")
+        ways = ("static memory by map", "static memory by nm", f"stack memory by {way}")
         assert checks == dict.fromkeys((*ways, "dynamic memory by sbrk"), "holds")
         assert results.live["live_bytes"].to_list() == [0, 0]
+    # Every word is used down to there: then a search by halving finds it, too.
+    by_stack = deep.ways.filter(memory="stack")
+    assert by_stack["bytes"].to_list() == by_stack["otherwise_bytes"].to_list()
     for count in ("1", "2"):
         folder = tmp_path / "deep" / "memory" / part / count
         words = json.loads((folder / "stacks.json").read_text())

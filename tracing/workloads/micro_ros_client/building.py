@@ -38,11 +38,14 @@ class _Library:
         Patterns of what is compiled, with our own headers for its configuration.
     include
         Folders of its headers.
+    definitions
+        Constants of its configuration, if it has no header for them.
     """
 
     source: str
     files: Sequence[str]
     include: Sequence[str]
+    definitions: Sequence[str] = ()
 
 
 _LIBRARIES = {
@@ -50,6 +53,19 @@ _LIBRARIES = {
         "freertos_kernel",
         ("list.c", "tasks.c", "portable/GCC/ARM_CM3/port.c"),
         ("include", "portable/GCC/ARM_CM3"),
+    ),
+    "rtos_threadx": _Library(
+        "threadx",
+        (
+            *(
+                "common/src/tx_*initialize*.c",
+                "common/src/tx_thread_*.c",
+                "common/src/tx_timer_*.c",
+            ),
+            *("common/src/txe_thread_create.c", "ports/cortex_m3/gnu/src/*.S"),
+        ),
+        ("common/inc", "ports/cortex_m3/gnu/inc"),
+        ("TX_ENABLE_STACK_CHECKING",),
     ),
 }
 _LINKED = (
@@ -180,8 +196,8 @@ def _objects(program: Program) -> list[_Made]:
 
     def add_own(name: str, *definitions: str) -> None:
         source = DEVICE / f"{name}.c"
-        files, folders = _library_of(name)
-        begin = [*_compiling(told, include), *(f"-I{x}" for x in (DEVICE, *folders))]
+        files, flags = _library_of(name)
+        begin = [*_compiling(told, include), f"-I{DEVICE}", *flags]
         command = [*begin, *definitions, str(source)]
         own.append(_named(command, [*headers, source.read_text("utf-8")], name, ".o"))
         objects.extend(_named([*begin, str(x)], headers, x.stem, ".o") for x in files)
@@ -198,8 +214,8 @@ def _objects(program: Program) -> list[_Made]:
     return [*own, *objects]
 
 
-def _library_of(name: str) -> tuple[list[Path], list[Path]]:
-    """Files and folders of headers that a source of ours is compiled with; mostly none."""
+def _library_of(name: str) -> tuple[list[Path], list[str]]:
+    """Files that a source of ours is compiled with, and flags for all of them; mostly none."""
     library = _LIBRARIES.get(name)
     if library is None:
         return [], []
@@ -207,8 +223,9 @@ def _library_of(name: str) -> tuple[list[Path], list[Path]]:
     if place is None:
         raise BuildError(f"no sources of {library.source}; record the suite micro-ros with it")
     tree = Path(place)
-    files = [file for pattern in library.files for file in sorted(tree.glob(pattern))]
-    return files, [tree / folder for folder in library.include]
+    files = {file: None for pattern in library.files for file in sorted(tree.glob(pattern))}
+    include = [f"-I{tree / folder}" for folder in library.include]
+    return [*files], [*include, *(f"-D{name}" for name in library.definitions)]
 
 
 def _compiling(told: Mapping[str, Any], include: Sequence[str]) -> list[str]:

@@ -20,6 +20,8 @@ from connected import (  # type: ignore[import-not-found]
 ENTITIES = ("publisher", "subscriber", "service", "client", "history")
 RTOSES = {"none": "no RTOS", "freertos": "FreeRTOS", "threadx": "ThreadX"}
 """What the application runs on, by the name of our source for it."""
+_STACK_WAYS = {"freertos": "paint", "threadx": "stack_check"}
+"""What counted the stack beside what tasks.txt has: we, or the RTOS."""
 _POOLS = ("PUBLISHERS", "SUBSCRIPTIONS", "SERVICES", "CLIENTS")
 _RUN_SECONDS = 120.0
 
@@ -83,13 +85,11 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     for count in options.counts:
         of_count = elfs[count].parent
         told = of_count / "system.json"
-        ways = {
-            **{f"static_bytes_by_{x}": static[count][x] - static[0][x] for x in static[count]},
-            **json.loads(told.read_text()),
-        }
-        if options.rtos == "none":
-            # The only way: it is what tasks.txt says.
-            del ways["stack_bytes_by_paint"]
+        ways = {f"static_bytes_by_{x}": static[count][x] - static[0][x] for x in static[count]}
+        ways |= json.loads(told.read_text())
+        stack = ways.pop("stack_bytes_otherwise")
+        if options.rtos in _STACK_WAYS:
+            ways[f"stack_bytes_by_{_STACK_WAYS[options.rtos]}"] = stack
         (of_count / "ways.json").write_text(json.dumps(ways, indent=1) + "\n")
         told.unlink()
     return {"schema_version": 2, "part": options.part, "system": "micro-ROS"}

@@ -2,7 +2,7 @@
 
 A part is an entity (publisher, subscriber, service, client, history), of which micro-ROS is
 compiled for a Cortex-M3 with each number and run on an emulated board, without an RTOS or in a task
-of one (publisher_freertos); or a transport (udp, tcp,
+of one (publisher_freertos, publisher_threadx); or a transport (udp, tcp,
 tcp_no_delay, serial: a client on this host; uart: one on the emulated board), over which a client
 and a ROS node exchange messages through micro-ROS' agent. What it writes is described in
 docs/micro_ros.md.
@@ -51,7 +51,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "publisher_best_effort": {"reliability": "best_effort"},
     "publisher_400_bytes": {"payload": 400},
     "publisher_one_topic": {"topics": "one"},
-    **{f"{x}_freertos": {"rtos": "freertos"} for x in memory.ENTITIES[:4]},
+    **{f"{x}_{y}": {"rtos": y} for x in memory.ENTITIES[:4] for y in ("freertos", "threadx")},
 }
 
 

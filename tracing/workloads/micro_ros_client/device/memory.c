@@ -197,16 +197,16 @@ static void write_stacks(const struct task *tasks, uint32_t count) {
   file_close(file);
 }
 
-/* What was counted in another way: memory of the allocator, and the stacks' paint. */
+/* What was counted in another way. */
 static void write_system(const struct task *tasks, uint32_t count) {
   uint32_t touched = 0;
   for (const struct task *task = tasks; task < tasks + count; task++) {
-    touched += task->stack.count - stack_untouched(&task->stack, task->paint);
+    touched += task->stack.count - task->otherwise;
   }
   struct text line = {.length = 0};
   text_add(&line, "{\"dynamic_bytes_by_sbrk\": ");
   text_add_decimal(&line, heap_taken());
-  text_add(&line, ", \"stack_bytes_by_paint\": ");
+  text_add(&line, ", \"stack_bytes_otherwise\": ");
   text_add_decimal(&line, sizeof(uint32_t) * touched);
   text_add(&line, "}\n");
   int file = file_create("system.json");

@@ -9,8 +9,8 @@ struct task {
   char state; /* a letter of vTaskList(): X, R, B, S or D */
   uint32_t priority, number;
   struct stack stack;
-  uint32_t paint;     /* what the system filled the stack with */
-  uint32_t untouched; /* words that were never used, as the system counts them */
+  uint32_t untouched; /* words that were never used */
+  uint32_t otherwise; /* the same as counted in another way, if there is one */
 };
 
 /* Run `application` in a task on this stack and then, in the same task, `ended` with all tasks.

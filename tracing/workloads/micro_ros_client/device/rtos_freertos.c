@@ -19,14 +19,16 @@ static void app(void *unused) {
     const TaskStatus_t *state = &states[i];
     /* The other one is the kernel's idle task. */
     const bool own = state->pxStackBase == app_stack->words;
+    const struct stack stack = {state->pxStackBase,
+                                own ? app_stack->count : configMINIMAL_STACK_SIZE};
     tasks[i] = (struct task){
         .name = state->pcTaskName,
         .state = "XRBSD"[state->eCurrentState],
         .priority = state->uxCurrentPriority,
         .number = state->xTaskNumber,
-        .stack = {state->pxStackBase, own ? app_stack->count : configMINIMAL_STACK_SIZE},
-        .paint = STACK_PAINT,
+        .stack = stack,
         .untouched = state->usStackHighWaterMark,
+        .otherwise = stack_untouched(&stack, STACK_PAINT),
     };
   }
   run_ended(tasks, count);
