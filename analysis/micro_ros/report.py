@@ -416,5 +416,5 @@ class MicroRosReport(Report[MicroRosParameters]):
 _ITSELF = (
     "This is micro-ROS itself: its client, its agent and a node of ROS 2. Memory is what the "
     "compiler for a Cortex-M3 makes of it, as it runs on an emulated board. Times of udp, tcp and "
-    "serial are of a client on this computer; those of uart are emulated."
+    "serial are of a client on this computer; those of uart and udp_board are emulated."
 )

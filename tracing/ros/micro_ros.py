@@ -91,7 +91,7 @@ _HEADERS = (
 SOURCES = tuple(
     sorted({*(x.partition("/")[0] for x in (*_HEADERS, *INTERFACES)), "iron_rosidl", _AGENT})
 )
-BELOW = ("freertos_kernel", "threadx")
+BELOW = ("freertos_kernel", "threadx", "lwip")
 """Sources of what some programs of a board have below micro-ROS; compiled with each."""
 # Sizes of its pools. To what does not name them pools are arrays of unknown length: the compiler
 # makes the same of it whatever they are.

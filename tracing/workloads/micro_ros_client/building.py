@@ -22,7 +22,7 @@ from configured import configured  # type: ignore[import-not-found]  # noqa: E40
 VARIABLE = "MICRO_ROS"
 """Names the description of the compiled micro-ROS, see `prepare`."""
 DEVICE = _HERE / "device"
-_ON_BOARD = ("start", "board", "semihosting", "text", "stack")
+_ON_BOARD = ("start", "board", "board_libc", "semihosting", "text", "stack")
 _WRAPPED = ("malloc", "calloc", "realloc", "free", "_sbrk")
 
 
@@ -66,6 +66,11 @@ _LIBRARIES = {
         ),
         ("common/inc", "ports/cortex_m3/gnu/inc"),
         ("TX_ENABLE_STACK_CHECKING",),
+    ),
+    "network_lwip": _Library(
+        "lwip",
+        ("src/core/*.c", "src/core/ipv4/*.c", "src/netif/ethernet.c"),
+        ("src/include",),
     ),
 }
 _LINKED = (
@@ -202,7 +207,7 @@ def _objects(program: Program) -> list[_Made]:
         own.append(_named(command, [*headers, source.read_text("utf-8")], name, ".o"))
         objects.extend(_named([*begin, str(x)], headers, x.stem, ".o") for x in files)
 
-    headers = [x.read_text("utf-8") for x in sorted(DEVICE.glob("*.h"))]
+    headers = [x.read_text("utf-8") for x in sorted(DEVICE.rglob("*.h"))]
     first, *others = program.sources
     *unsized, sized = told["parts"]
     for part in unsized:

@@ -59,10 +59,13 @@ def agent(*arguments: str, log: Path) -> Iterator[None]:
 
 
 @contextmanager
-def board(elf: Path, words: Sequence[str] = ()) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def board(
+    elf: Path, words: Sequence[str] = (), nic: str = "none"
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The emulated board with a firmware, and the path of its serial line.
 
-    Its files appear in the folder of the firmware.
+    Its files appear in the folder of the firmware. `nic` is qemu's option: what its Ethernet
+    controller is connected with.
 
     Raises
     ------
@@ -72,7 +75,7 @@ def board(elf: Path, words: Sequence[str] = ()) -> Iterator[tuple[subprocess.Pop
     told = "".join(f",arg={word}" for word in words)
     command = [
         *(EMULATOR, "-M", "mps2-an385", "-display", "none", "-monitor", "none"),
-        *("-serial", "pty", "-kernel", elf.name),
+        *("-serial", "pty", "-nic", nic, "-kernel", elf.name),
         *("-semihosting-config", f"enable=on,target=native{told}"),
     ]
     # What is preloaded into ROS' programs is none of the emulator's business.

@@ -3,8 +3,8 @@
 A part is an entity (publisher, subscriber, service, client, history), of which micro-ROS is
 compiled for a Cortex-M3 with each number and run on an emulated board, without an RTOS or in a task
 of one (publisher_freertos, publisher_threadx); or a transport (udp, tcp,
-tcp_no_delay, serial: a client on this host; uart: one on the emulated board), over which a client
-and a ROS node exchange messages through micro-ROS' agent. What it writes is described in
+tcp_no_delay, serial: a client on this host; uart, udp_board: one on the emulated board), over which
+a client and a ROS node exchange messages through micro-ROS' agent. What it writes is described in
 docs/micro_ros.md.
 
 Exit status: 0 done; 1 something failed.
@@ -41,9 +41,14 @@ LINKS = {
     **dict.fromkeys(("udp", "tcp", "tcp_no_delay"), "loopback"),
     "serial": "pty",
     "uart": "emulated UART",
+    "udp_board": "emulated Ethernet",
 }
 TRANSPORTS = tuple(LINKS)
+# Sources of the line of transports that a client on the board has.
+_LINES = {"uart": ("board_line", "rtos_none"), "udp_board": ("network_lwip",)}
 _TICK_NS = 40
+# A network of qemu's own, in which this computer is 10.0.2.2.
+_NIC = "user,model=lan9118"
 _START_SECONDS = 90.0
 _CHECK_SECONDS = 0.05
 # Parts that are an entity with something unusual about it.
@@ -74,12 +79,12 @@ def _exchange_all(options: argparse.Namespace) -> dict[str, Any]:
     """Reliable messages, and then best-effort ones; writes a folder for each."""
     import rclpy  # noqa: PLC0415 (only in ROS)
 
-    on_board = options.part == "uart"
+    line = _LINES.get(options.part)
     program = options.output / "device.elf"
     say(f"{options.part}: compiling a program")
     made = building.Program(
-        "cortex-m3" if on_board else "host",
-        ["exchange", *(("board_line", "board_main", "rtos_none") if on_board else ("host",))],
+        "cortex-m3" if line else "host",
+        ["exchange", *((*line, "board_main") if line else ("host",))],
         program,
         memory.pools(options, publisher=2, subscriber=2),
     )
@@ -107,7 +112,7 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
     # A sixth of the time for exchanges and as much for all sizes in either direction, twice.
     milliseconds = round(1000 * options.seconds / 6)
     # An emulated line has no throughput: enough of each size to account for them.
-    flood = milliseconds // len(options.payloads) // (10 if options.part == "uart" else 1)
+    flood = milliseconds // len(options.payloads) // (10 if options.part in _LINES else 1)
     numbers = [int(reliable), milliseconds, flood]
     words = [*map(str, [*numbers, options.offset_ns, options.drift_ppb, *options.payloads])]
     executor = side.make_executor("SingleThreaded")
@@ -133,7 +138,6 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
         raise DeviceError("the device ended without telling what it sent")
     ros.write(folder)
     accounts = ros.accounts.rows()
-    on_board = options.part == "uart"
     about = {
         "system": "micro-ROS",
         "transport": options.part,
@@ -143,7 +147,7 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
         "line_bit_per_s": None,
         # The last one only tells of the one before.
         "pings": len(ros.accounts.pings) - 1,
-        "client_resolution_ns": _TICK_NS if on_board else 1,
+        "client_resolution_ns": _TICK_NS if options.part in _LINES else 1,
         "injected": {"offset_ns": options.offset_ns, "drift_ppb": options.drift_ppb},
         "accounts": accounts,
         "device": _told_by(folder / "device.txt"),
@@ -156,10 +160,15 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
 def _start(part: str, program: Path, words: list[str], stack: ExitStack) -> subprocess.Popen[Any]:
     """Start the agent and the device."""
     log = program.with_name("agent.log")
+    emulated: tuple[subprocess.Popen[Any], str]
     if part == "uart":
-        emulated: tuple[subprocess.Popen[Any], str]
         emulated = stack.enter_context(board(program, ["uart", "-", *words]))
         stack.enter_context(agent("serial", "-D", emulated[1], "-b", "115200", log=log))
+        return emulated[0]
+    if part == "udp_board":
+        where = str(_free_port(part))
+        stack.enter_context(agent("udp4", "-p", where, log=log))
+        emulated = stack.enter_context(board(program, [part, where, *words], _NIC))
         return emulated[0]
     inherited: list[int] = []
     if part == "serial":
@@ -184,7 +193,7 @@ def _start(part: str, program: Path, words: list[str], stack: ExitStack) -> subp
 
 
 def _free_port(part: str) -> int:
-    kind = socket.SOCK_DGRAM if part == "udp" else socket.SOCK_STREAM
+    kind = socket.SOCK_DGRAM if part.startswith("udp") else socket.SOCK_STREAM
     with socket.socket(socket.AF_INET, kind) as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
