@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +17,8 @@ from roslens.collectors.results.rclcpp_communication import StudyRun, read_study
 
 _WITHIN_NS = 1_000_000_000
 """A publication and its line in the log lie closer than that, or they are not the same."""
+AGREE, AGREE_NS = 0.05, 15_000
+"""Trace and log agree if their mean latencies differ by this part of the trace's, or so many ns."""
 
 
 def link_log(messages: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
@@ -112,6 +114,51 @@ def compare_with_log(linked: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame
         "run", "publications", "logged_publications", "receptions", "logged_receptions",
         "latency_p50_ns", "logged_latency_p50_ns", "longer_p50_ns", "longer_p99_ns",
     ).sort("run")  # fmt: skip
+
+
+def agreement(copied: pl.DataFrame, by_reference: Collection[str]) -> pl.DataFrame:
+    """Mean latency by the trace and by the log, over the messages that both know, per run.
+
+    In two cases the trace measures another interval, because a copy lies between its event and the
+    program's line: a message that is published by reference with intra-process communication on is
+    copied before its first event, and a callback with unique_ptr copies what comes from the
+    middleware after callback_start. Without these copies trace and log have to agree.
+
+    Parameters
+    ----------
+    copied
+        From `roslens.analysis.communication.copies.copy_hops`.
+    by_reference
+        Runs that publish by reference with intra-process communication on.
+
+    Returns
+    -------
+    ``run``, ``messages``, means of them ``latency_ns``, ``logged_latency_ns``, ``before_ns`` and
+    ``after_ns`` (the copies, 0 where there is none), ``rest_ns`` (logged - traced latency -
+    copies), and ``agrees``.
+    """
+    logged = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
+    before = pl.col("publish_ns") - pl.col("logged_publish_ns")
+    rest = pl.col("logged_latency_ns") - pl.sum_horizontal("latency_ns", "before_ns", "after_ns")
+    return (
+        copied.select(
+            "run",
+            "latency_ns",
+            logged.alias("logged_latency_ns"),
+            pl.when(pl.col("run").is_in(list(by_reference))).then(before).alias("before_ns"),
+            pl.col("copy_ns").alias("after_ns"),
+        )
+        .drop_nulls(["latency_ns", "logged_latency_ns"])
+        .with_columns(pl.col("before_ns", "after_ns").fill_null(0))
+        .group_by("run")
+        .agg(pl.len().alias("messages"), pl.all().exclude("run").mean())
+        .with_columns(rest_ns=rest)
+        .with_columns(
+            agrees=pl.col("rest_ns").abs()
+            <= pl.max_horizontal(AGREE * pl.col("latency_ns"), pl.lit(AGREE_NS))
+        )
+        .sort("run")
+    )
 
 
 def study_messages(run: StudyRun) -> pl.DataFrame:

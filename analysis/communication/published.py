@@ -80,3 +80,11 @@ def way_of(cell: Cell) -> tuple[str, bool] | None:
     if isinstance(pointer, str) and intra is not None:
         return pointer.removesuffix("_ptr"), intra
     return None
+
+
+def by_reference(cell: Cell) -> bool:
+    """Whether a cell publishes by reference with intra-process communication on.
+
+    Only the factor ``pointer`` says so: ``callback`` is what is taken.
+    """
+    return "pointer" in cell and way_of(cell) == ("shared", True)

@@ -14,7 +14,12 @@ from roslens.analysis.communication.backlog import Backlog, backlogs
 from roslens.analysis.communication.cells import cells
 from roslens.analysis.communication.evidence import Evidence, evidence
 from roslens.analysis.communication.figures import entity_plot, flow_plot, median_flows
-from roslens.analysis.communication.logged import compare_with_log, link_log, study_table
+from roslens.analysis.communication.logged import (
+    agreement,
+    compare_with_log,
+    link_log,
+    study_table,
+)
 from roslens.analysis.communication.periods import (
     PUBLISHER_PERIOD,
     SUBSCRIPTION_PERIOD,
@@ -22,9 +27,10 @@ from roslens.analysis.communication.periods import (
     publisher_periods,
     subscription_periods,
 )
-from roslens.analysis.communication.published import read_published
+from roslens.analysis.communication.published import by_reference, read_published
 from roslens.analysis.communication.statements import statements
 from roslens.analysis.communication.tables import (
+    agreement_table,
     backlog_table,
     cells_table,
     copies_table,
@@ -237,7 +243,23 @@ class CommunicationReport(Report[CommunicationParameters]):
         else:
             text = f"Counts equal those of the log in all {count_of_runs(compared.height)}."
             parts.append(text)
-        return Section(*parts, log_table(compared, self.counting))
+        return Section(*parts, *self._agreement(), log_table(compared, self.counting))
+
+    def _agreement(self) -> list[Part]:
+        """Whether trace and log have the same latency in each cell."""
+        agreed = agreement(
+            self.copied, [run.name for run in self.counting if by_reference(run.cell)]
+        )
+        if not agreed.height:
+            return []
+        wrong = agreed.filter(~pl.col("agrees")).height
+        text = (
+            f"The latencies of trace and log differ in {wrong} of {count_of_runs(agreed.height)}."
+            if wrong
+            else f"The latencies of trace and log agree in all {count_of_runs(agreed.height)}."
+        )
+        table = agreement_table(agreed, self.counting, read_published(self.published_folder))
+        return [Sentence(text, loud=wrong > 0), table]
 
     def periods(self) -> Section:
         """Periods of publishers and subscriptions."""

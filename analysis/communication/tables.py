@@ -16,6 +16,7 @@ from roslens.analysis.communication.copies import (
     signature,
 )
 from roslens.analysis.communication.estimates import FULL, full_runs, latency_measures
+from roslens.analysis.communication.logged import AGREE, AGREE_NS
 from roslens.analysis.communication.published import published_cell
 from roslens.analysis.communication.traffic import Traffic
 from roslens.analysis.estimate import Estimate
@@ -66,6 +67,74 @@ def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
         marked=frozenset(i for i, d in enumerate(differs[: 2 * _MOST_ROWS]) if d),
         left=frozenset({"run", "cell"}),
     )
+
+
+def agreement_table(
+    agreed: pl.DataFrame, runs: Sequence[Run], published: pl.DataFrame
+) -> ReportTable:
+    """From `logged.agreement`, cell by cell, beside the published latency of the same cell."""
+    printed = {
+        (pointer, intra): ms
+        for pointer, intra, ms in published.select(
+            "pointer", "intra_process", "latency_mean_ms"
+        ).iter_rows()
+    }
+    rows: list[list[str]] = []
+    marked: set[int] = set()
+    for label, members in cells_of(runs).items():
+        own = agreed.filter(pl.col("run").is_in([run.name for run in members]))
+        if not own.height:
+            continue
+        mean = own.select(pl.col(f"{c}_ns").mean() for c in _AGREED).row(0, named=True)
+        copies = [text for c, text in _OTHER_INTERVAL.items() if mean[f"{c}_ns"]]
+        agree = int(own["agrees"].sum())
+        if agree < own.height:
+            marked.add(len(rows))
+        cell = published_cell(members[0].cell)
+        rows.append(
+            [
+                label,
+                f"{own['messages'].sum():,}",
+                *(milliseconds(mean[f"{c}_ns"]) for c in ("latency", "logged_latency")),
+                _microseconds(mean["logged_latency_ns"] - mean["latency_ns"]),
+                " and ".join(copies),
+                _microseconds(mean["rest_ns"]),
+                f"{significant(100 * mean['rest_ns'] / mean['latency_ns'], 3)} %",
+                "yes" if agree == own.height else f"{agree} of {count_of_runs(own.height)}",
+                f"{printed[cell]:g}" if cell in printed else "",
+            ]
+        )
+    return ReportTable(
+        [
+            *("cell", "messages", "mean latency, trace [ms]", "log [ms]", "log - trace [µs]"),
+            *("the trace lacks", "log - trace - copy [µs]", "of the trace's", "agree"),
+            "published [ms]",
+        ],
+        rows,
+        "Latency by the trace and by the programs' own logs, over the messages that both know",
+        notes=[
+            (
+                f"They agree if the means of every run differ by at most {100 * AGREE:g} % of the "
+                f"trace's or {AGREE_NS / 1e3:g} µs."
+            ),
+            (
+                "By two rules the trace measures another interval: a message published by "
+                "reference with intra-process communication on (pointer shared) is copied before "
+                "its first event, and a callback with unique_ptr copies what it takes from the "
+                "middleware after callback_start. In these cells the log's latency is the one to "
+                "compare with the published one, and trace and log must agree without the copy."
+            ),
+        ],
+        marked=frozenset(marked),
+        left=frozenset({"cell", "the trace lacks", "agree"}),
+    )
+
+
+_AGREED = ("latency", "logged_latency", "before", "after", "rest")
+_OTHER_INTERVAL = {
+    "before": "the copy before its first event",
+    "after": "the copy after callback_start",
+}
 
 
 _COUNTS = ("publications", "logged_publications", "receptions", "logged_receptions")

@@ -20,11 +20,13 @@ import pytest
 from rich.console import Console
 
 import roslens as rl
-from roslens.analysis.communication.published import read_published
+from roslens.analysis.communication.logged import agreement
+from roslens.analysis.communication.published import by_reference, read_published
 from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
 from roslens.analysis.communication.tables import published_table
 from roslens.analysis.communication.traffic import HOPS
 from roslens.analysis.metrics import read_metrics
+from roslens.analysis.reports.table import ReportTable
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording, UsageError
@@ -214,6 +216,29 @@ def test_published_figures_and_what_they_imply(report: CommunicationReport) -> N
 
 def test_the_log_is_shown_beside_the_trace(report: CommunicationReport) -> None:
     assert "Counts equal those of the log in all 8 runs." in repr(report.log())
+
+
+def test_trace_and_log_are_compared_over_the_same_messages(report: CommunicationReport) -> None:
+    found = agreement(report.copied, [])
+    assert found.height == 8
+    for row in found.iter_rows(named=True):
+        mine = [got - at for at, got in logged(folder_of(row["run"])) if got is not None]
+        assert row["messages"] == len(mine)
+        assert row["logged_latency_ns"] == pytest.approx(statistics.fmean(mine), rel=1e-9)
+        owns = row["run"].endswith("unique_ptr_ipc-off")
+        assert (row["after_ns"] > 0) is owns
+    # Beside the printed latency of each cell.
+    table = next(p for p in report.log().parts if isinstance(p, ReportTable))
+    assert [row[-1] for row in table.rows] == ["178", "2.4", "185", "0.51"]
+    lacks = table.columns.index("the trace lacks")
+    assert [row[lacks] for row in table.rows] == ["", "", "the copy after callback_start", ""]
+
+
+def test_only_the_factor_pointer_says_what_is_published() -> None:
+    assert by_reference({"pointer": "shared", "intra_process": "on", "payload": 1})
+    assert not by_reference({"pointer": "shared", "intra_process": "off"})
+    assert not by_reference({"pointer": "unique", "intra_process": "on"})
+    assert not by_reference({"callback": "shared_ptr", "intra_process": "on"})
 
 
 def test_warm_up_leaves_out_publications_and_their_callbacks(samples: list[Path]) -> None:

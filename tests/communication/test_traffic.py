@@ -13,7 +13,7 @@ from roslens.analysis.communication.backlog import Backlog, backlogs, with_publi
 from roslens.analysis.communication.cells import COLUMNS
 from roslens.analysis.communication.copies import Copies, copies_of, signature
 from roslens.analysis.communication.estimates import heap_per_publication
-from roslens.analysis.communication.logged import compare_with_log, link_log
+from roslens.analysis.communication.logged import agreement, compare_with_log, link_log
 from roslens.analysis.communication.periods import pairs, publisher_periods, subscription_periods
 from roslens.analysis.communication.traffic import HOPS, merged_hops, with_hops
 
@@ -281,6 +281,48 @@ def test_a_log_of_another_length_is_not_linked() -> None:
     assert link_log(messages, logged)["logged_callback_ns"].to_list() == [None]
     (row,) = compare_with_log(link_log(messages, logged), logged).iter_rows(named=True)
     assert (row["publications"], row["logged_publications"]) == (1, 2)
+
+
+def test_trace_and_log_agree_but_for_the_copies_that_no_event_shows() -> None:
+    def means(run: str, before: int, latency: int, after: int, copy: int | None = None) -> dict:  # type: ignore[type-arg]
+        """In microseconds: log's line -> first event -> callback_start -> callback's line."""
+        times = {"publish_ns": before, "logged_publish_ns": 0, "latency_ns": latency}
+        end = before + latency + after
+        row = times | {"logged_callback_ns": end, "copy_ns": copy}
+        return {"run": run} | {k: None if v is None else 1000 * v for k, v in row.items()}
+
+    copied = pl.DataFrame(
+        [
+            # 15 us, or 5 % of the trace's latency.
+            means("a short", 10, 100, 5),
+            means("b short", 10, 100, 6),
+            means("c long", 40, 1000, 10),
+            means("d long", 40, 1000, 11),
+            # Means 14 of 100.
+            means("e", 3, 50, 1),
+            means("e", 20, 150, 4),
+            # Of a message without a line in the log nothing is known.
+            means("e", 0, 900, 0) | {"logged_publish_ns": None},
+            means("f by reference", 200, 100, 15),
+            means("g by reference", 200, 100, 16),
+            means("h unique", 15, 100, 200, copy=200),
+            means("i unique", 16, 100, 200, copy=200),
+        ],
+        schema_overrides={"copy_ns": pl.Int64},
+    )
+    found = agreement(copied, ["f by reference", "g by reference"])
+    assert found.select("run", "messages", "before_ns", "after_ns", "rest_ns", "agrees").rows() == [
+        ("a short", 1, 0, 0, 15_000, True),
+        ("b short", 1, 0, 0, 16_000, False),
+        ("c long", 1, 0, 0, 50_000, True),
+        ("d long", 1, 0, 0, 51_000, False),
+        ("e", 2, 0, 0, 14_000, True),
+        ("f by reference", 1, 200_000, 0, 15_000, True),
+        ("g by reference", 1, 200_000, 0, 16_000, False),
+        ("h unique", 1, 0, 200_000, 15_000, True),
+        ("i unique", 1, 0, 200_000, 16_000, False),
+    ]
+    assert found["logged_latency_ns"].to_list()[4:6] == [114_000, 315_000]
 
 
 def test_heap_per_publication_is_counted_from_the_first_one_on() -> None:

@@ -11,9 +11,9 @@ import pytest
 from tests.record_suite import record_changed
 
 import roslens as rl
-from roslens.analysis.communication.published import published_cell
+from roslens.analysis.communication.published import published_cell, read_published
 from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
-from roslens.tracing.suite import load_suite
+from roslens.tracing.suite import load_suite, with_changes
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,6 +47,18 @@ def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
         messages = report.found.messages.filter(pl.col("run") == run.name)
         together = messages["publisher_vpid"] == messages["subscription_vpid"]
         assert together.unique().to_list() == [run.cell["processes"] == 1]
+
+
+def test_the_published_number_of_messages_fits_into_the_time_limit() -> None:
+    """10,000 messages of each publisher (its README) take 100 s at 100 Hz, and longer where the
+    period is longer, as it was there."""
+    suite = with_changes(load_suite("communication-rclcpp")[0], {"duration": 100})
+    assert suite.duration * float(suite.workload.parameters["rate"]) == 10_000
+    published = read_published(ROOT / "data" / "published" / "communication")
+    longest = published["publisher_period_ms"].max()
+    assert isinstance(longest, float)
+    assert suite.limit_seconds > 2 * 10_000 * longest / 1000
+    assert "'--duration 100'" in suite.description
 
 
 @pytest.mark.parametrize(("name", "count"), [("communication", 5), ("communication-rclcpp", 28)])
