@@ -33,7 +33,11 @@ from roslens.analysis.executors.work import (
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.pauses import paused_runs
-from roslens.analysis.measures.resources import resource_estimates, usage_per_run
+from roslens.analysis.measures.resources import (
+    cpu_by_second,
+    resource_estimates,
+    usage_per_run,
+)
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import larger_first
 from roslens.analysis.reports.functions import functions_parts
@@ -45,6 +49,7 @@ from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.pairs import Pair, pairs
+from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.recording import UsageError
@@ -464,9 +469,39 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                     statements.payload_statement("CPU", self._by_payload(cpu), rmw),
                     statements.payload_statement("Latency", self._by_payload(means), rmw),
                     statements.saving_statement(cpu_pairs),
+                    *self._over_time(),
                 ]
             )
         )
+
+    def _over_time(self) -> list[Statement]:
+        """What the study said of CPU over time, from the runs that were long enough."""
+        seconds = cpu_by_second(
+            self.tables.resources, self.measured_parts, self.parameters.warm_up_s
+        )
+        cpu = pl.col("cpu")
+        of_run = (
+            seconds.group_by("run")
+            .agg(pl.len(), mean=cpu.mean(), largest=cpu.max(), deviation=cpu.std())
+            .filter(pl.col("len") >= statements.LONG_S)
+        )
+        known = {row["run"]: row for row in of_run.iter_rows(named=True)}
+        return [
+            said.judged(
+                pairs(
+                    said.measure,
+                    [
+                        self._observation(run, known[run.name][said.measure])
+                        for run in self.counting
+                        if run.name in known and run.cell.get("workload") in said.workloads
+                    ],
+                    self.parameters.factor,
+                    threshold=said.threshold,
+                    level=self.level,
+                )
+            )
+            for said in statements.OVER_TIME
+        ]
 
     def _by_payload(self, observations: Mapping[str, Sequence[Observation]]) -> list[Pair]:
         """Pairs of payloads, in all conditions; none where another load was varied."""

@@ -7,6 +7,7 @@ published graphs without data: its curves cannot be computed again. Its statemen
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from roslens.analysis.estimate import Cell, cell_label
 from roslens.analysis.judged import judged, turned
@@ -84,6 +85,54 @@ def _step(pair: Pair) -> float:
     return float(pair.level) - float(pair.reference)
 
 
+LONG_S = 120
+"""Runs of fewer measured seconds say nothing of CPU over time; the study's took ten minutes."""
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """What the study said of CPU in long runs with one kind of work.
+
+    Attributes
+    ----------
+    measure
+        ``mean``, ``largest`` or ``deviation`` (standard) of the CPU time per second in a run.
+    workloads
+        As the suites of rclcpp and of rclpy name it.
+    less
+        The executor of which the study's measure was less.
+    threshold
+        A difference below this part is none: the smallest that the study speaks of, if it does.
+    """
+
+    claim: str
+    measure: str
+    workloads: tuple[str, ...]
+    less: str
+    threshold: float = 0.05
+
+    def judged(self, found: Sequence[Pair]) -> Statement:
+        """Its verdict from all pairs of executors, within the same conditions."""
+        own = [p if _name(p.level) == self.less else turned(p) for p in _of_the_study(found)]
+        return judged(self.claim, own, "less")
+
+
+OVER_TIME = (
+    OverTime(
+        "In long runs with messages Events takes less CPU than EventsCBG.",
+        "mean", ("messages", "pubsub"), _EVENTS, 0.0005,
+    ),
+    OverTime(
+        "In long runs with actions the largest CPU of EventsCBG is lower than that of Events.",
+        "largest", _ACTIONS, _CBG, 0.02,
+    ),
+    OverTime(
+        "In long runs with actions the CPU of EventsCBG varies less over time than that of Events.",
+        "deviation", _ACTIONS, _CBG,
+    ),
+)  # fmt: skip
+
+
 EVENTS_CBG, SINGLE = "EventsCBG", "SingleThreaded"
 LEAST_SAVING = 0.15
 MANY_PUBLISHERS = 10
@@ -143,6 +192,7 @@ def study_table(found: Sequence[Statement]) -> ReportTable:
         notes=[
             "The study published graphs without data: its curves cannot be computed again.",
             "It compared Events with EventsCBG on one thread: other pairs say nothing of it.",
+            f"Long runs are those measured for {LONG_S} s or longer; the study's took ten minutes.",
             "What was said of EventsCBG in a recorder is of its load: many publishers.",
         ],
     )

@@ -85,11 +85,8 @@ def usage_per_run(
 
 
 def _usage_of_run(name: str, rows: pl.DataFrame, warm_up_s: float) -> dict[str, object]:
-    times = rows["time_ns"].to_numpy()
-    first, last = int(times.min()), int(times.max())
-    begin, end, ready = rows.select("begin_ns", "end_ns", "ready").row(0)
-    begin = max(begin or first, first) + round(warm_up_s * 1e9)
-    end = min(end or last, last)
+    begin, end = _sampled_part(rows, warm_up_s)
+    ready = rows["ready"][0]
     inside = rows.filter(pl.col("time_ns").is_between(begin, end))
     found: dict[str, object] = {"run": name, "samples": inside.height}
     if begin >= end:
@@ -106,6 +103,14 @@ def _usage_of_run(name: str, rows: pl.DataFrame, warm_up_s: float) -> dict[str, 
         if inside.height and len(known) == len(levels):
             found[memory] = sum(known)
     return {**found, "begin_ns": begin, "end_ns": end}
+
+
+def _sampled_part(rows: pl.DataFrame, warm_up_s: float) -> tuple[int, int]:
+    """The part of a run that is measured, as far as it was sampled."""
+    times = rows["time_ns"].to_numpy()
+    first, last = int(times.min()), int(times.max())
+    begin, end = rows.select("begin_ns", "end_ns").row(0)
+    return max(begin or first, first) + round(warm_up_s * 1e9), min(end or last, last)
 
 
 def _cpu_time(
@@ -133,6 +138,43 @@ def _level(process: pl.DataFrame, column: str, begin: int, end: int) -> float | 
     settled = known.filter(pl.col("number") > 0)
     mean = (settled if settled.height else known)[column].cast(pl.Float64).mean()
     return mean if isinstance(mean, float) else None
+
+
+def cpu_by_second(
+    resources: pl.LazyFrame, parts: pl.DataFrame, warm_up_s: float = 0.0
+) -> pl.DataFrame:
+    """CPU time in each whole second of each run's measured part, all recorded processes added up.
+
+    CPU time at the ends of a second is interpolated between samples.
+
+    Parameters
+    ----------
+    resources, parts, warm_up_s
+        As of `usage_per_run`.
+
+    Returns
+    -------
+    ``run``, ``second`` (from 0), ``cpu`` (cores).
+    """
+    rows = (
+        resources.select("run", *_PROCESS, "time_ns", "cpu_time_ns")
+        .drop_nulls("cpu_time_ns")
+        .join(parts.lazy(), on="run")
+        .sort("run", *_PROCESS, "time_ns")
+        .collect()
+    )
+    schema = {"run": pl.String, "second": pl.Int64, "cpu": pl.Float64}
+    found = [pl.DataFrame(schema=schema)]
+    for (name,), of_run in rows.partition_by("run", as_dict=True, maintain_order=True).items():
+        begin, end = _sampled_part(of_run, warm_up_s)
+        ends = np.arange(0, end - begin + 1, 1_000_000_000)
+        used = np.zeros(max(ends.size - 1, 0))
+        for process in of_run.partition_by(*_PROCESS):
+            times = (process["time_ns"] - begin).to_numpy()
+            used += np.diff(np.interp(ends, times, process["cpu_time_ns"].to_numpy()))
+        columns = {"run": [name] * used.size, "second": range(used.size), "cpu": used / 1e9}
+        found.append(pl.DataFrame(columns, schema=schema))
+    return pl.concat(found)
 
 
 def resource_estimates(

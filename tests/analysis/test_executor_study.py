@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from tests.analysis.synthetic import write_run
+from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
 from roslens.analysis.executors.busy import (
@@ -19,6 +19,7 @@ from roslens.analysis.executors.busy import (
 )
 from roslens.analysis.executors.report import ExecutorsParameters, ExecutorsReport
 from roslens.analysis.executors.statements import (
+    OVER_TIME,
     cpu_statement,
     latency_statement,
     payload_statement,
@@ -40,8 +41,9 @@ from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult, summary_frame
-from roslens.collectors.schema import TABLES
+from roslens.collectors.schema import RESOURCES, TABLES
 from roslens.recording import UsageError
+from roslens.recording.manifest import Level
 
 
 def table(name: str, rows: list[dict[str, object]]) -> pl.LazyFrame:
@@ -392,6 +394,57 @@ def test_the_saving_of_the_executor_by_callback_group() -> None:
     assert said.verdict == "not_in_these_recordings"
     assert "25 % less" in said.because
     assert saving_statement([]).verdict == "not_in_these_recordings"
+
+
+def write_busy_run(folder: Path, factors: dict[str, Level], block: int, cpu: list[float]) -> None:
+    """A run with so much CPU in each second, sampled at its ends."""
+    run = write_run(
+        folder / f"{factors['workload']}_{factors['executor']}_{block}",
+        # The first and the last message are the ends of the measured part.
+        latencies_ns=[1000] * 2,
+        period_ns=len(cpu) * 10**9,
+        factors=factors,
+        repetition=block,
+    )
+    used = np.concatenate(([0], np.cumsum(cpu)))
+    rows = {
+        "time_ns": START + 10**9 * np.arange(used.size),
+        "host": ["h0"] * used.size,
+        "vpid": [SUBSCRIBER] * used.size,
+        "process": ["program"] * used.size,
+        "cpu_time_ns": np.round(used * 1e9).astype(int),
+    }
+    RESOURCES.conform(pl.DataFrame(rows)).write_parquet(run / "resources.parquet")
+
+
+@pytest.mark.parametrize(
+    ("events", "cbg", "expected"),
+    [
+        # Means 0.20 and 0.21, largest 0.30 and 0.26, deviations 0.1 and 0.05.
+        ((0.10, 0.30), (0.16, 0.26), ["confirmed", "confirmed", "confirmed"]),
+        ((0.16, 0.26), (0.10, 0.30), ["refuted", "refuted", "refuted"]),
+        # Alike at most, and half the deviation.
+        ((0.10, 0.30), (0.20, 0.30), ["confirmed", "refuted", "confirmed"]),
+    ],
+)
+def test_cpu_over_time_is_judged_in_long_runs(
+    tmp_path: Path, events: tuple[float, float], cbg: tuple[float, float], expected: list[str]
+) -> None:
+    rng = np.random.default_rng(7)
+    for block in range(4):
+        for executor, here, other in (("Events", events, cbg), ("EventsCBG", cbg, events)):
+            for workload in ("messages", "actions"):
+                factors: dict[str, Level] = {"workload": workload, "executor": executor}
+                noise = 1 + 0.001 * rng.random()
+                cpu = [noise * x for x in here]
+                write_busy_run(tmp_path / "long", factors, block, cpu * 65)
+                # The contrary by far, in runs that are too short.
+                contrary = [100 * noise * x for x in other]
+                write_busy_run(tmp_path / "short", factors, block, contrary * 50)
+    found = report(tmp_path).statements().parts[0]
+    assert isinstance(found, ReportTable)
+    told = {row[0]: row[1] for row in found.rows}
+    assert [told[said.claim] for said in OVER_TIME] == expected
 
 
 # ---------------------------------------------------------------- the report

@@ -9,6 +9,7 @@ import pytest
 
 from roslens.analysis.communication.statements import statements as of_communication
 from roslens.analysis.executors.statements import (
+    OVER_TIME,
     cpu_statement,
     latency_statement,
     payload_statement,
@@ -47,6 +48,7 @@ def of_recordings() -> set[str]:
     found = [
         cpu_statement([]),
         latency_statement([]),
+        *(said.judged([]) for said in OVER_TIME),
         *(payload_statement(what, []) for what in ("CPU", "Latency")),
         *leak_statements([], []),
         *measured_statements([], []),
