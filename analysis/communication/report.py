@@ -367,7 +367,7 @@ class CommunicationReport(Report[CommunicationParameters]):
     def published(self) -> Section:
         """The published figures beside ours."""
         table = published_table(
-            read_published(self.published_folder), self.counting, self.estimates
+            read_published(self.published_folder), self.counting, self.backlogs, self.estimates
         )
         if self.parameters.results is None:
             return Section(table)

@@ -15,7 +15,7 @@ from roslens.analysis.communication.copies import (
     copies_of,
     signature,
 )
-from roslens.analysis.communication.estimates import FULL, full_runs, latency_measures
+from roslens.analysis.communication.estimates import full_runs, latency_measures
 from roslens.analysis.communication.logged import AGREE, AGREE_NS
 from roslens.analysis.communication.published import published_cell
 from roslens.analysis.communication.traffic import Traffic
@@ -355,15 +355,26 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
     )
 
 
+_MEASURES = {
+    "backlog": "backlog of a full queue",
+    "latency and backlog": "latency, and waiting in a queue that was full at times",
+}
+
+
 def published_table(
-    published: pl.DataFrame, runs: Sequence[Run], estimates: Sequence[Estimate]
+    published: pl.DataFrame,
+    runs: Sequence[Run],
+    backlogs: Mapping[str, Backlog],
+    estimates: Sequence[Estimate],
 ) -> ReportTable:
     """The printed figures, what they imply, and ours of the same cell."""
     ours: dict[tuple[str, bool], dict[str, Estimate]] = {}
+    measures: dict[tuple[str, bool], str] = {}
     for members in cells_of(runs).values():
         cell = published_cell(members[0].cell)
         if cell is not None:
             ours[cell] = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
+            measures[cell] = latency_measures(members, backlogs)
     rows: list[list[str]] = []
     marked: set[int] = set()
     for row in published.iter_rows(named=True):
@@ -380,22 +391,21 @@ def published_table(
                 ),
                 f"{100 * row['implied_loss']:.1f} % (implied)",
                 significant(row["periods"], 3),
-                "backlog of a full queue" if row["full"] else "latency",
+                _MEASURES["backlog"] if row["full"] else "latency",
             ]
         )
         of = ours.get((row["pointer"], row["intra_process"]))
         if of is None:
             rows.append(["", "here: no such cell", *[""] * 6])
             continue
-        depth = of.get("queue_depth_seen")
-        full = depth is not None and depth.verdict == FULL
+        what = measures[row["pointer"], row["intra_process"]]
         # The study's program took its time before publish() and in the callback.
         period, latency = of.get("publisher_period"), of.get(LOGGED_LATENCY.name)
         periods = None
         apart, takes = (None if e is None else e.value for e in (period, latency))
         if takes is not None and apart is not None and apart > 0:
             periods = takes / apart
-        if full:
+        if what == "backlog":
             marked.add(len(rows))
         rows.append(
             [
@@ -405,7 +415,7 @@ def published_table(
                 _estimate(latency) if latency else _from_the_event(of.get("latency_mean")),
                 f"{_estimate(of.get('loss'))} % (counted)",
                 significant(periods, 3),
-                "backlog of a full queue" if full else "latency",
+                _MEASURES.get(what, what),
             ]
         )
     return ReportTable(
