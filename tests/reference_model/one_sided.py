@@ -2,7 +2,8 @@
 
 Decided at the end: a source timestamp is of the sender's system clock. How far that is from the
 clock of the events shows in what the receiving host stamped itself, nearest in time to the take
-(0 where it stamped nothing). What was sent before the subscription existed is replayed.
+(of two as near the later, 0 where it stamped nothing). What was sent before the subscription
+existed is replayed.
 """
 
 from __future__ import annotations
@@ -53,4 +54,4 @@ def one_sided(
 def _nearest(offsets: list[tuple[int, int]], time_ns: int) -> int | None:
     place = bisect_left(offsets, time_ns, key=lambda pair: pair[0])
     around = offsets[max(place - 1, 0) : place + 1]
-    return min(around, key=lambda pair: abs(pair[0] - time_ns), default=(0, None))[1]
+    return min(reversed(around), key=lambda pair: abs(pair[0] - time_ns), default=(0, None))[1]

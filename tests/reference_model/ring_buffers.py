@@ -117,7 +117,7 @@ class RingBuffers:
         """Whether nothing else explains a message that nobody published just then."""
         proc, buffer = row["_proc"], row["_buffer"]
         taken = row["_take"]["take_ns"] if row["_take"] else FOREVER
-        of = id(buffer["_subscription"]) if buffer and buffer["_subscription"] else None
+        of = id(buffer["_subscription"]) if buffer else None
         return (
             "rclcpp_intra_publish" in self.objects.declared
             and not self.gaps.dropped(proc, -FOREVER, taken - 1)
