@@ -57,11 +57,7 @@ _LIBRARIES = {
     "rtos_threadx": _Library(
         "threadx",
         (
-            *(
-                "common/src/tx_*initialize*.c",
-                "common/src/tx_thread_*.c",
-                "common/src/tx_timer_*.c",
-            ),
+            *(f"common/src/tx_{x}*.c" for x in ("*initialize", "thread_", "timer_")),
             *("common/src/txe_thread_create.c", "ports/cortex_m3/gnu/src/*.S"),
         ),
         ("common/inc", "ports/cortex_m3/gnu/inc"),

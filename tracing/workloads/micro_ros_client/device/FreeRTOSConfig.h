@@ -1,4 +1,4 @@
-/* FreeRTOS as the board runs it: a task beside the kernel's idle task; the kernel allocates nothing. */
+/* FreeRTOS as the board runs it: one task beside the idle task; the kernel allocates nothing. */
 #ifndef FREERTOS_CONFIG_H
 #define FREERTOS_CONFIG_H
 

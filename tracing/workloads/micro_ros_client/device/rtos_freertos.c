@@ -9,11 +9,10 @@ static const struct stack *app_stack;
 static void (*run_application)(void);
 static void (*run_ended)(const struct task *tasks, uint32_t count);
 
-static void app(void *unused) {
+/* Apart from app(), whose frame lies on the stack while the application runs. */
+__attribute__((noinline)) static void end(void) {
   static TaskStatus_t states[MOST_TASKS];
   static struct task tasks[MOST_TASKS];
-  (void)unused;
-  run_application();
   const UBaseType_t count = uxTaskGetSystemState(states, MOST_TASKS, NULL);
   for (UBaseType_t i = 0; i < count; i++) {
     const TaskStatus_t *state = &states[i];
@@ -32,6 +31,12 @@ static void app(void *unused) {
     };
   }
   run_ended(tasks, count);
+}
+
+static void app(void *unused) {
+  (void)unused;
+  run_application();
+  end();
 }
 
 void rtos_run(const struct stack *stack, void (*application)(void),

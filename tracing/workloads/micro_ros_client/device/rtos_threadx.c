@@ -34,16 +34,15 @@ static char state_of(const TX_THREAD *thread) {
   }
 }
 
-static void app(ULONG unused) {
+/* Apart from app(), whose frame lies on the stack while the application runs. */
+__attribute__((noinline)) static void end(void) {
   static struct task tasks[MOST_TASKS];
-  (void)unused;
-  run_application();
   TX_THREAD *thread = _tx_thread_created_ptr;
   uint32_t count = 0;
   while (count < _tx_thread_created_count && count < MOST_TASKS) {
     uint32_t *const words = thread->tx_thread_stack_start;
     const struct stack stack = {words, thread->tx_thread_stack_size / sizeof(*words)};
-    /* A binary search for the fill, which takes what lies between used words for the unused rest. */
+    /* A search by halving, which may end at a gap between used words. */
     _tx_thread_stack_analyze(thread);
     tasks[count] = (struct task){
         .name = thread->tx_thread_name,
@@ -58,6 +57,12 @@ static void app(ULONG unused) {
     count++;
   }
   run_ended(tasks, count);
+}
+
+static void app(ULONG unused) {
+  (void)unused;
+  run_application();
+  end();
 }
 
 static void overflow(TX_THREAD *thread) {

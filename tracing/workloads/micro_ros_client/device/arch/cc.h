@@ -1,4 +1,4 @@
-/* What lwIP asks of a compiler and a platform: all is as it expects, but there is nowhere to print. */
+/* What lwIP asks of a compiler and a platform; there is nowhere to print. */
 #ifndef ARCH_CC_H
 #define ARCH_CC_H
 
