@@ -10,7 +10,7 @@ Right is the kind that the README of the workload lists for the cause; it was wr
 scoring.
 Each run is told twice: with the kernel's events, and as if these had not been recorded. Undisturbed
 messages that were late all the same are blamed wrongly if their cause is the injected one. Unknown
-is a first cause that is unexplained; how much of all that took longer than usual is unexplained is
+is a wrong first cause that is unexplained; how much of all that took longer than usual is unexplained is
 printed at the end.
 """
 
@@ -28,21 +28,20 @@ from roslens.analysis.path.kinds import CODE
 from roslens.analysis.path.late import Late, late_messages
 from roslens.analysis.path.path import NEEDED, Paths
 
-_HELD_UP = {"transport", "unexplained", "transport_or_waiting"}
 RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
     "same_thread": ({"executor"}, {"executor"}),
     "same_group": ({"callback_group"}, {"callback_group"}),
     "timer_burst": ({"executor"}, {"executor"}),
     "queue": ({"queue"}, {"queue"}),
-    "cpu_hog": ({"preempted"}, _HELD_UP),
-    "throttled": ({"throttled"}, _HELD_UP),
+    "cpu_hog": ({"preempted"}, {"transport", "unexplained"}),
+    "throttled": ({"throttled"}, {"transport", "unexplained"}),
     "page_fault": ({"page_fault"}, {"running"}),
     "disk": ({"disk"}, {"running"}),
     "lock": ({"futex"}, {"running"}),
-    "interrupt": ({"interrupt"}, _HELD_UP),
+    "interrupt": ({"interrupt"}, {"transport", "unexplained"}),
     "service": ({"syscall"}, {"running"}),
-    "relay": ({"transport"}, {"transport", "transport_or_waiting"}),
-    "gil": ({"futex"}, {"unexplained", "transport_or_waiting"}),
+    "relay": ({"transport"}, {"transport"}),
+    "gil": ({"futex"}, {"unexplained"}),
 }
 """By cause the kinds with and without the kernel's view: those of the workload's README."""
 START_NS = 1_000_000_000
@@ -65,6 +64,15 @@ def late_of(log: Path, deadline_ns: int, *, kernel: bool) -> Late:
     of_work = pl.col("topic") == "/work"
     since_ns = paths.messages.filter(of_work)["publish_ns"].min() + START_NS
     return late_messages(paths, deadline_ns, among=of_work, since_ns=since_ns)
+
+
+def right_kinds(cause: str, log: Path, *, kernel: bool) -> set[str]:
+    """The kinds that the first cause may have; fewer are told where no arrival was noted."""
+    right = RIGHT[cause][not kernel]
+    received = rl.open(log.parents[1]).messages.select(pl.col("received_ns").is_not_null().any())
+    if kernel or received.collect().item():
+        return right
+    return {"transport_or_waiting" if x in {"transport", "unexplained"} else x for x in right}
 
 
 def first_causes(log: Path, deadline_ns: int, *, kernel: bool) -> pl.DataFrame:
@@ -110,13 +118,13 @@ def main() -> None:
             took[kernel] += told_of.excess.sum()
             unexplained[kernel] += told_of.excess[:, CODE["unexplained"]].sum()
             late = with_met(told_of.frame(), log)
-            unknown = (late["met"] & (late["cause"].cast(pl.String) == "unexplained")).sum()
-            right = late["cause"].cast(pl.String).is_in(RIGHT[cause][not kernel])
+            right = late["cause"].cast(pl.String).is_in(right_kinds(cause, log, kernel=kernel))
+            unknown = late["met"] & ~right & (late["cause"].cast(pl.String) == "unexplained")
             others = late.filter(late["met"] & ~right)["cause"].value_counts(sort=True)
             told = ", ".join(f"{name} {count}" for name, count in others.rows())
             print(
                 f"{cause:11}  {'with' if kernel else 'none':6}  {(late['met'] & right).sum():11}  "
-                f"{late['met'].sum():7}  {unknown:7}  {(~late['met'] & right).sum():22}  {told}"
+                f"{late['met'].sum():7}  {unknown.sum():7}  {(~late['met'] & right).sum():22}  {told}"
             )
     for kernel in (True, False):
         share = unexplained[kernel] / took[kernel] if took[kernel] else 0.0

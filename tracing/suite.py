@@ -22,6 +22,7 @@ from roslens.tracing.host import HostLimits
 from roslens.tracing.lttng.settings import TracingOptions
 from roslens.tracing.processes import GENTLE
 from roslens.tracing.sampling.rates import SamplerRates
+from roslens.tracing.sources import pinned
 
 SHIPPED = shipped("tracing", "suites")
 WORKLOADS = shipped("tracing", "workloads")
@@ -135,6 +136,8 @@ class LevelSettings(_Part):
             kind, _, what = need.partition(":")
             if kind not in NEEDS or not what:
                 raise ValueError(f"{need!r}: give {', '.join(f'{x}:...' for x in NEEDS)}")
+            if kind == "source" and what not in pinned():
+                raise ValueError(f"{need!r}: the pinned sources are {', '.join(pinned())}")
         return needs
 
 

@@ -1,7 +1,7 @@
 """How many messages were already waiting behind a message when it was taken.
 
-No event marks the moment at which a sample reaches the subscription's queue, so waiting in it
-and the way to it cannot be told apart. What the trace does tell is how many later messages the
+No event of ROS marks the moment at which a sample reaches the subscription's queue (ours does, with
+Fast DDS only). What every trace does tell is how many later messages the
 same publisher had sent by then. The oldest message of a full queue has depth - 1 others behind it:
 where that is the rule, latency measures the queue's length, not the transport. And a message that
 was lost while at least depth later ones were sent before the next was taken was pushed out of a

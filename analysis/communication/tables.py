@@ -118,7 +118,7 @@ def agreement_table(
                 f"trace's or {AGREE_NS / 1e3:g} µs."
             ),
             (
-                "By two rules the trace measures another interval: a message published by "
+                "In two kinds of cells the trace measures another interval: a message published by "
                 "reference with intra-process communication on (pointer shared) is copied before "
                 "its first event, and a callback with unique_ptr copies what it takes from the "
                 "middleware after callback_start. In these cells the log's latency is the one to "

@@ -34,7 +34,7 @@ from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.pauses import paused_runs
 from roslens.analysis.measures.resources import (
-    cpu_by_second,
+    cpu_between_samples,
     resource_estimates,
     usage_per_run,
 )
@@ -476,14 +476,19 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def _over_time(self) -> list[Statement]:
         """What the study said of CPU over time, from the runs that were long enough."""
-        seconds = cpu_by_second(
+        samples = cpu_between_samples(
             self.tables.resources, self.measured_parts, self.parameters.warm_up_s
         )
-        cpu = pl.col("cpu")
+        cpu, length = pl.col("cpu"), pl.col("seconds").sum()
         of_run = (
-            seconds.group_by("run")
-            .agg(pl.len(), mean=cpu.mean(), largest=cpu.max(), deviation=cpu.std())
-            .filter(pl.col("len") >= statements.LONG_S)
+            samples.group_by("run")
+            .agg(
+                length,
+                mean=(cpu * pl.col("seconds")).sum() / length,
+                largest=cpu.max(),
+                deviation=cpu.std(),
+            )
+            .filter(pl.col("seconds") >= statements.LONG_S)
         )
         known = {row["run"]: row for row in of_run.iter_rows(named=True)}
         return [
@@ -493,7 +498,9 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                     [
                         self._observation(run, known[run.name][said.measure])
                         for run in self.counting
-                        if run.name in known and run.cell.get("workload") in said.workloads
+                        if run.name in known
+                        and run.cell.get("workload") in said.workloads
+                        and statements.is_of_the_study(run.cell.get(self.parameters.factor))
                     ],
                     self.parameters.factor,
                     threshold=said.threshold,

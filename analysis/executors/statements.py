@@ -25,6 +25,11 @@ def _name(executor: object) -> str:
     return str(executor).lower().replace("_", "").removesuffix("executor")
 
 
+def is_of_the_study(executor: object) -> bool:
+    """Whether the study compared it, with one other on one thread."""
+    return _name(executor) in {_EVENTS, _CBG}
+
+
 def _of_the_study(found: Sequence[Pair]) -> list[Pair]:
     """Pairs of the two executors that the study compared, this one on one thread."""
     return [p for p in found if {_name(p.level), _name(p.reference)} == {_EVENTS, _CBG}]
@@ -96,7 +101,7 @@ class OverTime:
     Attributes
     ----------
     measure
-        ``mean``, ``largest`` or ``deviation`` (standard) of the CPU time per second in a run.
+        ``mean``, ``largest`` or ``deviation`` (standard) of the CPU between samples of a run.
     workloads
         As the suites of rclcpp and of rclpy name it.
     less
@@ -112,8 +117,8 @@ class OverTime:
     threshold: float = 0.05
 
     def judged(self, found: Sequence[Pair]) -> Statement:
-        """Its verdict from all pairs of executors, within the same conditions."""
-        own = [p if _name(p.level) == self.less else turned(p) for p in _of_the_study(found)]
+        """Its verdict from pairs of the two executors, within the same conditions."""
+        own = [p if _name(p.level) == self.less else turned(p) for p in found]
         return judged(self.claim, own, "less")
 
 

@@ -140,12 +140,12 @@ def _level(process: pl.DataFrame, column: str, begin: int, end: int) -> float | 
     return mean if isinstance(mean, float) else None
 
 
-def cpu_by_second(
+def cpu_between_samples(
     resources: pl.LazyFrame, parts: pl.DataFrame, warm_up_s: float = 0.0
 ) -> pl.DataFrame:
-    """CPU time in each whole second of each run's measured part, all recorded processes added up.
+    """CPU of each run from one sample of its measured part to the next, all processes added up.
 
-    CPU time at the ends of a second is interpolated between samples.
+    The samples are those of the process that has most; CPU time of others is interpolated.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def cpu_by_second(
 
     Returns
     -------
-    ``run``, ``second`` (from 0), ``cpu`` (cores).
+    ``run``, ``seconds`` (s between the samples), ``cpu`` (cores).
     """
     rows = (
         resources.select("run", *_PROCESS, "time_ns", "cpu_time_ns")
@@ -163,16 +163,19 @@ def cpu_by_second(
         .sort("run", *_PROCESS, "time_ns")
         .collect()
     )
-    schema = {"run": pl.String, "second": pl.Int64, "cpu": pl.Float64}
+    schema = {"run": pl.String, "seconds": pl.Float64, "cpu": pl.Float64}
     found = [pl.DataFrame(schema=schema)]
     for (name,), of_run in rows.partition_by("run", as_dict=True, maintain_order=True).items():
         begin, end = _sampled_part(of_run, warm_up_s)
-        ends = np.arange(0, end - begin + 1, 1_000_000_000)
-        used = np.zeros(max(ends.size - 1, 0))
-        for process in of_run.partition_by(*_PROCESS):
-            times = (process["time_ns"] - begin).to_numpy()
-            used += np.diff(np.interp(ends, times, process["cpu_time_ns"].to_numpy()))
-        columns = {"run": [name] * used.size, "second": range(used.size), "cpu": used / 1e9}
+        processes = [
+            ((of["time_ns"] - begin).to_numpy(), of["cpu_time_ns"].to_numpy())
+            for of in of_run.partition_by(*_PROCESS)
+        ]
+        inside = [times[(times >= 0) & (times <= end - begin)] for times, _ in processes]
+        ends = max(inside, key=len)
+        used = sum(np.diff(np.interp(ends, *of)) for of in processes)
+        seconds = np.diff(ends)
+        columns = {"run": [name] * seconds.size, "seconds": seconds / 1e9, "cpu": used / seconds}
         found.append(pl.DataFrame(columns, schema=schema))
     return pl.concat(found)
 

@@ -129,7 +129,8 @@ def two_ways_checks(ways: pl.DataFrame) -> list[Statement]:
         because = f"{said} in {group.height - wrong.height} of {group.height} programs"
         if way == _STACK_CHECK:
             most = group.select((-more).max()).item()
-            because += f", up to {most:,} B less: it may end at a gap between used words"
+            if most > 0:
+                because += f", up to {most:,} B less: it may end at a gap between used words"
         if wrong.height:
             row = wrong.row(0, named=True)
             because += f": {row['subject']}: {row['bytes']:,} B, {row['otherwise_bytes']:,} B"

@@ -9,7 +9,8 @@ import polars as pl
 KINDS: Mapping[str, str] = {
     "publishing": "in the publishing call, up to rmw_publish",
     "transport": "on its way: from rmw_publish until the middleware's receiving thread was woken, "
-    "and what that did until it woke the executor's thread",
+    "and what that did until it woke the executor's thread; without the kernel, until the "
+    "middleware's reader received it",
     "queue": "the thread ran the same callback for earlier messages",
     "callback_group": "another callback of the same mutually exclusive group ran",
     "executor": "the thread ran another callback; without `who`: the executor's own work",

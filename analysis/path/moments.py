@@ -77,15 +77,19 @@ def _with_arrival(
 ) -> pl.DataFrame:
     """Add arrived_ns, woken_ns (by the receiver), receiver and itself; null where not known.
 
-    Without the kernel it arrived when the middleware's reader received it.
+    Without the kernel it arrived when the middleware's reader received it. That and the source
+    timestamp are of one system clock, if both ends are on one host.
     """
     number = pl.lit(None, dtype=pl.Int64)
     if not {"sched_switch", "sched_waking"} <= set(kernel):
-        received = pl.col("received_ns")
-        # The system's clock may have been set.
-        received = pl.when(received.is_between("publish_ns", "take_ns")).then(received)
+        received = pl.col("rmw_publish_ns") + pl.col("received_ns") - pl.col("source_timestamp_ns")
+        told = received.is_between("rmw_publish_ns", "take_ns") & (
+            pl.col("sender_host") == pl.col("host")
+        )
+        # Of the switches alone nobody knows what the reader's thread waits for.
+        arrived = number if "sched_switch" in kernel else pl.when(told).then(received)
         return messages.with_columns(
-            received.alias("arrived_ns"), received.alias("woken_ns"), number.alias("receiver"),
+            arrived.alias("arrived_ns"), arrived.alias("woken_ns"), number.alias("receiver"),
             pl.lit(value=False).alias("itself"),
         )  # fmt: skip
     found = message_moments(

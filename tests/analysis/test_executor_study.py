@@ -397,7 +397,10 @@ def test_the_saving_of_the_executor_by_callback_group() -> None:
 
 
 def write_busy_run(folder: Path, factors: dict[str, Level], block: int, cpu: list[float]) -> None:
-    """A run with so much CPU in each second, sampled at its ends."""
+    """A run with so much CPU in each second of the program, sampled at their ends.
+
+    The measured part begins some way into the first of these seconds, as it happens to.
+    """
     run = write_run(
         folder / f"{factors['workload']}_{factors['executor']}_{block}",
         # The first and the last message are the ends of the measured part.
@@ -408,7 +411,7 @@ def write_busy_run(folder: Path, factors: dict[str, Level], block: int, cpu: lis
     )
     used = np.concatenate(([0], np.cumsum(cpu)))
     rows = {
-        "time_ns": START + 10**9 * np.arange(used.size),
+        "time_ns": START - 400_000_000 * block // 2 + 10**9 * np.arange(used.size),
         "host": ["h0"] * used.size,
         "vpid": [SUBSCRIBER] * used.size,
         "process": ["program"] * used.size,

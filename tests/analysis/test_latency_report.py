@@ -21,7 +21,7 @@ from roslens.analysis.measures.callbacks import durations, periods, worst_messag
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.measures.loss import outcomes_by_cell
 from roslens.analysis.measures.measured_part import measured_parts
-from roslens.analysis.measures.resources import cpu_by_second, usage_per_run
+from roslens.analysis.measures.resources import cpu_between_samples, usage_per_run
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.path.late import explained
@@ -509,16 +509,16 @@ def test_usage_is_that_of_the_measured_part() -> None:
     assert (row["begin_ns"], row["end_ns"]) == (2 * 10**9, 6 * 10**9)
     later = usage_per_run(resources, measured_parts(messages, [run]), warm_up_s=1)
     assert later["cpu"].to_list() == pytest.approx([0.75])
-    # Second by second; what the other process used before its first sample is not known.
+    # From sample to sample; what the other process used before its first one is not known.
     parts = measured_parts(messages, [run])
-    each = cpu_by_second(resources, parts)
-    assert each.drop("cpu").rows() == [("r", 0), ("r", 1), ("r", 2), ("r", 3)]
+    each = cpu_between_samples(resources, parts)
+    assert each.drop("cpu").rows() == [("r", 1.0)] * 4
     assert each["cpu"].to_list() == pytest.approx([0.25, 0.75, 0.75, 0.75])
-    # Between samples, and no second that is not whole.
-    assert cpu_by_second(resources, parts, warm_up_s=1.5)["cpu"].to_list() == pytest.approx(
+    # None that is not whole.
+    assert cpu_between_samples(resources, parts, warm_up_s=1.5)["cpu"].to_list() == pytest.approx(
         [0.75, 0.75]
     )
-    assert cpu_by_second(resources, parts, warm_up_s=9).is_empty()
+    assert cpu_between_samples(resources, parts, warm_up_s=9).is_empty()
 
 
 def test_a_run_is_measured_from_ready_to_the_end_of_its_work() -> None:

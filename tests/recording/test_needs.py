@@ -90,12 +90,16 @@ def test_parts_whose_sources_cannot_be_had_are_left_out(
 
 
 def test_every_shipped_level_needs_something_known() -> None:
-    with pytest.raises(UsageError, match="'cm_executors': give package:"):
-        parse_suite(
-            "name: a\nworkload: {command: [a]}\nfactors: {x: [1]}\n"
-            "levels: {x: {1: {needs: [cm_executors]}}}\n",
-            "a.yaml",
-        )
+    for need, why in (
+        ("cm_executors", "'cm_executors': give package:"),
+        ("source:threadxx", "'source:threadxx': the pinned sources are .*threadx"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            parse_suite(
+                "name: a\nworkload: {command: [a]}\nfactors: {x: [1]}\n"
+                f"levels: {{x: {{1: {{needs: ['{need}']}}}}}}\n",
+                "a.yaml",
+            )
     for name in ("demo", "executors", "executors-long", "executors-sim-time"):
         suite: Suite = load_suite(name)[0]
         assert suite.level("executor", "Events").needs == (

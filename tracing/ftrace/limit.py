@@ -22,7 +22,7 @@ SHARE = 0.01
 FIRST_SECONDS, _LEAST_SECONDS = 0.6, 0.5
 """Probes are on for so long at first, and again: what is published then is seen to arrive."""
 _FIRST_OWED_S = 2.5
-"""At first only until it has cost what it may in so long: whoever records for 5 s gets 1 % too."""
+"""The first stretch ends earlier once it has cost what is allowed in so long."""
 _LEAST_LEFT_SECONDS = 0.1
 _RARE = 0.01
 """Of all calls: a function that has fewer keeps its probe in pauses."""

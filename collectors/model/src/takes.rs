@@ -1,9 +1,9 @@
 //! Messages taken, from the middleware or from a ring buffer, and the callback each one started.
 //!
-//! On one thread: `rmw_take`, `rcl_take`, `message_received`, `rclcpp_take`, `callback_start`; or the dequeue of a ring
-//! buffer, then `callback_start`. A callback belongs to the take before it only if it is one of that
-//! subscription, and if the thread did nothing else in between: neither ended a callback nor went on
-//! with its executor.
+//! On one thread: `rmw_take`, `rcl_take`, `message_received`, `rclcpp_take`, `callback_start`; or the
+//! dequeue of a ring buffer, then `callback_start`. A callback belongs to the take before it only if
+//! it is one of that subscription, and if the thread did nothing else in between: neither ended a
+//! callback nor went on with its executor.
 
 use crate::callbacks::Execution;
 use crate::identity::{Process, Thread};
