@@ -10,8 +10,8 @@ Right is the kind that the README of the workload lists for the cause; it was wr
 scoring.
 Each run is told twice: with the kernel's events, and as if these had not been recorded. Undisturbed
 messages that were late all the same are blamed wrongly if their cause is the injected one. Unknown
-is a wrong first cause that is unexplained; how much of all that took longer than usual is unexplained is
-printed at the end.
+is a wrong first cause that is unexplained; how much of all that took longer than usual is
+unexplained is printed at the end.
 """
 
 from __future__ import annotations
@@ -120,11 +120,13 @@ def main() -> None:
             late = with_met(told_of.frame(), log)
             right = late["cause"].cast(pl.String).is_in(right_kinds(cause, log, kernel=kernel))
             unknown = late["met"] & ~right & (late["cause"].cast(pl.String) == "unexplained")
+            blamed = (~late["met"] & right).sum()
+            view = "with" if kernel else "none"
             others = late.filter(late["met"] & ~right)["cause"].value_counts(sort=True)
             told = ", ".join(f"{name} {count}" for name, count in others.rows())
             print(
-                f"{cause:11}  {'with' if kernel else 'none':6}  {(late['met'] & right).sum():11}  "
-                f"{late['met'].sum():7}  {unknown.sum():7}  {(~late['met'] & right).sum():22}  {told}"
+                f"{cause:11}  {view:6}  {(late['met'] & right).sum():11}  "
+                f"{late['met'].sum():7}  {unknown.sum():7}  {blamed:22}  {told}"
             )
     for kernel in (True, False):
         share = unexplained[kernel] / took[kernel] if took[kernel] else 0.0

@@ -404,9 +404,9 @@ static __thread size_t serialized;
 static __thread const void * serialized_type;
 static size_t (* length_in_cyclone)(const void * type, const void * message);
 
-/* Cyclone DDS pads what it writes. Only if asked for, its type computes the length of rmw_serialize:
-   for nested types that takes half as long as publishing. From Cyclone DDS 11 on that function has
-   more parameters, and there is no shared memory. */
+/* Cyclone DDS pads what it writes. Only if asked for, its type computes rmw_serialize's length: for
+   nested types that takes half as long as publishing. From Cyclone DDS 11 on that function has more
+   parameters, and there is no shared memory. */
 __attribute__((visibility("default")))
 void ddsi_serdata_init(void * data, const void * type, int kind)
 {
