@@ -6,9 +6,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from live_recorder import events_of
+
+from roslens.tracing.lttng.session import loss_of
 
 pytestmark = pytest.mark.live
 
@@ -252,3 +255,12 @@ def test_a_python_program_that_fails_to_load_ros_is_no_silent_success(recorder, 
         status, error = recorder.run(sys.executable, "-c", code, ros="sourced")
         assert status == 2
         assert "no ROS 2 is sourced" in one_line(error)
+
+
+def test_a_count_of_lttng_that_wrapped_around_is_unknown() -> None:
+    """As LTTng 2.13 told of a session in whose trace 108,072 events were discarded."""
+    answer = ElementTree.fromstring(
+        "<session><discarded_events>9223372036854883880</discarded_events>"
+        "<lost_packets>0</lost_packets></session>"
+    )
+    assert loss_of(answer).model_dump() == {"discarded_events": None, "lost_packets": 0}

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from roslens.recording.errors import UsageError
 from roslens.recording.files import write_atomically
@@ -117,10 +117,16 @@ class TracingSettings(_Part):
 
 
 class Loss(_Part):
-    """What the tracer says that it dropped, read back at the end of the session."""
+    """What the tracer says that it dropped, read back at the end of the session; None: unknown."""
 
     discarded_events: int | None = None
     lost_packets: int | None = None
+
+    @field_validator("discarded_events", "lost_packets")
+    @classmethod
+    def _wrapped_around(cls, count: int | None) -> int | None:
+        """On a busy machine LTTng's own sum may fall below 0, and is told as about 2**63."""
+        return None if count is None or not 0 <= count < 2**62 else count
 
 
 class Sampler(_Part):
