@@ -189,9 +189,15 @@ def test_a_take_is_followed_by_its_callback_on_the_same_thread(
             if handle not in ours:
                 continue
             taken += 1
-            assert [x.name for x in thread[at + 1 : at + 3]] == ["rcl_take", "callback_start"]
-            assert thread[at + 1].fields["message"] == event.fields["message"]
-            assert owner[thread[at + 2].fields["callback"]] == ("subscription", handle)
+            above, received, start = thread[at + 1 : at + 4]
+            names = ["rcl_take", "message_received", "callback_start"]
+            assert [x.name for x in (above, received, start)] == names
+            message = event.fields["message"]
+            assert above.fields["message"] == received.fields["message"] == message
+            # Both are of the system's clock.
+            sent, came = event.fields["source_timestamp"], received.fields["received_timestamp"]
+            assert int(sent) <= int(came)
+            assert owner[start.fields["callback"]] == ("subscription", handle)
     assert taken == sum(
         n for name, n in truth["counts"].items() if name not in {"timer", "service", "refused"}
     )
