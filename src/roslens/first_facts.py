@@ -80,9 +80,14 @@ class Facts:
     def not_seen(self) -> str:
         """What was not recorded and would have told more, in a sentence."""
         absent = self._health.filter(pl.col("kind") == "missing_events")["where"].to_list()
+        received = self._all.table("messages").select(pl.col("received_ns").is_not_null().any())
+        unseen = (
+            "it is not known what kept threads from a CPU"
+            if received.collect().item()
+            else "transport and waiting for the executor cannot be told apart"
+        )
         words = {
-            "callback_scheduling": "the kernel's scheduling, without which transport and waiting "
-            "for the executor cannot be told apart",
+            "callback_scheduling": f"the kernel's scheduling, without which {unseen}",
             "messages": "some events of messages",
             "executor_intervals": "what executors did between callbacks",
             "service_calls": "requests of services, without which calls and goals cannot be told",

@@ -19,6 +19,7 @@ from mcap.reader import make_reader
 
 import roslens as rl
 from roslens.collectors.bag import read_bag
+from roslens.first_facts import Facts
 from roslens.recording import UsageError
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
@@ -83,6 +84,9 @@ def test_data_is_as_old_as_in_the_bag(
     age_in_bag = both["received_ns_in_bag"] - stamp
     assert (both["source_timestamp_ns"] - stamp <= age_in_bag).all()
     assert (age_in_bag <= both["data_age_ns"]).all()
+    told = Facts(run).not_seen
+    assert ("what kept threads from a CPU" in told) == (middleware == "rmw_fastrtps_cpp")
+    assert ("cannot be told apart" in told) == (middleware != "rmw_fastrtps_cpp")
     read_by_us = read_bag(tmp_path / "bag").sort("publish_ns")
     assert read_by_us["stamp_ns"].to_list() == bag["stamp_ns"].to_list()
 
