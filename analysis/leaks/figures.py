@@ -154,7 +154,15 @@ def _slope_texts(leak: Leak) -> tuple[str, ...]:
         return ("refused",)
     if found.low is None or found.high is None:
         return (f"{found.value / 1e3:.3g}, no interval",)
-    value, low, high = (significant(x / 1e3, 3) for x in (found.value, found.low, found.high))
+    # As exact as the interval, or it has no room in its cell.
+    half = (found.high - found.low) / 2e3
+    decimals = max(0, -math.floor(math.log10(half))) if half > 0 else 3
+    if decimals < 2 and max(-found.low, found.high) < 10e3:
+        decimals += 1
+    value, low, high = (
+        f"{round(x / 1e3, decimals) + 0.0:.{decimals}f}"
+        for x in (found.value, found.low, found.high)
+    )
     text = f"{value} [{low}, {high}]"
     least = found.minimum_detectable
     return (text,) if least is None else (text, f"MD {significant(least / 1e3, 2)}")

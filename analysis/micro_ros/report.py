@@ -261,10 +261,10 @@ class MicroRosReport(Report[MicroRosParameters]):
         return {} if self.measured else {"published by": "eProsima", "board": "Renesas EK-RA6M5"}
 
     def picture(self) -> Plot | None:
-        """Memory per entity, else throughput."""
+        """Memory per entity, without an RTOS where that was measured, else throughput."""
         slopes = [s for s in self.slopes if not is_history(s.entity)]
         if slopes:
-            return figures.memory_plot(slopes)
+            return figures.memory_plot([s for s in slopes if not on_rtos(s.entity)[1]] or slopes)
         found = self.found.throughput
         return figures.throughput_plot(found, self.lines) if found.height else None
 
