@@ -1,11 +1,11 @@
 """How many messages were already waiting behind a message when it was taken.
 
 No event of ROS marks the moment at which a sample reaches the subscription's queue (ours does, with
-Fast DDS only). What every trace does tell is how many later messages the
-same publisher had sent by then. The oldest message of a full queue has depth - 1 others behind it:
-where that is the rule, latency measures the queue's length, not the transport. And a message that
-was lost while at least depth later ones were sent before the next was taken was pushed out of a
-full queue, as was each that was overwritten.
+Fast DDS only). What every trace does tell is how many later messages the same publisher had sent by
+then. The oldest message of a full queue has depth - 1 others behind it: where that is the rule,
+latency measures the queue's length, not the transport. And a message that was lost while at least
+depth later ones were sent before the next was taken was pushed out of a full queue, as was each
+that was overwritten.
 """
 
 from __future__ import annotations

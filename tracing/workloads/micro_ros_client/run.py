@@ -2,10 +2,9 @@
 
 A part is an entity (publisher, subscriber, service, client, history), of which micro-ROS is
 compiled for a Cortex-M3 with each number and run on an emulated board, without an RTOS or in a task
-of one (publisher_freertos, publisher_threadx); or a transport (udp, tcp,
-tcp_no_delay, serial: a client on this host; uart, udp_board: one on the emulated board), over which
-a client and a ROS node exchange messages through micro-ROS' agent. What it writes is described in
-docs/micro_ros.md.
+of one (publisher_freertos, publisher_threadx); or a transport (udp, tcp, tcp_no_delay, serial: a
+client on this host; uart, udp_board: one on the emulated board), over which a client and a ROS node
+exchange messages through micro-ROS' agent. What it writes is described in docs/micro_ros.md.
 
 Exit status: 0 done; 1 something failed.
 """
