@@ -20,6 +20,7 @@ _NAMES: Mapping[str, ExecutorKind] = {
 }  # fmt: skip
 """As suites name them in the factor ``executor``."""
 OF_ONE_THREAD = ("SingleThreaded", "Events")
+ON_WAIT_SETS = ("SingleThreaded", "MultiThreaded")
 _THREAD = ("host", "vpid", "vtid")
 
 
@@ -129,10 +130,9 @@ def on_wait_sets(intervals: pl.DataFrame) -> pl.DataFrame:
 def wait_set_places(rows: pl.DataFrame, intervals: pl.DataFrame) -> dict[int, int]:
     """The place of each callback among those of its kind in its executor's wait set.
 
-    rclcpp keeps the entities of an executor in a hash map, whose order is that of the wait set. It
-    shows in what was executed between two waits: each callback once, in that order. Callbacks are
-    ranked by how many others came after them more often than before them (Copeland's method), and
-    by number where nothing tells.
+    It is the order in which they were added. It shows in what was executed between two waits: each
+    callback once, in that order. Callbacks are ranked by how many others came after
+    them more often than before them (Copeland's method), and by number where nothing tells.
 
     Parameters
     ----------

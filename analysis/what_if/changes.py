@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from roslens.analysis.timing.executors import OF_ONE_THREAD
+from roslens.analysis.timing.executors import OF_ONE_THREAD, ON_WAIT_SETS
 from roslens.analysis.timing.schema import (
     ExecutorKind,
     Publication,
     Samples,
     Source,
     TimedCallback,
+    TimedExecutor,
     TimingModel,
 )
 from roslens.recording import UsageError
@@ -24,6 +25,13 @@ _SET = re.compile(
     r"callback=(?P<name>.+):(?P<sign>[+-]?)(?P<number>\d+(?:\.\d+)?)(?P<unit>[num]?s|x)"
 )
 _RATE = re.compile(r"(?P<topic>.+)=(?P<hz>\d+(?:\.\d+)?) ?Hz")
+COLLECTS = (2.0, 3.0)
+"""Least and most times as long that a poll takes where entities are collected anew before it."""
+SEVERAL = (1.3, 2.0)
+"""Least and most times as long that polls and gaps take with several threads.
+
+Both are as recorded by benchmarks/predicted.py at load 1.0.
+"""
 
 
 @dataclass(frozen=True)
@@ -133,12 +141,18 @@ def rate_of(text: str) -> tuple[str, float]:
     return found["topic"], float(found["hz"])
 
 
-def changed(model: TimingModel, changes: Changes) -> TimingModel:
+def changed(model: TimingModel, changes: Changes, cost: float = 0.5) -> TimingModel:
     """The model with the changes made.
 
     Publications stay where they are in an execution, in proportion to how long that takes. The
     rate of a topic is changed where it comes from: the period of the timers that publish it, or
-    how often it comes from outside.
+    how often it comes from outside. Polls and gaps of another executor take `COLLECTS` and
+    `SEVERAL` times as long; polls that were not recorded, at most as long as handovers.
+
+    Parameters
+    ----------
+    cost
+        Where between the least and the most these times are, 0..1.
 
     Raises
     ------
@@ -160,7 +174,34 @@ def changed(model: TimingModel, changes: Changes) -> TimingModel:
         )
         for executor in model.executors
     ]
-    return model.model_copy(update={"executors": executors})
+    return _with_own_work(model, executors, cost)
+
+
+def _with_own_work(
+    model: TimingModel, executors: Sequence[TimedExecutor], cost: float
+) -> TimingModel:
+    """The model with other executors, and with the polls and gaps of these."""
+    asked: list[TimedExecutor] = []
+    gaps: list[float] = []
+    for number, (was, will) in enumerate(zip(model.executors, executors, strict=True)):
+        (poll, gap), (polled, gapped) = _costs(will, cost), _costs(was, cost)
+        polls = will.polls.times(poll / polled)
+        if will.kind in ON_WAIT_SETS and was.kind not in ON_WAIT_SETS:
+            handed = (x.handovers for x in model.callbacks if x.executor == number)
+            polls = Samples.together(handed).times(cost * gap)
+        asked.append(will.model_copy(update={"polls": polls}))
+        gaps.append(gap / gapped)
+    callbacks = [
+        x.model_copy(update={"gaps": x.gaps.times(gaps[x.executor])}) for x in model.callbacks
+    ]
+    return model.model_copy(update={"executors": asked, "callbacks": callbacks})
+
+
+def _costs(of: TimedExecutor, cost: float) -> tuple[float, float]:
+    """How many times as long polls and gaps take as on SingleThreaded."""
+    collects, several = (low * (high / low) ** cost for low, high in (COLLECTS, SEVERAL))
+    gap = several if of.threads > 1 else 1.0
+    return gap * (collects if of.kind == "MultiThreaded" else 1.0), gap
 
 
 def _threads(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.timing.executors import ON_WAIT_SETS
 from roslens.analysis.timing.schema import TimedCallback, TimingModel
 from roslens.analysis.what_if.changes import Changes, changed
 from roslens.analysis.what_if.system import QUANTILES, counting, simulated
@@ -20,6 +21,8 @@ LEVEL = 0.95
 CURVE = (0.01, *(n / 50 for n in range(1, 50)), 0.99, 0.995, 0.999)
 """The quantiles of a distribution that is drawn."""
 _MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
+_COSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Between the least and the most that another executor's own work costs: in equal parts."""
 _LOST = "the tracer lost something in this run, so executions may be missing"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
 
@@ -133,6 +136,12 @@ class _Simulated:
         part = np.divide(lost, sent, out=np.zeros_like(lost), where=sent > 0)
         return cls(waits, part, busy.sum(axis=1) / model.length_ns)
 
+    @classmethod
+    def together(cls, parts: Sequence[_Simulated]) -> _Simulated:
+        """All replications."""
+        arrays = ([getattr(x, name) for x in parts] for name in ("waits", "lost", "cpu"))
+        return cls(*map(np.concatenate, arrays))
+
 
 def _with_sum(of: Floats, places: Sequence[int]) -> Floats:
     return np.column_stack([of, of[:, list(places)].sum(axis=1)])
@@ -154,7 +163,7 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     UsageError
         The changes do not fit a model.
     """
-    asked = [changed(model, changes) for model in models]
+    costs = _COSTS if changes.executor or changes.threads else (0.5,)
     names = [model.run or "model" for model in models]
     told = _assumptions(models, changes)
     why = _LOST if any(x.tracer_lost for x in models) else None
@@ -166,8 +175,15 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     replications = min(_MOST, max(_LEAST, _EXECUTIONS // (most * len(models))))
     before = [_Simulated.of(x, replications, seed + n) for n, x in enumerate(models)]
     levels = (*QUANTILES, *CURVE)
+    each = replications // len(costs)
     after = [
-        _Simulated.of(x, replications, seed + n, changes.cpus, levels) for n, x in enumerate(asked)
+        _Simulated.together(
+            [
+                _Simulated.of(changed(model, changes, x), each, seed + n, changes.cpus, levels)
+                for x in costs
+            ]
+        )
+        for n, model in enumerate(models)
     ]
     figures, curves = _figures(models, before, after)
     worst = [x for x in figures[: len(BARS)] if x.refused]
@@ -201,7 +217,7 @@ def _figures(
             figures.append(_predicted(of_topic, was, will, bar))
         known = not any(x.refused for x in figures[-len(BARS) :])
         drawn = [x.waits[:, c, len(QUANTILES) :] for x, c in zip(after, columns, strict=True)]
-        curves.append(_curve(topic, node, models, places, drawn if known else ()))
+        curves.append(_curve(figures[-len(BARS)], models, places, drawn if known else ()))
         lost = [_lost(m, x) for m, x in zip(models, places, strict=True)]
         was, will = (
             [x.lost[:, c] for x, c in zip(of, columns, strict=True)] for of in (before, after)
@@ -262,17 +278,25 @@ def _predicted(
         return replace(of, refused=why)
     known = every[~np.isnan(every)]
     low, high = _interval(known)
+    if bar is not None:
+        low, high = _widened(of, low, high)
     return replace(of, value=_middle(will), low=low, high=high)
 
 
+def _widened(of: Predicted, low: float, high: float) -> tuple[float, float]:
+    """The interval, at least as uncertain as the simulation of what was recorded is off."""
+    off = of.recorded / of.simulated if of.recorded and of.simulated else 1.0
+    return low * min(1, off), high * max(1, off)
+
+
 def _curve(
-    topic: str | None,
-    node: str | None,
+    p50: Predicted,
     models: Sequence[TimingModel],
     places: Sequence[Sequence[int]],
     will: Sequence[Floats],
 ) -> Curve:
     """With what simulations gave, replications x quantiles per run; none: it is refused."""
+    topic, node = p50.topic, p50.node
     waits = [np.sort(_waits(m, x)) for m, x in zip(models, places, strict=True)]
     recorded = [float(np.mean([quantile(x, q) for x in waits])) for q in CURVE]
     if not will:
@@ -280,7 +304,8 @@ def _curve(
     whole = [x[~np.isnan(x).any(axis=1)] for x in will]
     middle = [_middle([x[:, n] for x in whole]) for n in range(len(CURVE))]
     every = np.concatenate(whole)
-    low, high = zip(*(_interval(every[:, n]) for n in range(len(CURVE))), strict=True)
+    bands = (_widened(p50, *_interval(every[:, n])) for n in range(len(CURVE)))
+    low, high = zip(*bands, strict=True)
     return Curve(topic, node, recorded, middle, low, high)
 
 
@@ -297,8 +322,18 @@ def _middle(of: Sequence[Floats]) -> float:
 def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
     """What is taken where nothing was recorded."""
     said = [
-        "What an executor needs between executions is as recorded, whatever executor is asked for."
+        (
+            "What an executor needs between executions is as recorded, and on another executor "
+            "longer or shorter by factors that were measured elsewhere."
+        )
     ]
+    if changes.executor in ON_WAIT_SETS and any(
+        x.kind not in ON_WAIT_SETS for m in models for x in m.executors
+    ):
+        said.append(
+            "The order in the wait set is not known: it is taken to be that in which callbacks "
+            "were created, which is wrong if nodes are added to the executor in another order."
+        )
     if any(x.group is None for m in models for x in m.callbacks):
         said.append(
             "Callback groups were not recorded: callbacks of a node exclude each other, as by "
@@ -327,8 +362,8 @@ def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
         ]
         if unseen and changes != Changes():
             said.append(
-                "No message found an idle thread, so the handover to one is taken to last as long "
-                f"as after another callback: {', '.join(dict.fromkeys(unseen))}."
+                "No message found an idle thread, so an idle thread is taken to begin with it as "
+                f"soon as with others: {', '.join(dict.fromkeys(unseen))}."
             )
         said += [f"Left out: {x.what}: {x.why}." for x in model.left_out]
     if changes.cpus is not None and any(x.execution_time == "duration" for x in models):

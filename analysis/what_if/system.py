@@ -43,7 +43,6 @@ def simulated(
     seed: int,
     *,
     cpus: int | None = None,
-    as_recorded: bool = False,
     schedule: bool = False,
     quantiles: Sequence[float] = QUANTILES,
 ) -> dict[str, Any]:
@@ -55,8 +54,6 @@ def simulated(
         How often.
     cpus
         On how many callbacks run; none: as recorded.
-    as_recorded
-        One block: executions come in the order in which they were recorded.
     schedule
         Also give each execution: callback's place, ready, start, end (ns).
     quantiles
@@ -72,7 +69,7 @@ def simulated(
     UsageError
         Callbacks trigger each other without end.
     """
-    system = _system(model, cpus, as_recorded)
+    system = _system(model, cpus)
     try:
         return simulate(system, counting(model), quantiles, replications, seed, schedule)
     except ValueError as error:
@@ -81,7 +78,7 @@ def simulated(
         ) from error
 
 
-def _system(model: TimingModel, cpus: int | None, as_recorded: bool) -> dict[str, object]:
+def _system(model: TimingModel, cpus: int | None) -> dict[str, object]:
     topics: dict[str, list[int]] = defaultdict(list)
     for place, callback in enumerate(model.callbacks):
         if callback.kind == "subscription" and callback.name is not None:
@@ -106,14 +103,13 @@ def _system(model: TimingModel, cpus: int | None, as_recorded: bool) -> dict[str
             }
             for x in model.executors
         ],
-        "shuffle": not as_recorded,
         "exclusive": [name not in reentrant for name in groups],
         "topics": list(topics.values()),
         "sources": [
             {"at": x.at_ns, "topic": numbers[x.topic]} for x in model.sources if x.topic in numbers
         ],
         "length": model.length_ns,
-        "block": model.length_ns if as_recorded else -(-model.length_ns // LEAST_BLOCKS),
+        "block": -(-model.length_ns // LEAST_BLOCKS),
         "cpus": _cpus(model, cpus),
         "most": _MOST_TIMES * sum(len(x.executions.value_ns) for x in model.callbacks) + _MOST,
     }
@@ -158,19 +154,21 @@ def _callback(
 def _filled(
     of: TimedCallback, every: Sequence[TimedCallback], what: Literal["handovers", "gaps"]
 ) -> Samples:
-    """Samples of the callback; else of its kind in its executor; else the other ones of its own."""
+    """Samples of the callback; else of others in its executor; else the other ones of its own.
+
+    A thread is woken alike by everything, whereas how long a gap is depends on what is taken.
+    """
     own: Samples = getattr(of, what)
     if own.value_ns:
         return own
-    alike = [x for x in every if x.executor == of.executor and x.kind == of.kind]
-    pairs = [
-        pair
-        for x in alike
-        for pair in zip(getattr(x, what).at_ns, getattr(x, what).value_ns, strict=True)
+    others = [
+        getattr(x, what)
+        for x in every
+        if x.executor == of.executor and (what == "handovers" or x.kind == of.kind)
     ]
-    if pairs:
-        pairs.sort()
-        return Samples(at_ns=[at for at, _ in pairs], value_ns=[value for _, value in pairs])
+    found = Samples.together(others)
+    if found.value_ns:
+        return found
     return of.gaps if what == "handovers" else of.handovers
 
 

@@ -50,7 +50,7 @@ public:
   {
     std::vector<rclcpp::node_interfaces::NodeBaseInterface::SharedPtr> found;
     for (const auto & node : nodes_) {
-      found.push_back(node.second->get_node_base_interface());
+      found.push_back(node->get_node_base_interface());
     }
     return found;
   }
@@ -79,17 +79,16 @@ public:
 private:
   rclcpp::Node & node(const std::string & name)
   {
-    auto & found = nodes_[name];
-    if (!found) {
-      found = std::make_shared<rclcpp::Node>(name);
+    if (nodes_.empty() || nodes_.back()->get_name() != name) {
+      nodes_.push_back(std::make_shared<rclcpp::Node>(name));
     }
-    return *found;
+    return *nodes_.back();
   }
 
   void sensor(const std::string & name, const std::string & topic, double period_us)
   {
     auto publisher = node(name).create_publisher<Number>(topic, 10);
-    sensors_.emplace_back(nodes_[name], publisher, period_us);
+    sensors_.emplace_back(nodes_.back(), publisher, period_us);
   }
 
   void step(
@@ -113,7 +112,7 @@ private:
 
   double load_;
   unsigned seed_;
-  std::map<std::string, std::shared_ptr<rclcpp::Node>> nodes_;
+  std::vector<std::shared_ptr<rclcpp::Node>> nodes_;
   std::vector<std::tuple<
       std::shared_ptr<rclcpp::Node>, rclcpp::Publisher<Number>::SharedPtr, double>> sensors_;
   std::vector<rclcpp::Subscription<Number>::SharedPtr> subscriptions_;

@@ -15,6 +15,7 @@ from roslens.analysis.timing.schema import (
     TimedExecutor,
     TimingModel,
 )
+from roslens.analysis.what_if import system
 from roslens.analysis.what_if.changes import Changes, Took, changed, rate_of
 from roslens.analysis.what_if.prediction import CURVE, Predicted, predicted
 from roslens.analysis.what_if.system import simulated
@@ -97,9 +98,9 @@ def test_the_curve_of_a_constant_latency_is_upright_and_refused_with_its_figures
         (Changes(took=[Took.of("callback=/n1:+2ms")]), 5.5, 0.92),
         (Changes(took=[Took.of("callback=10 ms:0.5x")]), 2.5, 0.52),
         (Changes(took=[Took.of("callback=/t2:1000us")]), 4, 0.52),
-        # On a thread of its own it starts as it is published, and 1 later (no handover was seen).
-        (Changes(executor="MultiThreaded", threads=2), 1, 0.72),
-        (Changes(executor="EventsCBG", threads=2), 1, 0.72),
+        # A second thread begins with it at once, as one did with the timer.
+        (Changes(executor="MultiThreaded", threads=2), 0, 0.72),
+        (Changes(executor="EventsCBG", threads=2), 0, 0.72),
         (Changes(executor="Events"), 4, 0.72),
         (Changes(rates=[("/t2", 50.0)]), 4, 0.37),
         (Changes(rates=[("/t3", 40.0)]), 4, 0.74),
@@ -111,16 +112,62 @@ def test_changes_by_hand(changes: Changes, latency: float, cpu: float) -> None:
     assert of(found, "cpu").value == pytest.approx(cpu, abs=0.012)
 
 
-def test_fewer_cpus_by_hand() -> None:
+def test_other_executors_need_other_times_for_their_own_work() -> None:
+    """Entities collected anew: 2 to 3 times the poll; several threads: 1.3 to 2 times all of it."""
+    one = model()
+    one.executors[0] = one.executors[0].model_copy(update={"polls": every(1000)})
+
+    def own(given: TimingModel, cost: float, kind: Any, threads: int) -> tuple[int, int]:
+        after = changed(given, Changes(executor=kind, threads=threads), cost)
+        return after.executors[0].polls.value_ns[0], after.callbacks[1].gaps.value_ns[0] // 1000
+
+    assert own(one, 0, "MultiThreaded", 1) == (2000, 1000)
+    assert own(one, 1, "MultiThreaded", 1) == (3000, 1000)
+    assert own(one, 0, "MultiThreaded", 2) == (2600, 1300)
+    assert own(one, 1, "MultiThreaded", 2) == (6000, 2000)
+    assert own(one, 1, "EventsCBG", 2)[1] == 2000
+    several = changed(one, Changes(executor="MultiThreaded", threads=2), 1)
+    assert own(several, 1, "SingleThreaded", 1) == (1000, 1000)
+
+
+def test_polls_that_were_not_recorded_take_no_longer_than_handovers() -> None:
+    events = model("Events")
+    first = events.callbacks[0].model_copy(update={"handovers": every(800)})
+    events = events.model_copy(update={"callbacks": [first, *events.callbacks[1:]]})
+    for kind, threads, cost, took in (
+        ("SingleThreaded", 1, 0.0, 0), ("SingleThreaded", 1, 1.0, 800),
+        ("MultiThreaded", 2, 0.5, round(400 * 2.6**0.5)), ("MultiThreaded", 2, 1.0, 1600),
+    ):  # fmt: skip
+        asked: Any = Changes(executor=kind, threads=threads)
+        assert changed(events, asked, cost).executors[0].polls.value_ns == [took] * 100
+    (said,) = [
+        x for x in predicted([events], Changes("SingleThreaded"), 1).assumptions if "set" in x
+    ]
+    assert "in which callbacks were created" in said
+
+
+def test_an_interval_reaches_as_far_as_the_recording_was_missed() -> None:
+    """4 ms simulated where 4.2 were recorded: 4 to 4.2 again, and of what changes in proportion."""
+    first, second, third = model().callbacks
+    apart = second.model_copy(update={"waits_ns": [4_200_000] * 100})
+    other = model().model_copy(update={"callbacks": [first, apart, third]})
+    for changes, low in ((Changes(), 4.0), (Changes(took=[Took.of("callback=10 ms:0.5x")]), 2.5)):
+        p50 = of(list(predicted([other], changes, seed=1).figures), "latency_p50", "/t2")
+        assert p50.low == pytest.approx(low * MS)
+        assert p50.high == pytest.approx(1.05 * low * MS)
+
+
+def test_fewer_cpus_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three threads on one CPU: what runs at the same time gets equal parts of it.
 
     0 to 2 ms: timer and /t3, 1 ms each, which ends /t3; the timer publishes. 2 to 8 ms: the last 3
     of the timer, and the receiver's 3.
     """
+    monkeypatch.setattr(system, "LEAST_BLOCKS", 1)  # executions come as they were recorded
     two = model("MultiThreaded").model_copy(update={"execution_time": "own"})
     two.executors[0] = two.executors[0].model_copy(update={"threads": 2})
     two.callbacks[1] = two.callbacks[1].model_copy(update={"gaps": every(0), "handovers": every(0)})
-    first = simulated(two, 1, 1, cpus=1, as_recorded=True, schedule=True)["schedule"]
+    first = simulated(two, 1, 1, cpus=1, schedule=True)["schedule"]
     ends = {c: end for c, _, _, end in first[:3]}
     assert ends == {2: 2 * MS, 0: 8 * MS, 1: 8 * MS}
 
@@ -166,8 +213,9 @@ def test_no_evidence_is_named() -> None:
     assert "No message found an idle thread" in told
 
 
-def test_the_order_in_a_wait_set_is_the_recorded_one() -> None:
+def test_the_order_in_a_wait_set_is_the_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two receivers of one message: the one that was made later goes first where its place says."""
+    monkeypatch.setattr(system, "LEAST_BLOCKS", 1)
 
     def starts(first: int | None, second: int | None) -> list[int]:
         both = model()
@@ -175,7 +223,7 @@ def test_the_order_in_a_wait_set_is_the_recorded_one() -> None:
             both.callbacks[place] = both.callbacks[place].model_copy(
                 update={"name": "/t2", "place": shown, "executor": 0, "gaps": every(0)}
             )
-        found = simulated(both, 1, 1, as_recorded=True, schedule=True)["schedule"]
+        found = simulated(both, 1, 1, schedule=True)["schedule"]
         return [callback for callback, *_ in found[:3]]
 
     assert starts(None, None) == [0, 1, 2]

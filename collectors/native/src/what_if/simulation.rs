@@ -76,9 +76,7 @@ impl<'a> Simulation<'a> {
             (0..system.executors[number].threads).map(move |_| (number, None, i64::MIN))
         });
         let threads: Vec<_> = threads.collect();
-        let ordered: Vec<_> = numbers
-            .map(|number| ordered(system, number, random))
-            .collect();
+        let ordered: Vec<_> = numbers.map(|number| ordered(system, number)).collect();
         let orders = system.executors.iter().map(|x| Dispatch::new(x.order));
         let mut made = Self {
             system,
@@ -504,13 +502,9 @@ impl<'a> Simulation<'a> {
 }
 
 /// The executor's callbacks in the order in which its wait set is searched.
-fn ordered(system: &System, number: usize, random: &mut fastrand::Rng) -> Vec<usize> {
+fn ordered(system: &System, number: usize) -> Vec<usize> {
     let own = |x: &usize| system.callbacks[*x].executor == number;
     let mut callbacks: Vec<usize> = (0..system.callbacks.len()).filter(own).collect();
-    let unknown = |x: &usize| system.callbacks[*x].place.is_none();
-    if system.shuffle && callbacks.iter().all(unknown) {
-        random.shuffle(&mut callbacks);
-    }
     let last = system.callbacks.len();
     callbacks.sort_by_key(|x| {
         let callback = &system.callbacks[*x];

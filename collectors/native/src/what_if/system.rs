@@ -21,7 +21,8 @@ pub type Output = (i64, usize);
 pub struct Callback {
     /// Rank of its kind (timer, subscription, ...) in the order in which a wait set is searched.
     pub kind: usize,
-    /// Its place among the callbacks of its kind in the wait set, if the recording shows it.
+    /// Its place among the callbacks of its kind in the wait set. Callbacks without one follow in
+    /// the order of their creation.
     pub place: Option<usize>,
     /// Its executor, by number.
     pub executor: usize,
@@ -117,8 +118,6 @@ pub struct System {
     pub length: i64,
     /// How long the blocks are of which the resampled recording is made [ns].
     pub block: i64,
-    /// Whether an order in a wait set that is not known is drawn; else it is that of creation.
-    pub shuffle: bool,
     /// On how many CPUs callbacks run; none: on as many as they like.
     pub cpus: Option<usize>,
     /// So many executions in one replication are without an end.
