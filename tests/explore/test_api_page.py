@@ -22,6 +22,9 @@ from roslens.explore.latency import Latency
 from roslens.explore.loss import Loss
 from roslens.explore.memory import Memory
 from roslens.explore.noun import shown
+from roslens.explore.stacks import Stacks
+from roslens.explore.timing import Timing
+from roslens.explore.what_if import WhatIf
 from roslens.explore.why import Why
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +35,9 @@ NOTEBOOKS: dict[type, str] = {
     Latency: "latency", Chains: "chains", Executors: "executors", Memory: "leaks",
     Communication: "communication",
 }  # fmt: skip
-NOUNS = (*NOTEBOOKS, Callbacks, Loss, Comparison, Why)
+NOUNS = (*NOTEBOOKS, Callbacks, Loss, Comparison, Why, Stacks, Timing, WhatIf)
+MADE_BY = {"found", "recorded", "of", "to_json"}
+"""Verbs by which roslens makes a noun or its JSON."""
 
 
 def verbs(noun: type) -> list[str]:
@@ -67,15 +72,15 @@ def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_examples_show_all_that_is_public() -> None:
-    code = "\n".join(BLOCKS)
+    code = "\n".join(BLOCKS) + (ROOT / "docs" / "stacks.md").read_text()
     for noun in NOUNS:
         assert verbs(noun)
         table = PAGE[PAGE.index("## Nouns") : PAGE.index("### Latency")]
         for verb in verbs(noun):
-            if verb == "found" or verb in sections(noun):
+            if verb in MADE_BY | sections(noun):
                 continue
             assert f".{verb}(" in code, f"{noun.__name__}.{verb} stands in no example"
-            common = verb in ("sentences", "with_parameters")
+            common = verb in ("sentences", "with_parameters", "write")
             assert common or f"`{verb}`" in table, f"{noun.__name__}.{verb} is not in the table"
 
 
@@ -91,7 +96,7 @@ def test_everything_public_says_what_it_gives_and_when_it_fails() -> None:
     for noun in NOUNS:
         assert noun.__doc__
         for verb in verbs(noun):
-            if verb == "found":
+            if verb in MADE_BY:
                 continue
             text = getattr(noun, verb).__doc__
             assert text, f"{noun.__name__}.{verb}"
