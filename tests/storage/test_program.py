@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import signal
 import sqlite3
 import subprocess
@@ -51,6 +52,26 @@ def test_batches_are_the_published_ones(
     calls = read_storage_run(done.folder).batches.calls["num_msgs"].to_list()
     assert calls[:2] == [messages] * 2
     assert 0 < sum(calls[2:]) < messages
+
+
+def test_what_vanishes_from_a_folder_of_traces_is_not_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the folder of tables that are being collected beside a trace."""
+    trace, vanishing = tmp_path / "trace", tmp_path / "trace" / ".collecting"
+    vanishing.mkdir(parents=True)
+    (trace / "metadata").write_text("not content")
+    (trace / "stream").write_bytes(b"s" * 512 + bytes(512))
+    listed = os.scandir
+
+    def scandir(folder: str | Path) -> object:
+        if Path(folder) == vanishing:
+            vanishing.rmdir()
+        return listed(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert load_of("100B", 1000, tmp_path, 0).content == b"s" * 512
+    assert not vanishing.exists()
 
 
 @pytest.mark.parametrize(

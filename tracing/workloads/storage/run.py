@@ -103,11 +103,13 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     if not path.is_dir():
         raise UsageError(f"--content {path}: no such file or folder")
+    # What vanishes meanwhile, such as tables that are being collected, is none of its traces.
     streams = sorted(
-        x
-        for metadata in path.rglob("metadata")
-        for x in metadata.parent.iterdir()
-        if x.is_file() and x != metadata
+        Path(folder, name)
+        for folder, _, names in os.walk(path)
+        if "metadata" in names
+        for name in names
+        if name != "metadata"
     )
     # Zeros, which no message would carry.
     blocks = (
