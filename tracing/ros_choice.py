@@ -8,11 +8,17 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from roslens.recording import RunFailedError, UsageError
-from roslens.tracing.ros import RosEnvironment, cyclonedds, embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros import RosEnvironment, embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros.cyclonedds import NAME as CYCLONE
+from roslens.tracing.ros.cyclonedds import cyclonedds_for
 from roslens.tracing.ros.environment import RMW_VARIABLE
 from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.ros.zenoh import NAME as ZENOH
+from roslens.tracing.ros.zenoh import zenoh_for
 from roslens.tracing.suite import RosChoice
 
+MIDDLEWARES = {CYCLONE: cyclonedds_for, ZENOH: zenoh_for}
+"""Those that are compiled on demand for an embedded ROS 2, and what does it."""
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
@@ -87,20 +93,24 @@ def with_middlewares(
     tuple
         The ROS 2; name of what cannot be had -> why.
     """
-    if ros is None or ros.kind != "embedded" or cyclonedds.NAME not in wanted:
-        return ros, {}
-    try:
-        return cyclonedds.cyclonedds_for(ros, note, sources), {}
-    except (UsageError, RunFailedError) as error:
-        return ros, {cyclonedds.NAME: str(error)}
+    missing: dict[str, str] = {}
+    if ros is None or ros.kind != "embedded":
+        return ros, missing
+    for name in (x for x in MIDDLEWARES if x in wanted):
+        try:
+            ros = MIDDLEWARES[name](ros, note, sources)
+        except (UsageError, RunFailedError) as error:
+            missing[name] = str(error)
+    return ros, missing
 
 
 def _as_asked(ros: RosEnvironment, note: Callable[[str], None]) -> RosEnvironment:
     """The ROS 2, where it is embedded, with the middleware that the user's environment asks for."""
-    if ros.kind != "embedded" or os.environ.get(RMW_VARIABLE) != cyclonedds.NAME:
+    asked = os.environ.get(RMW_VARIABLE)
+    if ros.kind != "embedded" or asked not in MIDDLEWARES:
         return ros
     try:
-        return cyclonedds.cyclonedds_for(ros, note).with_middleware(cyclonedds.NAME)
+        return MIDDLEWARES[asked](ros, note).with_middleware(asked)
     except (UsageError, RunFailedError) as error:
         raise type(error)(f"{error}; or unset {RMW_VARIABLE}, for {ros.rmw}") from error
 

@@ -98,7 +98,8 @@ _ENDED = _time(
 )
 _RECEIVED = _time(
     "received_ns",
-    "when the middleware's reader received it (system clock), by message_received: with Fast DDS",
+    "when the middleware's reader received it (system clock), by message_received: with "
+    "Fast DDS and Zenoh",
 )
 _OF_NODE = (_ref("node"), _NODE)
 _TOPIC = Column("topic", "string", "topic name")
@@ -369,8 +370,8 @@ PUBLICATIONS = Table(
         Column(
             "size",
             "int64",
-            "serialized, by message_content: with Fast DDS from Jazzy on; with Cyclone DDS 0.10 "
-            "only if ROSLENS_CYCLONE_SIZES was set",
+            "serialized, by message_content: with Fast DDS from Jazzy on, with Zenoh; with Cyclone "
+            "DDS 0.10 only if ROSLENS_CYCLONE_SIZES was set",
             unit="B",
         ),
         _ref("callback_instance"),
@@ -555,8 +556,8 @@ SERVICE_CALLS = Table(
         ),
         _time(
             "request_sent_ns",
-            "rmw_send_request: after the write (Fast DDS) and perhaps after it was taken; the "
-            "call began no later than this and request_taken_ns",
+            "rmw_send_request: after the write (Fast DDS) and perhaps after it was taken, or just "
+            "before the write (Zenoh); the call began no later than this and request_taken_ns",
         ),
         _time("request_taken_ns", "rmw_take_request"),
         _time("callback_start_ns", "start of the service's callback"),

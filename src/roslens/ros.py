@@ -10,13 +10,13 @@ from pathlib import Path
 from roslens.recording import UsageError
 from roslens.recording.terminal import Console, say
 from roslens.tracing.needs import prepared_variables
-from roslens.tracing.ros import cyclonedds, embedded_ros
+from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.cache import cache_folder, locked, trusted
 from roslens.tracing.ros.compiling import Step, run_steps
 from roslens.tracing.ros.packages import LOG, MARKER, existing, facts_of
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.ros.rosbag2 import rosbag2_for
-from roslens.tracing.ros_choice import is_sourced, with_middlewares
+from roslens.tracing.ros_choice import MIDDLEWARES, is_sourced, with_middlewares
 from roslens.tracing.sources import VARIABLE, given_folder
 from roslens.tracing.suite import WorkloadSpec
 
@@ -24,9 +24,9 @@ PROGRAMS = WorkloadSpec(builtin="rclcpp_workloads")
 
 
 def build(sources: Path | None, console: Console) -> None:
-    """Compile rclcpp and its suites' programs, Cyclone DDS' middleware, rosbag2's plugins.
+    """Compile rclcpp and its suites' programs, two more middlewares, rosbag2's plugins.
 
-    What the middleware lacks is only said. Prints the folders of rclcpp and of the plugins last.
+    What a middleware lacks is only said. Prints the folders of rclcpp and of the plugins last.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def build(sources: Path | None, console: Console) -> None:
         note("a ROS 2 is sourced: suites take that one, whose programs colcon builds")
     else:
         prepared_variables(PROGRAMS, note)
-    _, missing = with_middlewares(ros, [cyclonedds.NAME], note, folder)
+    _, missing = with_middlewares(ros, MIDDLEWARES, note, folder)
     for name, why in missing.items():
         note(f"{name} is left out: {why}")
     say(made.prefix)

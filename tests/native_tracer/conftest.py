@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.native_tracer.test_native_tracer import compile_program
 
-from roslens.recording import RunFailedError
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.ros import embedded_ros
-from roslens.tracing.ros.cyclonedds import cyclonedds_for
+from roslens.tracing.ros.environment import EMBEDDED_RMW
 from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.ros_choice import MIDDLEWARES, with_middlewares
 from roslens.tracing.sources import VARIABLE
 
 
@@ -54,17 +54,16 @@ def talking(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
     return made
 
 
-@pytest.fixture(params=["rmw_fastrtps_cpp", "rmw_cyclonedds_cpp"])
+@pytest.fixture(params=[EMBEDDED_RMW, *MIDDLEWARES])
 def middleware(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The middleware of recorded commands.
 
     It is the embedded ROS 2's, and compiled if it is not there yet.
     """
     name: str = request.param
-    if name == "rmw_cyclonedds_cpp":
-        try:
-            cyclonedds_for(embedded_ros())
-        except RunFailedError as error:
-            pytest.skip(str(error))
+    _, missing = with_middlewares(embedded_ros(), [name])
+    if missing:
+        assert "cannot be made" not in missing[name]
+        pytest.skip(missing[name])
     monkeypatch.setenv("RMW_IMPLEMENTATION", name)
     return name

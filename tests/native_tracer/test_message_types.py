@@ -14,7 +14,11 @@ from roslens.tracing.lttng import TracingOptions
 
 NODE = Path(__file__).parent / "typed_node.py"
 # rmw_serialize of Fast DDS gives what it had reserved; what Cyclone DDS sends is padded.
-LENGTH = {"rmw_fastrtps_cpp": "heard", "rmw_cyclonedds_cpp": "serialized"}
+LENGTH = {
+    "rmw_fastrtps_cpp": "heard",
+    "rmw_cyclonedds_cpp": "serialized",
+    "rmw_zenoh_cpp": "heard",
+}
 pytestmark = pytest.mark.live
 
 

@@ -45,7 +45,7 @@ def test_executors_and_middlewares_that_are_not_there(jazzy: RosEnvironment) -> 
         "executor": ("SingleThreaded", "MultiThreaded", "Events"),
         "rmw": ("rmw_cyclonedds_cpp",),
     }
-    assert len(said) == 3
+    assert len(said) == 4
     assert said[2] == (
         "rmw rmw_fastrtps_cpp is left out: the sourced ROS 2 jazzy has no rmw_fastrtps_cpp"
     )

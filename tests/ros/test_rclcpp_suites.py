@@ -20,10 +20,11 @@ from tests.record_suite import record_changed
 import roslens as rl
 from roslens.analysis.verdicts.comparison import compare_levels
 from roslens.compare import load_side
-from roslens.recording import RunFailedError
 from roslens.tracing.ros import RosEnvironment
-from roslens.tracing.ros.cyclonedds import found_cyclone
+from roslens.tracing.ros.cyclonedds import NAME as CYCLONE
 from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.ros.zenoh import NAME as ZENOH
+from roslens.tracing.ros_choice import MIDDLEWARES, with_middlewares
 from roslens.tracing.sources import VARIABLE
 from roslens.tracing.suite import load_suite
 from roslens.tracing.workloads.rclcpp_workloads.prepare import prepare
@@ -35,6 +36,8 @@ from why_trial import RIGHT, first_causes  # noqa: E402
 
 pytestmark = pytest.mark.live
 RCLCPP = ("rclcpp", "rclcpp_action", "rclcpp_lifecycle", "cm_executors")
+OF_MIDDLEWARE = {CYCLONE: ["cyclonedds"], ZENOH: ["zenoh-c"]}
+"""What a manifest names beside it."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -90,35 +93,36 @@ def test_messages_on_every_executor(tmp_path: Path) -> None:
         assert environment["packages"].keys() > set(RCLCPP)
 
 
-def test_messages_on_cyclone_dds(tmp_path: Path) -> None:
-    try:
-        found_cyclone()
-    except RunFailedError as error:
-        pytest.skip(f"no Cyclone DDS here: {error}")
+@pytest.mark.parametrize("rmw", MIDDLEWARES)
+def test_messages_on_another_middleware(tmp_path: Path, ros: RosEnvironment, rmw: str) -> None:
+    _, missing = with_middlewares(ros, [rmw])
+    if missing:
+        assert "cannot be made" not in missing[rmw]
+        pytest.skip(f"it cannot be had here: {missing[rmw]}")
     factors: dict[str, Any] = {
         "workload": ["messages"],
         "executor": ["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"],
-        "rmw": ["rmw_cyclonedds_cpp"],
+        "rmw": [rmw],
         # Else a message would not come to the middleware.
         "intra_process": ["off"],
+        "processes": [1, 2],
         "payload": [1000],
     }
     changes = {"factors": factors, "exclude": [], "duration": 1, "repetitions": 1}
     recordings = record_changed(
         "executors-rclcpp", tmp_path, without_levels(changes, {"executor", "rmw"})
     )
-    agrees(recordings, 4)
+    agrees(recordings, 8)
     latencies_agree(recordings)
     for run in rl.open(recordings).recordings:
         environment = json.loads((run.path / "manifest.json").read_text())["environment"]
         # rcl ends a program whose middleware is not the one of this variable.
-        assert environment["rmw"] == "rmw_cyclonedds_cpp"
-        assert environment["packages"].keys() >= {"rmw_cyclonedds_cpp", "cyclonedds", *RCLCPP}
+        assert environment["rmw"] == rmw
+        assert environment["packages"].keys() >= {rmw, *OF_MIDDLEWARE[rmw], *RCLCPP}
         messages = rl.open(run.path).messages.collect().filter(pl.col("topic") == "/data")
         # Matched by the stamp of the source, which the middleware's own events have.
-        assert messages.filter(pl.col("outcome") == "delivered")["match"].unique().to_list() == [
-            "exact"
-        ]
+        delivered = messages.filter(pl.col("outcome") == "delivered")
+        assert delivered["match"].unique().to_list() == ["exact"]
         assert messages["source_timestamp_ns"].null_count() == 0
         assert messages["rmw_publish_ns"].null_count() == 0
 

@@ -333,7 +333,8 @@ static bool notes_reception(void * caller)
   if (!notes) {
     const char * (* identifier)(void) = (const char * (*)(void)) next_function(
       "rmw_get_implementation_identifier", caller);
-    notes = identifier && !strncmp(identifier(), "rmw_fastrtps", 12) ? 1 : -1;
+    const char * rmw = identifier ? identifier() : "";
+    notes = !strncmp(rmw, "rmw_fastrtps", 12) || !strncmp(rmw, "rmw_zenoh", 9) ? 1 : -1;
   }
   return notes > 0;
 }

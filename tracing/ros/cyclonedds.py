@@ -1,26 +1,19 @@
-"""A second middleware for the embedded ROS 2: rmw_cyclonedds_cpp on the system's Cyclone DDS.
-
-The wheels have no rmw_implementation that loads the one that is asked for: their rcl is linked with
-that of Fast DDS. So programs preload the other one, and empty libraries in place of Fast DDS.
-"""
+"""A second middleware for the embedded ROS 2: rmw_cyclonedds_cpp on the system's Cyclone DDS."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from roslens.recording import RunFailedError
 from roslens.recording.files import shipped
-from roslens.tracing.ros.compiling import Step, find_cpp_compiler, preprocessed, run_steps
+from roslens.tracing.ros.compiling import find_cpp_compiler, preprocessed
 from roslens.tracing.ros.environment import RosEnvironment
+from roslens.tracing.ros.middleware import REPLACED, compile_library, with_library
 from roslens.tracing.ros.packages import (
     CPP,
-    LOG,
-    bundled,
     described,
-    facts_of,
-    header_folders,
     listed,
     made_once,
     prefix_of,
@@ -40,8 +33,6 @@ _LINKED = (
     *("rosidl_typesupport_introspection_c", "rosidl_typesupport_introspection_cpp"),
     *("rmw_dds_common__rosidl_typesupport_cpp", "rosidl_typesupport_cpp"),
 )
-# What rcl names of Fast DDS.
-_REPLACED = ("librmw_fastrtps_cpp.so", "librmw_fastrtps_shared_cpp.so", "libfastdds.so.[0-9].[0-9]")
 _PROBE = """
 #include <dds/features.h>
 #include <dds/version.h>
@@ -106,14 +97,7 @@ def cyclonedds_for(
         return _build(prefix, ros, cyclone, tree, note)
 
     made_once(prefix, NAME, SPACE, build)
-    replacing = sorted((prefix / "lib").glob("no_*.so*"))
-    paths = f"{prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
-    return replace(
-        ros,
-        variables={**ros.variables, "AMENT_PREFIX_PATH": paths},
-        packages={**ros.packages, **facts_of(prefix).packages},
-        middlewares={**ros.middlewares, NAME: (prefix / "lib" / soname(NAME), *replacing)},
-    )
+    return with_library(ros, prefix, NAME)
 
 
 def found_cyclone() -> Cyclone:
@@ -144,7 +128,7 @@ def found_cyclone() -> Cyclone:
 
 def _prefix(ros: RosEnvironment, cyclone: Cyclone) -> Path:
     parts = (
-        repr((CPP, cyclone, _LINKED, _REPLACED)),
+        repr((CPP, cyclone, _LINKED, REPLACED)),
         pinned()[_SOURCE].sha256,
         _SECURITY.read_text(encoding="utf-8"),
     )
@@ -158,40 +142,15 @@ def _build(
     tree: Path,
     note: Callable[[str], None],
 ) -> dict[str, str]:
-    build, log, root = prefix / "build", prefix / LOG, ros.python.parents[1]
-    put(build / "include/rmw_dds_common/security.hpp", _SECURITY.read_text(encoding="utf-8"))
-    rmw = ros.packages["rmw"].split(".")
-    flags = (
-        *(*CPP, f"-I{build / 'include'}", *(f"-I{x}" for x in header_folders(root))),
-        *(f"-isystem{x}" for x in cyclone.include),
-        *(f"-DRMW_VERSION_{x}={y}" for x, y in zip(("MAJOR", "MINOR", "PATCH"), rmw, strict=True)),
+    include = prefix / "build" / "include"
+    put(include / "rmw_dds_common/security.hpp", _SECURITY.read_text(encoding="utf-8"))
+    flags = (f"-I{include}", *(f"-isystem{x}" for x in cyclone.include))
+    linked = (*(f"-l:{soname(name)}" for name in _LINKED), "-lddsc")
+    compile_library(
+        *(prefix, ros, cyclone.compiler, NAME),
+        files=listed(tree),
+        flags=flags,
+        linked=linked,
+        note=note,
     )
-    objects = [
-        Step(build / f"{file.name}.o", (*cyclone.compiler, *flags, "-c", str(file)))
-        for file in listed(tree)
-    ]
-    run_steps(objects, what=NAME, log=log, note=note)
-    shared = (*cyclone.compiler, "-shared")
-    search = [root / "lib", *bundled(root)]
-    library = Step(
-        prefix / "lib" / soname(NAME),
-        (
-            *(*shared, f"-Wl,-soname,{soname(NAME)}", "-pthread", *(str(x.makes) for x in objects)),
-            *(f"-L{root / 'lib'}", "-Wl,--disable-new-dtags"),
-            *(f"-Wl,-rpath,{folder}" for folder in search),
-            "-Wl,--unresolved-symbols=ignore-in-shared-libs",
-            *(f"-l:{soname(name)}" for name in _LINKED),
-            "-lddsc",
-        ),
-    )
-    # Not named like those that they replace, so that nothing takes them for these.
-    replacing = [
-        Step(
-            prefix / "lib" / f"no_{name.removeprefix('lib')}",
-            (*shared, "-fPIC", f"-Wl,-soname,{name}", "-x", "c", "/dev/null"),
-        )
-        for pattern in _REPLACED
-        for name in sorted(x.name for x in (root / "lib").glob(pattern))
-    ]
-    run_steps([library, *replacing], what=f"the library {NAME}", log=log, note=lambda _: None)
     return dict(described(prefix, [tree])) | {"cyclonedds": cyclone.version}

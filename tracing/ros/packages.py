@@ -127,7 +127,7 @@ def facts_of(prefix: Path) -> Facts:
 
 def existing() -> Iterator[Path]:
     """The folders of all that was compiled so far, complete or not."""
-    for name in ("rclcpp", "cyclonedds", "rosbag2", "micro-ros"):
+    for name in ("rclcpp", "cyclonedds", "zenoh", "rosbag2", "micro-ros"):
         yield from sorted(x for x in cache_folder().glob(f"ros/{name}-*") if x.is_dir())
 
 

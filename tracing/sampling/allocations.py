@@ -36,7 +36,11 @@ _ALLOCATORS = re.compile(
     r"|(?:m|c|re)alloc$|posix_memalign$|aligned_alloc$|strn?dup$|rcutils_"
 )
 _CALLERS = (
-    ("middleware", "module", re.compile(r"librmw_|libfast(?:rtps|dds|cdr)|libddsc|libcyclonedds")),
+    (
+        "middleware",
+        "module",
+        re.compile(r"librmw_|libfast(?:rtps|dds|cdr)|libddsc|libcyclonedds|libzenohc"),
+    ),
     (
         "callback",
         "function",

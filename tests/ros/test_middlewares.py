@@ -1,4 +1,4 @@
-"""Cyclone DDS, the second middleware of the embedded ROS 2: there or named, asked for, and run."""
+"""Cyclone DDS and Zenoh on the embedded ROS 2: there or named, asked for, and run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from roslens.tracing.ros import RosEnvironment, cyclonedds
 from roslens.tracing.ros.compiling import find_cpp_compiler
 from roslens.tracing.ros.cyclonedds import NAME, Cyclone, cyclonedds_for, found_cyclone
 from roslens.tracing.ros.environment import EMBEDDED_RMW
-from roslens.tracing.ros_choice import choose_ros, with_middlewares
+from roslens.tracing.ros.zenoh import NAME as ZENOH
+from roslens.tracing.ros_choice import MIDDLEWARES, choose_ros, with_middlewares
 from roslens.tracing.sources import VARIABLE
 from roslens.tracing.suite import load_suite
 
@@ -72,13 +73,31 @@ def test_without_cyclone_dds_its_level_is_left_out_by_name(
     ros, missing = with_middlewares(embedded, [NAME])
     kept, said = lacking(suite, chosen, ros, missing)
     assert kept["rmw"] == (EMBEDDED_RMW,)
-    (line,) = said
-    assert line == (
+    assert said[0] == (
         "rmw rmw_cyclonedds_cpp is left out: no dds/dds.h, which rmw_cyclonedds_cpp is compiled "
         "with; apt-get install cyclonedds-dev"
     )
     # What no level asks for is not looked for.
     assert with_middlewares(embedded, [EMBEDDED_RMW]) == (embedded, {})
+
+
+def test_without_cargo_or_its_sources_zenoh_is_left_out_by_name(
+    embedded: RosEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setenv("CARGO", "true")
+    ros, missing = with_middlewares(embedded, [ZENOH])
+    assert ros == embedded
+    assert missing[ZENOH].startswith(f"{tmp_path}: has no rmw_zenoh.tar.zst")
+    monkeypatch.delenv("CARGO")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    suite, _ = load_suite("executors-rclcpp")
+    chosen = chosen_levels(suite, ["workload=messages", "executor=SingleThreaded"])
+    _, said = lacking(suite, chosen, *with_middlewares(embedded, [ZENOH]))
+    assert said[1] == (
+        "rmw rmw_zenoh_cpp is left out: no cargo, with which Zenoh is compiled for rmw_zenoh_cpp; "
+        "install Rust"
+    )
 
 
 def test_asked_for_by_the_environment_it_is_no_other_that_runs(
@@ -121,19 +140,21 @@ def test_a_run_gets_the_middleware_of_its_level(embedded: RosEnvironment) -> Non
     # And back again, where the environment asks for one and the level for the other.
     assert cyclone.with_middleware(EMBEDDED_RMW) == both
     assert both.process_environment(base)["LD_PRELOAD"] == "/users.so"
-    assert both.with_middleware("rmw_zenoh_cpp") is both.with_middleware(None) is both
+    assert both.with_middleware(ZENOH) is both.with_middleware(None) is both
 
 
-@pytest.fixture(scope="module")
-def with_cyclone(ros: RosEnvironment) -> RosEnvironment:
-    """The embedded ROS 2 with Cyclone DDS, which is compiled where it is not there yet."""
+@pytest.fixture(scope="module", params=MIDDLEWARES)
+def compiled(ros: RosEnvironment, request: pytest.FixtureRequest) -> RosEnvironment:
+    """The embedded ROS 2 with another middleware, which is compiled where it is not there yet."""
     if not os.environ.get(VARIABLE):
         pytest.skip(f"{VARIABLE} names no folder of sources that it could be compiled from")
-    try:
-        found_cyclone()
-    except RunFailedError as error:
-        pytest.skip(f"no Cyclone DDS here: {error}")
-    return cyclonedds_for(ros).with_middleware(NAME)
+    found, missing = with_middlewares(ros, [request.param])
+    if missing:
+        why = missing[request.param]
+        assert "cannot be made" not in why
+        pytest.skip(f"it cannot be had here: {why}")
+    assert found is not None
+    return found.with_middleware(request.param)
 
 
 PAIR = """
@@ -154,11 +175,11 @@ json.dump([rclpy.get_rmw_implementation_identifier(), got, loaded], sys.stdout)
 
 @pytest.mark.live
 def test_rclpy_runs_on_it_and_nothing_of_fast_dds_is_loaded(
-    with_cyclone: RosEnvironment, tmp_path: Path
+    compiled: RosEnvironment, tmp_path: Path
 ) -> None:
     script = tmp_path / "pair.py"
     script.write_text(PAIR)
-    with with_cyclone.isolated(tmp_path / "log") as ros:
+    with compiled.isolated(tmp_path / "log") as ros:
         done = subprocess.run(
             [
                 str(ros.python),
@@ -172,8 +193,9 @@ def test_rclpy_runs_on_it_and_nothing_of_fast_dds_is_loaded(
         )
     assert done.returncode == 0, done.stderr
     identifier, got, loaded = json.loads(done.stdout)
-    assert identifier == NAME
+    assert identifier == compiled.rmw
     assert set(got) == {"0", "1", "2"}
     names = {Path(path).name for path in loaded}
-    assert any(x.startswith("libddsc.so") for x in names)
+    libraries = {NAME: "libddsc.so", ZENOH: "libzenohc.so"}
+    assert any(x.startswith(libraries[identifier]) for x in names)
     assert not {x for x in names if x.startswith(("librmw_fastrtps", "libfastdds"))}

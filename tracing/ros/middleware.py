@@ -1,0 +1,100 @@
+"""What the middlewares that are compiled for the embedded ROS 2 have in common.
+
+The wheels have no rmw_implementation that loads the one that is asked for: their rcl is linked with
+that of Fast DDS. So programs preload another one, and empty libraries in place of Fast DDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from roslens.tracing.ros.compiling import Step, run_steps
+from roslens.tracing.ros.environment import RosEnvironment
+from roslens.tracing.ros.packages import CPP, LOG, bundled, facts_of, header_folders, soname
+
+# What rcl names of Fast DDS.
+REPLACED = ("librmw_fastrtps_cpp.so", "librmw_fastrtps_shared_cpp.so", "libfastdds.so.[0-9].[0-9]")
+
+
+def with_library(ros: RosEnvironment, prefix: Path, name: str) -> RosEnvironment:
+    """The embedded ROS 2 with one more middleware beside Fast DDS, which stays the one in use."""
+    replacing = sorted((prefix / "lib").glob("no_*.so*"))
+    paths = f"{prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
+    return replace(
+        ros,
+        variables={**ros.variables, "AMENT_PREFIX_PATH": paths},
+        packages={**ros.packages, **facts_of(prefix).packages},
+        middlewares={**ros.middlewares, name: (prefix / "lib" / soname(name), *replacing)},
+    )
+
+
+def compile_library(
+    prefix: Path,
+    ros: RosEnvironment,
+    compiler: Sequence[str],
+    name: str,
+    *,
+    files: Sequence[Path],
+    flags: Sequence[str],
+    linked: Sequence[str],
+    note: Callable[[str], None],
+) -> None:
+    """Compile a middleware into ``lib`` of a prefix, and what replaces Fast DDS beside it.
+
+    Parameters
+    ----------
+    prefix
+        Its folder; the objects go into ``build``.
+    ros
+        The embedded ROS 2.
+    compiler
+        Of C++.
+    name
+        The middleware's, which its library gets.
+    files
+        Of C++.
+    flags
+        Before the folders of ROS's own headers.
+    linked
+        What it is linked with.
+    note
+        Called with one line when a step begins, and with how far it is.
+
+    Raises
+    ------
+    RunFailedError
+        It does not compile.
+    """
+    build, log, root = prefix / "build", prefix / LOG, ros.python.parents[1]
+    rmw = ros.packages["rmw"].split(".")
+    every = (
+        *(*CPP, *flags, *(f"-I{x}" for x in header_folders(root))),
+        *(f"-DRMW_VERSION_{x}={y}" for x, y in zip(("MAJOR", "MINOR", "PATCH"), rmw, strict=True)),
+    )
+    objects = [
+        Step(build / f"{file.name}.o", (*compiler, *every, "-c", str(file))) for file in files
+    ]
+    run_steps(objects, what=name, log=log, note=note)
+    shared = (*compiler, "-shared")
+    search = [root / "lib", *bundled(root)]
+    library = Step(
+        prefix / "lib" / soname(name),
+        (
+            *(*shared, f"-Wl,-soname,{soname(name)}", "-pthread", *(str(x.makes) for x in objects)),
+            *(f"-L{prefix / 'lib'}", f"-L{root / 'lib'}", "-Wl,--disable-new-dtags"),
+            *(f"-Wl,-rpath,{folder}" for folder in (prefix / "lib", *search)),
+            *("-Wl,--unresolved-symbols=ignore-in-shared-libs", *linked),
+        ),
+    )
+    # Not named like those that they replace, so that nothing takes them for these.
+    replacing = [
+        Step(
+            prefix / "lib" / f"no_{name.removeprefix('lib')}",
+            (*shared, "-fPIC", f"-Wl,-soname,{name}", "-x", "c", "/dev/null"),
+        )
+        for pattern in REPLACED
+        for name in sorted(x.name for x in (root / "lib").glob(pattern))
+    ]
+    run_steps([library, *replacing], what=f"the library {name}", log=log, note=lambda _: None)

@@ -1,0 +1,151 @@
+"""A third middleware for the embedded ROS 2: rmw_zenoh_cpp on Zenoh, which cargo compiles.
+
+zenoh-c names the repository of Zenoh's crates at its release; the crates of that release are taken
+from the registry that cargo uses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from roslens.recording import RunFailedError
+from roslens.recording.files import write_atomically
+from roslens.tracing.ros.compiling import find_cpp_compiler, named_compiler, run_logged
+from roslens.tracing.ros.environment import RosEnvironment
+from roslens.tracing.ros.middleware import REPLACED, compile_library, with_library
+from roslens.tracing.ros.packages import (
+    CPP,
+    LOG,
+    described,
+    listed,
+    made_once,
+    prefix_of,
+    soname,
+)
+from roslens.tracing.sources import obtain, pinned
+
+NAME = "rmw_zenoh_cpp"
+SOURCES = ("rmw_zenoh", "zenoh_c", "zenoh_cpp")
+SPACE = 1_500_000_000
+"""Bytes that the build needs while it lasts."""
+_FEATURES = ("unstable", "shared-memory", "transport_tcp", "transport_udp")
+# Its own profile optimizes all crates as one, which takes longer. Types are measured with the
+# one for development, in which static_init does not compile with assertions.
+_PROFILE = {
+    "CARGO_PROFILE_RELEASE_LTO": "off",
+    "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
+    "CARGO_PROFILE_DEV_DEBUG": "0",
+    "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS": "false",
+}
+# By its own CMakeLists.txt.
+_LINKED = (
+    *("ament_index_cpp", "fastcdr", "rcpputils", "rcutils", "rmw", "tracetools", "zenohc"),
+    *("rosidl_runtime_c", "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_fastrtps_cpp"),
+)
+# Without a router, by messages to a group on this machine; unless the user's variables say how.
+_DISCOVERY = {
+    "ZENOH_CONFIG_OVERRIDE": (
+        "connect/endpoints=[];"
+        'scouting/multicast/enabled=true;scouting/multicast/interface="127.0.0.1"'
+    ),
+    "ZENOH_ROUTER_CHECK_ATTEMPTS": "-1",
+}
+_OTHERS = ("rmw_test_fixture.cpp", "main.cpp")
+"""Files of what is not its library."""
+
+
+def zenoh_for(
+    ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
+) -> RosEnvironment:
+    """The embedded ROS 2 with Zenoh beside Fast DDS, compiled if it is not there yet.
+
+    Fast DDS stays the one that programs get: `RosEnvironment.with_middleware` chooses.
+
+    Parameters
+    ----------
+    ros
+        The embedded ROS 2.
+    note
+        Called with one line when a step begins, and with how far it is.
+    sources
+        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
+
+    Raises
+    ------
+    UsageError
+        What lies in the folder of sources is not what is wanted, or has it not.
+    RunFailedError
+        There is no cargo, no compiler, no space, no source, or it does not compile.
+    """
+    if NAME in ros.middlewares:
+        return ros
+    cargo = named_compiler("CARGO", "cargo")
+    if not cargo:
+        raise RunFailedError(f"no cargo, with which Zenoh is compiled for {NAME}; install Rust")
+    compiler = find_cpp_compiler()
+    parts = (repr((CPP, _FEATURES, _PROFILE, _LINKED, REPLACED)),)
+    digests = (pinned()[name].sha256 for name in SOURCES)
+    prefix = prefix_of("zenoh", ros, [compiler, cargo], (*parts, *digests))
+
+    def build() -> dict[str, str]:
+        trees = {name: obtain(name, sources, note) for name in SOURCES}
+        note("compiling Zenoh for the embedded ROS 2, once: some minutes")
+        headers = _compile_zenoh(prefix, trees["zenoh_c"], cargo)
+        files = [x for x in listed(trees["rmw_zenoh"]) if x.name not in _OTHERS]
+        include = (
+            f"-I{folder}"
+            for folder in (headers, *(trees[x] / "include" for x in ("zenoh_cpp", "rmw_zenoh")))
+        )
+        compile_library(
+            *(prefix, ros, compiler, NAME),
+            files=files,
+            flags=("-DZENOHCXX_ZENOHC", *include),
+            linked=[f"-l:{soname(name)}" for name in _LINKED],
+            note=note,
+        )
+        config = prefix / "share" / NAME / "config"
+        shutil.copytree(trees["rmw_zenoh"] / "config", config, dirs_exist_ok=True)
+        version = (trees["zenoh_c"] / "version.txt").read_text(encoding="utf-8").strip()
+        return dict(described(prefix, [trees["rmw_zenoh"]])) | {"zenoh-c": version}
+
+    made_once(prefix, NAME, SPACE, build)
+    found = with_library(ros, prefix, NAME)
+    own = {} if any(x.startswith("ZENOH_") for x in os.environ) else _DISCOVERY
+    return replace(found, variables={**found.variables, **own})
+
+
+def _compile_zenoh(prefix: Path, tree: Path, cargo: list[str]) -> Path:
+    """Put the library of zenoh-c into ``lib``; the folder of its headers."""
+    folder = prefix / "build" / "zenoh-c"
+    shutil.copytree(tree, folder, dirs_exist_ok=True)
+    types = folder / "build-resources" / "opaque-types"
+    for crate in (folder, types):
+        _edit(crate / "Cargo.toml", r'"([\d.]+)", git = "[^"]*", branch = "[^"]*"', r'"=\1"')
+        _edit(crate / "Cargo.lock", r'\[\[package\]\](?:(?!\n\n).)*?source = "git\+.*?\n\n', "")
+    # Else these would compile Zenoh a second and a third time, with all its transports.
+    enabled = "".join(f" zenoh/{x}" for x in _FEATURES)
+    _edit(folder / "Cargo.toml", r"(?<=\[build-dependencies\]\n)zenoh = .*\n", "")
+    _edit(folder / "buildrs" / "common_helpers.rs", r"zenoh::FEATURES", f'"{enabled}"')
+    _edit(types / "Cargo.toml", r'"zenoh/default"', "")
+    _edit(folder / "buildrs" / "opaque_types_generator.rs", r'"build"', '"check"')
+    target = prefix / "build" / "target"
+    command = (
+        *(*cargo, "rustc", "--release", "--lib", "--crate-type", "cdylib"),
+        *("--manifest-path", str(folder / "Cargo.toml"), "--target-dir", str(target)),
+        *("--no-default-features", "--features", ",".join(_FEATURES)),
+    )
+    run_logged(command, prefix / LOG, "Zenoh", {**os.environ, **_PROFILE})
+    (prefix / "lib").mkdir(exist_ok=True)
+    shutil.copy(target / "release" / soname("zenohc"), prefix / "lib")
+    return folder / "include"
+
+
+def _edit(file: Path, pattern: str, text: str) -> None:
+    before = file.read_text(encoding="utf-8")
+    after = re.sub(pattern, text, before, flags=re.DOTALL if file.suffix == ".lock" else 0)
+    write_atomically(file, after)
