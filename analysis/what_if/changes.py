@@ -25,6 +25,8 @@ _SET = re.compile(
     r"callback=(?P<name>.+):(?P<sign>[+-]?)(?P<number>\d+(?:\.\d+)?)(?P<unit>[num]?s|x)"
 )
 _RATE = re.compile(r"(?P<topic>.+)=(?P<hz>\d+(?:\.\d+)?) ?Hz")
+_LONGEST_NS = 100 * 86_400 * 1_000_000_000
+_MOST_HZ = 1e6
 COLLECTS = (2.0, 3.0)
 """Least and most times as long that a poll takes where entities are collected anew before it."""
 SEVERAL = (1.3, 2.0)
@@ -75,12 +77,18 @@ class Took:
         return cls(found["name"], add_ns=-ns if found["sign"] == "-" else ns)
 
     def applied(self, ns: int) -> int:
-        """Of one execution [ns], never less than nothing."""
-        if self.exact_ns is not None:
-            return round(self.exact_ns)
-        if self.factor is not None:
-            return round(ns * self.factor)
-        return max(0, round(ns + (self.add_ns or 0)))
+        """Of one execution [ns], never less than nothing.
+
+        Raises
+        ------
+        UsageError
+            It is too long to be simulated.
+        """
+        took = ns * self.factor if self.factor is not None else ns + (self.add_ns or 0)
+        took = took if self.exact_ns is None else self.exact_ns
+        if not took < _LONGEST_NS:
+            raise UsageError(f"--set {self.name}: an execution would take longer than 100 days")
+        return max(0, round(took))
 
 
 @dataclass(frozen=True)
@@ -252,6 +260,8 @@ def _timed(callback: TimedCallback, took: Took) -> TimedCallback:
 
 
 def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
+    if not 1e9 / _LONGEST_NS < hz <= _MOST_HZ:
+        raise UsageError(f"--rate {topic}: {hz:g} Hz is not between once in 100 days and 1 MHz")
     publishing = {
         x.id: Counter(y.topic for y in x.publications)[topic]
         for x in model.callbacks

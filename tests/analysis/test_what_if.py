@@ -250,6 +250,10 @@ def test_a_seed_repeats_a_prediction_and_runs_are_taken_together() -> None:
         (Changes(rates=[("/t9", 1.0)]), "nobody published /t9; there are /t2, /t3"),
         (Changes(executor="Events", threads=2), "Events has one thread"),
         (Changes(threads=2), "SingleThreaded has one thread"),
+        (Changes(took=[Took.of("callback=/n2:99999999999s")]), "longer than 100 days"),
+        (Changes(took=[Took.of(f"callback=/n2:{'9' * 400}x")]), "longer than 100 days"),
+        (Changes(rates=[("/t2", 1e-12)]), "not between"),
+        (Changes(rates=[("/t3", 1e11)]), "not between"),
     ],
 )
 def test_changes_that_do_not_fit_are_refused(changes: Changes, said: str) -> None:
