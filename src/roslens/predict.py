@@ -62,7 +62,13 @@ def _models(
     """The model of each run, by the cell that it is in; that of a file is a cell of its own."""
     given = [resolve(path) for path in paths]
     files = [path for path in given if path.suffix == ".json"]
-    cells = {path.stem: [read_timing_model(path).executed_by(recorded)] for path in files}
+    stems = [path.stem for path in files]
+    cells = {
+        path.stem if stems.count(path.stem) == 1 else str(path): [
+            read_timing_model(path).executed_by(recorded)
+        ]
+        for path in files
+    }
     places = [path for path in given if path not in files]
     if places:
         cells |= timed(open_recordings(places, factors=factors), warm_up_s, recorded)
