@@ -173,9 +173,10 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
         return Prediction(names, 0, seed, (), told, why)
     most = max(sum(len(c.executions.value_ns) for c in x.callbacks) for x in models)
     replications = min(_MOST, max(_LEAST, _EXECUTIONS // (most * len(models))))
+    each = replications // len(costs)
+    replications = each * len(costs)
     before = [_Simulated.of(x, replications, seed + n) for n, x in enumerate(models)]
     levels = (*QUANTILES, *CURVE)
-    each = replications // len(costs)
     after = [
         _Simulated.together(
             [
@@ -321,12 +322,14 @@ def _middle(of: Sequence[Floats]) -> float:
 
 def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
     """What is taken where nothing was recorded."""
-    said = [
-        (
-            "What an executor needs between executions is as recorded, and on another executor "
-            "longer or shorter by factors that were measured elsewhere."
-        )
-    ]
+    said = ["What an executor needs between executions is as recorded."]
+    if changes.executor or changes.threads:
+        said = [
+            (
+                "What an executor needs between executions is as recorded, times factors for other "
+                "executors and threads, which were measured with another program."
+            )
+        ]
     if changes.executor in ON_WAIT_SETS and any(
         x.kind not in ON_WAIT_SETS for m in models for x in m.executors
     ):

@@ -28,7 +28,8 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
     interval = (
         "Latency is from the first publish event to callback_start. The interval is that of a run "
         f"as long as the recorded ones: {prediction.level:.0%} of {prediction.replications} "
-        f"replications of each of {len(prediction.runs)}, made of blocks of the recording."
+        f"replications of each of {len(prediction.runs)}, made of blocks of the recording. "
+        "That of a latency is widened by as much as the simulation of what was recorded is off."
     )
     bars = " and ".join(f"{_NAMES[name]} by more than {bar:.0%}" for name, bar in BARS.items())
     shown = [x for x in prediction.figures if x.metric != "lost" or x.topic is None or _lost(x)]

@@ -207,7 +207,10 @@ def test_no_evidence_is_named() -> None:
     assert "no subscription" in str(predicted([silent], Changes(), 1).refused)
     lossy = model().model_copy(update={"tracer_lost": True})
     assert "the tracer lost" in str(predicted([lossy], Changes(), 1).refused)
+    told = " ".join(predicted([model()], Changes(), 1).assumptions)
+    assert "factors" not in told
     told = " ".join(predicted([model()], Changes(executor="Events"), 1).assumptions)
+    assert "times factors for other executors" in told
     assert "Callback groups were not recorded" in told
     assert "Priorities were not recorded" in told
     assert "No message found an idle thread" in told
