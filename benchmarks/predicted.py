@@ -151,10 +151,22 @@ def show(pairs: list[Pair]) -> None:
         )
 
 
+def show_own_work(models: Mapping[Cell, list[TimingModel]]) -> None:
+    """What executors need of their own, from which COLLECTS and SEVERAL of a prediction stem."""
+    for (load, name, extra, scan), runs in models.items():
+        if (extra, scan) == (0, SCAN_US[0]):
+            polls = [ns for run in runs for x in run.executors for ns in x.polls.value_ns]
+            gaps = [ns for run in runs for x in run.callbacks for ns in x.gaps.value_ns]
+            told = [f"{np.median(x) / 1e3:.0f}" if x else "none" for x in (polls, gaps)]
+            print(f"{load:g}: {name}: median poll {told[0]} us, gap {told[1]} us")
+
+
 def main(arguments: list[str]) -> int:
     if arguments[0] == "record":
         return record(arguments[1], arguments[2:])
-    show(judged(models_of(arguments)))
+    models = models_of(arguments)
+    show(judged(models))
+    show_own_work(models)
     return 0
 
 

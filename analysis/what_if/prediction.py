@@ -175,8 +175,10 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     replications = min(_MOST, max(_LEAST, _EXECUTIONS // (most * len(models))))
     each = replications // len(costs)
     replications = each * len(costs)
-    before = [_Simulated.of(x, replications, seed + n) for n, x in enumerate(models)]
     levels = (*QUANTILES, *CURVE)
+    before = [
+        _Simulated.of(x, replications, seed + n, quantiles=levels) for n, x in enumerate(models)
+    ]
     after = [
         _Simulated.together(
             [
@@ -217,8 +219,11 @@ def _figures(
             of_topic = Predicted(metric, "ns", topic, node, recorded)
             figures.append(_predicted(of_topic, was, will, bar))
         known = not any(x.refused for x in figures[-len(BARS) :])
-        drawn = [x.waits[:, c, len(QUANTILES) :] for x, c in zip(after, columns, strict=True)]
-        curves.append(_curve(figures[-len(BARS)], models, places, drawn if known else ()))
+        was, will = (
+            [x.waits[:, c, len(QUANTILES) :] for x, c in zip(of, columns, strict=True)]
+            for of in (before, after)
+        )
+        curves.append(_curve((topic, node), models, places, was, will if known else ()))
         lost = [_lost(m, x) for m, x in zip(models, places, strict=True)]
         was, will = (
             [x.lost[:, c] for x, c in zip(of, columns, strict=True)] for of in (before, after)
@@ -280,34 +285,37 @@ def _predicted(
     known = every[~np.isnan(every)]
     low, high = _interval(known)
     if bar is not None:
-        low, high = _widened(of, low, high)
+        low, high = _widened(low, high, of.recorded, again)
     return replace(of, value=_middle(will), low=low, high=high)
 
 
-def _widened(of: Predicted, low: float, high: float) -> tuple[float, float]:
+def _widened(
+    low: float, high: float, recorded: float | None, simulated: float
+) -> tuple[float, float]:
     """The interval, at least as uncertain as the simulation of what was recorded is off."""
-    off = of.recorded / of.simulated if of.recorded and of.simulated else 1.0
+    off = recorded / simulated if recorded and simulated else 1.0
     return low * min(1, off), high * max(1, off)
 
 
 def _curve(
-    p50: Predicted,
+    of: tuple[str | None, str | None],
     models: Sequence[TimingModel],
     places: Sequence[Sequence[int]],
+    was: Sequence[Floats],
     will: Sequence[Floats],
 ) -> Curve:
     """With what simulations gave, replications x quantiles per run; none: it is refused."""
-    topic, node = p50.topic, p50.node
     waits = [np.sort(_waits(m, x)) for m, x in zip(models, places, strict=True)]
     recorded = [float(np.mean([quantile(x, q) for x in waits])) for q in CURVE]
     if not will:
-        return Curve(topic, node, recorded)
-    whole = [x[~np.isnan(x).any(axis=1)] for x in will]
-    middle = [_middle([x[:, n] for x in whole]) for n in range(len(CURVE))]
-    every = np.concatenate(whole)
-    bands = (_widened(p50, *_interval(every[:, n])) for n in range(len(CURVE)))
+        return Curve(*of, recorded)
+    again, middle = (
+        [_middle([x[:, n] for x in runs]) for n in range(len(CURVE))] for runs in (was, will)
+    )
+    every = np.concatenate([x[~np.isnan(x).any(axis=1)] for x in will])
+    bands = (_widened(*_interval(every[:, n]), recorded[n], again[n]) for n in range(len(CURVE)))
     low, high = zip(*bands, strict=True)
-    return Curve(topic, node, recorded, middle, low, high)
+    return Curve(*of, recorded, middle, low, high)
 
 
 def _interval(of: Floats) -> tuple[float, float]:
@@ -337,6 +345,8 @@ def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
             "The order in the wait set is not known: it is taken to be that in which callbacks "
             "were created, which is wrong if nodes are added to the executor in another order."
         )
+        if not any(x.handovers.value_ns for m in models for x in m.callbacks):
+            said.append("No wake-up was recorded, so waiting for what is ready takes no time.")
     if any(x.group is None for m in models for x in m.callbacks):
         said.append(
             "Callback groups were not recorded: callbacks of a node exclude each other, as by "
@@ -365,8 +375,8 @@ def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
         ]
         if unseen and changes != Changes():
             said.append(
-                "No message found an idle thread, so an idle thread is taken to begin with it as "
-                f"soon as with others: {', '.join(dict.fromkeys(unseen))}."
+                "No message found an idle thread, so wake-ups are taken from other callbacks: "
+                f"{', '.join(dict.fromkeys(unseen))}."
             )
         said += [f"Left out: {x.what}: {x.why}." for x in model.left_out]
     if changes.cpus is not None and any(x.execution_time == "duration" for x in models):

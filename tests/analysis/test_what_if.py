@@ -126,6 +126,14 @@ def test_other_executors_need_other_times_for_their_own_work() -> None:
     assert own(one, 0, "MultiThreaded", 2) == (2600, 1300)
     assert own(one, 1, "MultiThreaded", 2) == (6000, 2000)
     assert own(one, 1, "EventsCBG", 2)[1] == 2000
+    # A prediction takes all that lies between: the receiver waits for its group, then for a gap.
+    grouped = [x.model_copy(update={"group": "g"}) for x in one.callbacks]
+    asked = Changes(executor="EventsCBG", threads=2)
+    p50 = of(
+        list(predicted([one.model_copy(update={"callbacks": grouped})], asked, 1).figures),
+        *("latency_p50", "/t2"),
+    )
+    assert (p50.low, p50.high) == pytest.approx((4.3 * MS, 5 * MS), rel=0.001)
     several = changed(one, Changes(executor="MultiThreaded", threads=2), 1)
     assert own(several, 1, "SingleThreaded", 1) == (1000, 1000)
 
