@@ -131,8 +131,8 @@ def wait_set_places(rows: pl.DataFrame, intervals: pl.DataFrame) -> dict[int, in
     """The place of each callback among those of its kind in its executor's wait set.
 
     It is the order in which they were added. It shows in what was executed between two waits: each
-    callback once, in that order. Callbacks are ranked by how many others came after
-    them more often than before them (Copeland's method), and by number where nothing tells.
+    callback once, in that order. Callbacks are ranked by how many others came after them more often
+    than before them (Copeland's method), and by number where nothing tells.
 
     Parameters
     ----------

@@ -149,18 +149,12 @@ def rate_of(text: str) -> tuple[str, float]:
     return found["topic"], float(found["hz"])
 
 
-def changed(model: TimingModel, changes: Changes, cost: float = 0.5) -> TimingModel:
+def changed(model: TimingModel, changes: Changes) -> TimingModel:
     """The model with the changes made.
 
     Publications stay where they are in an execution, in proportion to how long that takes. The
     rate of a topic is changed where it comes from: the period of the timers that publish it, or
-    how often it comes from outside. Polls and gaps of another executor take `COLLECTS` and
-    `SEVERAL` times as long; polls that were not recorded, at most as long as handovers.
-
-    Parameters
-    ----------
-    cost
-        Where between the least and the most these times are, 0..1.
+    how often it comes from outside. Polls and gaps stay as recorded: see `with_own_work`.
 
     Raises
     ------
@@ -182,27 +176,36 @@ def changed(model: TimingModel, changes: Changes, cost: float = 0.5) -> TimingMo
         )
         for executor in model.executors
     ]
-    return _with_own_work(model, executors, cost)
+    return model.model_copy(update={"executors": executors})
 
 
-def _with_own_work(
-    model: TimingModel, executors: Sequence[TimedExecutor], cost: float
-) -> TimingModel:
-    """The model with other executors, and with the polls and gaps of these."""
-    asked: list[TimedExecutor] = []
+def with_own_work(model: TimingModel, asked: TimingModel, cost: float) -> TimingModel:
+    """The changed model with polls and gaps of the executors that it has now.
+
+    These take `COLLECTS` and `SEVERAL` times as long as recorded; polls that were not recorded, at
+    most as long as handovers.
+
+    Parameters
+    ----------
+    model, asked
+        As recorded, and as `changed` made it.
+    cost
+        Where between the least and the most these times are, 0..1.
+    """
+    executors: list[TimedExecutor] = []
     gaps: list[float] = []
-    for number, (was, will) in enumerate(zip(model.executors, executors, strict=True)):
+    for number, (was, will) in enumerate(zip(model.executors, asked.executors, strict=True)):
         (poll, gap), (polled, gapped) = _costs(will, cost), _costs(was, cost)
         polls = will.polls.times(poll / polled)
         if will.kind in ON_WAIT_SETS and was.kind not in ON_WAIT_SETS:
             handed = (x.handovers for x in model.callbacks if x.executor == number)
             polls = Samples.together(handed).times(cost * gap)
-        asked.append(will.model_copy(update={"polls": polls}))
+        executors.append(will.model_copy(update={"polls": polls}))
         gaps.append(gap / gapped)
     callbacks = [
-        x.model_copy(update={"gaps": x.gaps.times(gaps[x.executor])}) for x in model.callbacks
+        x.model_copy(update={"gaps": x.gaps.times(gaps[x.executor])}) for x in asked.callbacks
     ]
-    return model.model_copy(update={"executors": asked, "callbacks": callbacks})
+    return asked.model_copy(update={"executors": executors, "callbacks": callbacks})
 
 
 def _costs(of: TimedExecutor, cost: float) -> tuple[float, float]:

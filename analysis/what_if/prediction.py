@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.timing.executors import ON_WAIT_SETS
 from roslens.analysis.timing.schema import TimedCallback, TimingModel
-from roslens.analysis.what_if.changes import Changes, changed
+from roslens.analysis.what_if.changes import Changes, changed, with_own_work
 from roslens.analysis.what_if.system import QUANTILES, counting, simulated
 
 BARS = {"latency_p50": 0.10, "latency_p99": 0.20}
@@ -163,6 +163,7 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     UsageError
         The changes do not fit a model.
     """
+    asked = [changed(model, changes) for model in models]
     costs = _COSTS if changes.executor or changes.threads else (0.5,)
     names = [model.run or "model" for model in models]
     told = _assumptions(models, changes)
@@ -182,11 +183,11 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     after = [
         _Simulated.together(
             [
-                _Simulated.of(changed(model, changes, x), each, seed + n, changes.cpus, levels)
+                _Simulated.of(with_own_work(was, will, x), each, seed + n, changes.cpus, levels)
                 for x in costs
             ]
         )
-        for n, model in enumerate(models)
+        for n, (was, will) in enumerate(zip(models, asked, strict=True))
     ]
     figures, curves = _figures(models, before, after)
     worst = [x for x in figures[: len(BARS)] if x.refused]

@@ -16,7 +16,7 @@ from roslens.analysis.timing.schema import (
     TimingModel,
 )
 from roslens.analysis.what_if import system
-from roslens.analysis.what_if.changes import Changes, Took, changed, rate_of
+from roslens.analysis.what_if.changes import Changes, Took, changed, rate_of, with_own_work
 from roslens.analysis.what_if.prediction import CURVE, Predicted, predicted
 from roslens.analysis.what_if.system import simulated
 from roslens.recording import UsageError
@@ -118,7 +118,8 @@ def test_other_executors_need_other_times_for_their_own_work() -> None:
     one.executors[0] = one.executors[0].model_copy(update={"polls": every(1000)})
 
     def own(given: TimingModel, cost: float, kind: Any, threads: int) -> tuple[int, int]:
-        after = changed(given, Changes(executor=kind, threads=threads), cost)
+        asked = changed(given, Changes(executor=kind, threads=threads))
+        after = with_own_work(given, asked, cost)
         return after.executors[0].polls.value_ns[0], after.callbacks[1].gaps.value_ns[0] // 1000
 
     assert own(one, 0, "MultiThreaded", 1) == (2000, 1000)
@@ -134,7 +135,8 @@ def test_other_executors_need_other_times_for_their_own_work() -> None:
         *("latency_p50", "/t2"),
     )
     assert (p50.low, p50.high) == pytest.approx((4.3 * MS, 5 * MS), rel=0.001)
-    several = changed(one, Changes(executor="MultiThreaded", threads=2), 1)
+    several = changed(one, Changes(executor="MultiThreaded", threads=2))
+    several = with_own_work(one, several, 1)
     assert own(several, 1, "SingleThreaded", 1) == (1000, 1000)
 
 
@@ -146,8 +148,9 @@ def test_polls_that_were_not_recorded_take_no_longer_than_handovers() -> None:
         ("SingleThreaded", 1, 0.0, 0), ("SingleThreaded", 1, 1.0, 800),
         ("MultiThreaded", 2, 0.5, round(400 * 2.6**0.5)), ("MultiThreaded", 2, 1.0, 1600),
     ):  # fmt: skip
-        asked: Any = Changes(executor=kind, threads=threads)
-        assert changed(events, asked, cost).executors[0].polls.value_ns == [took] * 100
+        changes: Any = Changes(executor=kind, threads=threads)
+        after = with_own_work(events, changed(events, changes), cost)
+        assert after.executors[0].polls.value_ns == [took] * 100
     (said,) = [
         x for x in predicted([events], Changes("SingleThreaded"), 1).assumptions if "set" in x
     ]

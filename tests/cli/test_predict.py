@@ -57,7 +57,6 @@ def test_a_seed_repeats_it_and_an_edited_model_is_predicted(
 
 
 @pytest.mark.recording
-@pytest.mark.recording
 def test_models_of_the_same_file_name_are_both_predicted(roslens: Roslens, tmp_path: Path) -> None:
     models = [tmp_path / folder / "model.json" for folder in ("one", "two")]
     for model in models:
@@ -68,6 +67,7 @@ def test_models_of_the_same_file_name_are_both_predicted(roslens: Roslens, tmp_p
     assert [x["cell"] for x in json.loads(written.read_text())] == [str(x) for x in models]
 
 
+@pytest.mark.recording
 def test_what_the_simulation_does_not_reproduce_is_not_predicted(roslens: Roslens) -> None:
     """The chain's reentrant callbacks ran one after the other though threads were idle."""
     run = roslens("predict", CHAIN, "--executor", "Events")

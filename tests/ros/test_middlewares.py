@@ -73,7 +73,8 @@ def test_without_cyclone_dds_its_level_is_left_out_by_name(
     ros, missing = with_middlewares(embedded, [NAME])
     kept, said = lacking(suite, chosen, ros, missing)
     assert kept["rmw"] == (EMBEDDED_RMW,)
-    assert said[0] == (
+    line, _ = said
+    assert line == (
         "rmw rmw_cyclonedds_cpp is left out: no dds/dds.h, which rmw_cyclonedds_cpp is compiled "
         "with; apt-get install cyclonedds-dev"
     )
@@ -94,7 +95,8 @@ def test_without_cargo_or_its_sources_zenoh_is_left_out_by_name(
     suite, _ = load_suite("executors-rclcpp")
     chosen = chosen_levels(suite, ["workload=messages", "executor=SingleThreaded"])
     _, said = lacking(suite, chosen, *with_middlewares(embedded, [ZENOH]))
-    assert said[1] == (
+    _, line = said
+    assert line == (
         "rmw rmw_zenoh_cpp is left out: no cargo, with which Zenoh is compiled for rmw_zenoh_cpp; "
         "install Rust"
     )

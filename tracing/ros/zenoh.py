@@ -126,7 +126,7 @@ def _compile_zenoh(prefix: Path, tree: Path, cargo: list[str]) -> Path:
     types = folder / "build-resources" / "opaque-types"
     for crate in (folder, types):
         _edit(crate / "Cargo.toml", r'"([\d.]+)", git = "[^"]*", branch = "[^"]*"', r'"=\1"')
-        _edit(crate / "Cargo.lock", r'\[\[package\]\](?:(?!\n\n).)*?source = "git\+.*?\n\n', "")
+        _edit(crate / "Cargo.lock", r'(?s)\[\[package\]\](?:(?!\n\n).)*?source = "git\+.*?\n\n', "")
     # Else these would compile Zenoh a second and a third time, with all its transports.
     enabled = "".join(f" zenoh/{x}" for x in _FEATURES)
     _edit(folder / "Cargo.toml", r"(?<=\[build-dependencies\]\n)zenoh = .*\n", "")
@@ -146,6 +146,4 @@ def _compile_zenoh(prefix: Path, tree: Path, cargo: list[str]) -> Path:
 
 
 def _edit(file: Path, pattern: str, text: str) -> None:
-    before = file.read_text(encoding="utf-8")
-    after = re.sub(pattern, text, before, flags=re.DOTALL if file.suffix == ".lock" else 0)
-    write_atomically(file, after)
+    write_atomically(file, re.sub(pattern, text, file.read_text(encoding="utf-8")))
