@@ -393,7 +393,7 @@ class CommunicationReport(Report[CommunicationParameters]):
                 "by reference."
             ),
         ]
-        title = "What was said of these ways, held against these recordings"
+        title = "Published statements, compared with these recordings"
         return Section(statements_table(found, columns, title, notes))
 
     def _mean_latencies(self, messages: pl.DataFrame) -> list[Observation]:

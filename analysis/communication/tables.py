@@ -431,7 +431,7 @@ def published_table(
                 "losses, and took latency over received messages only."
             ),
             (
-                "Its inter-process cells have a latency of more than 10 publisher periods, with "
+                "Its cells with intra-process communication off have a latency of more than 10 publisher periods, with "
                 "queues of depth 10: it is the age of a full queue, behind which the transport "
                 "cannot be seen."
             ),

@@ -198,7 +198,7 @@ def claims_table(
     title: str = "Statements of the publication",
     said: str = "as published",
 ) -> ReportTable:
-    """Statements held against figures; `said` tells whose they are."""
+    """Statements compared with figures; `said` says whose they are."""
     columns = {
         "statement": "subject",
         said: "claim",

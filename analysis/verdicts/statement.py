@@ -63,7 +63,7 @@ class Statement:
     note
         What is said with the verdict.
     value, limit
-        The figure and what it is held against, in `unit`; None where there is none.
+        The figure and what it is compared with, in `unit`; None where there is none.
     """
 
     claim: str

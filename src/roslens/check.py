@@ -1,4 +1,4 @@
-"""``roslens check``: absolute budgets held against recordings."""
+"""``roslens check``: absolute budgets, checked on recordings."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ class Recordings(Runs):
         threshold: float = 0.05,
         across_machines: bool = False,
     ) -> Comparison:
-        """These runs as the base, held against others: ``frame``, ``intervals``, ``sentences``.
+        """These runs as the base, compared with others: ``frame``, ``intervals``, ``sentences``.
 
         Parameters
         ----------

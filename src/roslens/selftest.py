@@ -1,4 +1,4 @@
-"""``roslens dev selftest``: the instrument's own error, held against what programs log."""
+"""``roslens dev selftest``: the instrument's own error, compared with what programs log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOLERANCE_NS = 100_000
 
 @dataclass(frozen=True)
 class Pairs:
-    """Messages of a run, held against the program's log.
+    """Messages of a run, compared with the program's log.
 
     Attributes
     ----------
