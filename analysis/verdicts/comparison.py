@@ -5,7 +5,8 @@ cannot be negative on the log scale (`ratio.ratio_of_positive`), of fractions an
 Fieller's theorem (`ratio.ratio_of_means`). Runs of the two sides count as independent: they were
 made at different times, so that a repetition of one shares nothing with that of the other. All it
 needs is value, interval and number of runs of each side, so recordings and the metrics.json of a
-report about them give the same verdict.
+report about them give the same verdict. But a change of recordings must also show without the runs
+that were disturbed, because what disturbed one side need not have disturbed the other.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, U
 from roslens.recording.manifest import Level
 
 DEFAULT_METRICS = ("latency_p50", "latency_p99", "loss", "cpu")
+_CHANGES = ("regression", "improvement")
 LEVEL = 0.95
 SCHEMA_VERSION = 1
 
@@ -104,6 +106,8 @@ class Side:
         Factors that were left out of its cells, and the levels that they had.
     by_cause
         Of a cell; None where that is not known, as of a metrics.json.
+    undisturbed
+        The same without its disturbed runs; None if they cannot be left out, as of a metrics.json.
     """
 
     name: str
@@ -118,6 +122,7 @@ class Side:
     environments: Sequence[Environment] = ()
     disturbed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_cause: Callable[[Cell], RunsByCause | None] = field(default=lambda _: None, compare=False)
+    undisturbed: Callable[[], Side] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,6 +336,7 @@ def compare_sides(
     _check(threshold)
     base, new = _by_suite(base, new), _by_suite(new, base)
     compared, unmatched, missing = _matched(base, new, metrics, threshold)
+    compared = _undisturbed(_corrected(compared), base, new, threshold)
     apart = _environments_apart(base, new)
     notes = [
         *apart.in_words(),
@@ -342,12 +348,38 @@ def compare_sides(
         base,
         new,
         threshold,
-        [_by_cause(c, base, new) for c in _allowed(_corrected(compared), apart, across_machines)],
+        [_by_cause(c, base, new) for c in _allowed(compared, apart, across_machines)],
         unmatched,
         notes,
         differences=apart,
         across_machines=across_machines,
     )
+
+
+def _undisturbed(
+    compared: Sequence[Comparison], base: Side, new: Side, threshold: float
+) -> list[Comparison]:
+    """The comparisons; without a verdict where a change does not show without disturbed runs."""
+    changed = any(c.verdict in _CHANGES for c in compared)
+    if not changed or not any(side.disturbed and side.undisturbed for side in (base, new)):
+        return list(compared)
+    rest = [
+        _by_suite(side.undisturbed(), other) if side.disturbed and side.undisturbed else side
+        for side, other in ((base, new), (new, base))
+    ]
+
+    def checked(c: Comparison) -> Comparison:
+        left, right = (_by_cell(side, c.metric).get(_key(c.cell)) for side in rest)
+        shows = left and right and compare(left, right, threshold).verdict == c.verdict
+        if c.verdict not in _CHANGES or shows:
+            return c
+        notes = (*c.notes, f"{c.verdict} {ONLY_DISTURBED}")
+        return replace(c, verdict="not_enough_evidence", confirmed=None, notes=notes)
+
+    return [checked(c) for c in compared]
+
+
+ONLY_DISTURBED = "only with runs that were disturbed: record again, or use 'roslens race'"
 
 
 def _environments_apart(base: Side, new: Side) -> Differences:
@@ -608,7 +640,7 @@ def _on_logs(*estimates: Estimate) -> bool:
 
 def _by_cause(c: Comparison, base: Side, new: Side) -> Comparison:
     """The same, with the causes of what changed."""
-    if c.metric not in SPLIT or c.verdict not in ("regression", "improvement"):
+    if c.metric not in SPLIT or c.verdict not in _CHANGES:
         return c
     sides = base.by_cause(c.cell), new.by_cause(c.cell)
     left, right = sides
@@ -732,7 +764,7 @@ def _corrected(compared: Sequence[Comparison]) -> list[Comparison]:
             result.append(c)
             continue
         p = next(adjusted)
-        claims = c.verdict in ("regression", "improvement")
+        claims = c.verdict in _CHANGES
         confirmed = p <= 1 - c.level if claims else None
         notes = c.notes
         if confirmed is False:

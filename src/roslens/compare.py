@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from roslens.analysis.measures.samples import run_samples
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import counted, shown_unit, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.runs import BARE, FOLDER, cells_of
+from roslens.analysis.runs import BARE, FOLDER, LeaveOut, cells_of
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import (
@@ -133,9 +134,11 @@ def _side_of(
     ignore: Sequence[str],
     *,
     by: str | None,
+    leave_out: Sequence[LeaveOut] = (),
 ) -> Side:
     pooled = _with_cells(opened, {run.name: _left(run.cell, ignore, by) for run in opened.runs})
-    report, estimates = measured(pooled, metrics, topics)
+    report, estimates = measured(pooled, metrics, topics, leave_out)
+    rest = partial(_side_of, opened, path, metrics, topics, ignore, by=by, leave_out=["disturbed"])
     counting = [run for members in cells_of(report.counting).values() for run in members]
     return Side(
         Path(path).name,
@@ -150,6 +153,7 @@ def _side_of(
         [run.environment for run in counting],
         {run.name: run.disturbances for run in report.tables.runs if run.disturbances},
         by_cause=lambda cell: _by_cause(report, cell),
+        undisturbed=rest,
     )
 
 
@@ -176,7 +180,10 @@ def _by_cause(report: LatencyReport, cell: Cell) -> RunsByCause | None:
 
 
 def measured(
-    opened: Runs, metrics: Sequence[str], topics: Sequence[str] = ()
+    opened: Runs,
+    metrics: Sequence[str],
+    topics: Sequence[str] = (),
+    leave_out: Sequence[LeaveOut] = (),
 ) -> tuple[LatencyReport, list[Estimate]]:
     """A report of latency, and its estimates and those of `metrics` that it lacks.
 
@@ -184,7 +191,7 @@ def measured(
     ----------
     metrics
         Those that will be asked for (`roslens.asked_metrics`).
-    topics
+    topics, leave_out
         As in a latency report.
 
     Raises
@@ -197,7 +204,9 @@ def measured(
     from roslens.asked_metrics import asked_estimates  # noqa: PLC0415
 
     places = [str(recording.path) for recording in opened.recordings]
-    parameters = LatencyParameters.checked({"recordings": places, "topics": list(topics)})
+    parameters = LatencyParameters.checked(
+        {"recordings": places, "topics": list(topics), "leave_out": list(leave_out)}
+    )
     report = LatencyReport(opened, parameters)
     return report, [*report.estimates, *asked_estimates(report, metrics)]
 

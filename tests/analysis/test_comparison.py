@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.analysis.statistics.ratio import Effect, Spread
 from roslens.analysis.verdicts.comparison import (
+    ONLY_DISTURBED,
     Comparisons,
     Side,
     compare,
@@ -38,6 +40,7 @@ from roslens.compare import chart, comparison_table, load_side, parse_threshold,
 from roslens.markdown import ratio_chart
 from roslens.printed import as_markdown, table_lines
 from roslens.recording import UsageError
+from roslens.recording.manifest import read_manifest, write_manifest
 from roslens.recordings import open_recordings
 
 CPU = Metric("cpu", "CPU time / time", "core")
@@ -369,6 +372,33 @@ def test_recordings_and_their_metrics_give_the_same_verdicts(campaigns: Path) ->
         assert (a.ratio, a.low) == (pytest.approx(b.ratio), pytest.approx(b.low))
         assert a.delta is not None
         assert b.delta is None
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "verdict"),
+    [(1, "regression"), (4, "not_enough_evidence")],
+    ids=["one of four runs", "all runs"],
+)
+def test_a_regression_must_show_without_the_disturbed_runs(
+    disturbed: int, verdict: str, campaigns: Path, tmp_path: Path
+) -> None:
+    """All four runs are 30 % slower; three of them are enough to say so."""
+    shutil.copytree(campaigns / "new", tmp_path / "new")
+    for path in sorted(tmp_path.glob("new/*_b/manifest.json"))[:disturbed]:
+        manifest = read_manifest(path)
+        write_manifest(manifest.model_copy(update={"disturbances": ["heat"]}), path)
+    base, new = campaigns / "base", tmp_path / "new"
+    found = compare_sides(*(load_side(path, collect=False) for path in (base, new)))
+    judged = {(c.metric, c.cell["cell"]): c for c in found.compared}
+    slower = judged["latency_p50", "b"]
+    assert slower.verdict == verdict
+    assert (ONLY_DISTURBED in str(slower.notes)) == (disturbed == 4)
+    assert found.exit_code == {1: 1, 4: 3}[disturbed]
+    assert judged["latency_p50", "a"].verdict == "no_difference"
+    # With the sides exchanged the change is an improvement, and as doubtful.
+    back = compare_sides(*(load_side(path, collect=False) for path in (new, base)))
+    (faster,) = (c for c in back.compared if (c.metric, c.cell["cell"]) == ("latency_p50", "b"))
+    assert faster.verdict == verdict.replace("regression", "improvement")
 
 
 def test_what_is_shown(campaigns: Path) -> None:
