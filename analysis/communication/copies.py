@@ -13,6 +13,7 @@ from typing import Literal
 
 import polars as pl
 
+from roslens.analysis.communication.logged import link_log
 from roslens.analysis.estimate import Metric
 
 Signature = Literal["unique_ptr", "shared_ptr", "const", "unknown"]
@@ -91,6 +92,33 @@ def copies_of(owners: int, sharers: int, unknown: int, *, intra_process: bool) -
         return Copies(0, 0)
     # The last owner gets the message itself; several sharers get one copy together.
     return Copies(every - 1 if sharers <= 1 else owners, 0)
+
+
+def with_log(
+    messages: pl.DataFrame, logged: pl.DataFrame, signatures: pl.DataFrame
+) -> pl.DataFrame:
+    """Add the columns of `link_log` and `copy_hops`, run by run, because there may be millions.
+
+    Parameters
+    ----------
+    messages
+        Those of a run stand together.
+    """
+    found = []
+    for run in messages["run"].unique(maintain_order=True):
+        of_run = pl.col("run") == run
+        linked = link_log(messages.filter(of_run).select(_LINKED), logged.filter(of_run))
+        hops = copy_hops(linked, signatures.filter(of_run))
+        found.append(hops.select("logged_publish_ns", "logged_callback_ns", "copy_ns"))
+    columns = pl.concat(found) if found else pl.DataFrame(schema=_LOGGED)
+    return pl.concat([messages, columns], how="horizontal")
+
+
+_LINKED = (
+    *("run", "topic", "message_id", "subscription_id", "intra_process", "publish_ns"),
+    "callback_start_ns",
+)
+_LOGGED = {"logged_publish_ns": pl.Int64, "logged_callback_ns": pl.Int64, "copy_ns": pl.Int64}
 
 
 def copy_hops(linked: pl.DataFrame, signatures: pl.DataFrame) -> pl.DataFrame:

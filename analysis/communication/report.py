@@ -17,7 +17,6 @@ from roslens.analysis.communication.figures import entity_plot, flow_plot, media
 from roslens.analysis.communication.logged import (
     agreement,
     compare_with_log,
-    link_log,
     study_table,
 )
 from roslens.analysis.communication.periods import (
@@ -110,7 +109,7 @@ class CommunicationReport(Report[CommunicationParameters]):
     @cached_property
     def copied(self) -> pl.DataFrame:
         """The messages with their lines in the log and the copies that it shows."""
-        return copies.copy_hops(link_log(self.found.messages, self.logged), self.found.signatures)
+        return copies.with_log(self.found.messages, self.logged, self.found.signatures)
 
     @cached_property
     def cells(self) -> pl.DataFrame:

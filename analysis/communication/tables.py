@@ -431,9 +431,9 @@ def published_table(
                 "losses, and took latency over received messages only."
             ),
             (
-                "Its cells with intra-process communication off have a latency of more than 10 publisher periods, with "
-                "queues of depth 10: it is the age of a full queue, behind which the transport "
-                "cannot be seen."
+                "Its cells with intra-process communication off have a latency of more than 10 "
+                "publisher periods, with queues of depth 10: it is the age of a full queue, behind "
+                "which the transport cannot be seen."
             ),
             (
                 "Latency here is that of the programs' own logs, from the line before publish() to "

@@ -85,17 +85,17 @@ class Traffic:
 
 
 _MESSAGE = (
-    *("run", "message_id", "topic", "publisher_id", "subscription_id", "publisher_node"),
-    *("subscription_node", "publisher_vpid", "subscription_vpid", "intra_process", "publish_ns"),
-    *("rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns"),
-    *("latency_ns", "outcome", "match", "callback_instance_id"),
+    *("run", "message_id", "topic", "publisher_id", "subscription_id", "publisher_vpid"),
+    *("subscription_vpid", "intra_process", "publish_ns", "rmw_publish_ns", "take_ns"),
+    *("rclcpp_take_ns", "callback_start_ns", "callback_end_ns", "latency_ns", "outcome", "match"),
+    "callback_instance_id",
 )
 
 
 def traffic(
     tables: Tables, runs: Sequence[Run], topics: Sequence[str] = (), warm_up_s: float = 0.0
 ) -> Traffic:
-    """What the runs published and received.
+    """What the runs published and received; read run by run, because there may be millions.
 
     Parameters
     ----------
@@ -107,13 +107,29 @@ def traffic(
     """
     counted = pl.col("run").is_in([run.name for run in runs])
     whole_only(tables.table("losses").filter(counted), "the study of communication")
-    chosen = _topics(tables, runs, topics)
+    of_runs = [_of_run(tables.only(run.name), run, topics, warm_up_s) for run in runs]
+    if not of_runs:
+        of_runs = [_of_topics(tables, pl.DataFrame(schema=_TOPICS), warm_up_s)]
+    return Traffic(*(pl.concat(frames) for frames in zip(*of_runs, strict=True)))
+
+
+_Frames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]
+
+
+def _of_run(tables: Tables, run: Run, topics: Sequence[str], warm_up_s: float) -> _Frames:
+    own = topics or ([run.work_topic] if run.work_topic else _application(tables))
+    chosen = pl.DataFrame([(run.name, topic) for topic in own], schema=_TOPICS, orient="row")
+    return _of_topics(tables, chosen, warm_up_s)
+
+
+def _of_topics(tables: Tables, chosen: pl.DataFrame, warm_up_s: float) -> _Frames:
+    """The frames of `Traffic`, of at most one run."""
     on = ["run", "topic"]
     rows = (
         tables.table("messages")
         .select(*_MESSAGE)
         .join(chosen.lazy(), on=on)
-        .sort("run", "publish_ns", "message_id", "subscription_id")
+        .sort("publish_ns", "message_id", "subscription_id")
         .collect()
     )
     of_callbacks = (
@@ -124,83 +140,50 @@ def traffic(
         .join(chosen.lazy(), on=on)
         .collect()
     )
-    published = rows.select("run", "callback_instance_id", "publish_ns").drop_nulls()
+    published = rows.select("callback_instance_id", "publish_ns").drop_nulls()
     callbacks = (
         tables.table("callback_instances")
-        .select("run", "callback_instance_id", "callback_id", "start_ns", "intra_process")
-        .join(of_callbacks.lazy(), on=["run", "callback_id"])
+        .select("callback_instance_id", "callback_id", "start_ns", "intra_process")
+        .join(of_callbacks.lazy(), on="callback_id")
         .join(
-            published.unique(["run", "callback_instance_id"]).lazy(),
-            on=["run", "callback_instance_id"],
-            how="left",
+            published.unique("callback_instance_id").lazy(), on="callback_instance_id", how="left"
         )
         .select(
-            "run", "topic", "subscription_id", "start_ns", "intra_process", "publish_ns",
+            "run", "topic", "subscription_id", "start_ns", "intra_process",
             linked=pl.col("publish_ns").is_not_null(),
             at=pl.coalesce("publish_ns", "start_ns"),
         )
-        .sort("run", "start_ns")
+        .sort("start_ns")
         .collect()
     )  # fmt: skip
-    times = [rows.select("run", at="publish_ns"), callbacks.select("run", "at")]
-    first = pl.concat(times).group_by("run").agg(pl.col("at").min().alias("first_ns"))
-    warm = pl.col("first_ns") + round(warm_up_s * 1e9)
-    messages = (
-        rows.filter(pl.col("outcome") != "replayed")
-        .join(first, on="run", maintain_order="left")
-        .filter((pl.col("publish_ns") >= warm).fill_null(value=True))
-        .drop("first_ns")
-    )
-    callbacks = (
-        callbacks.join(first, on="run", maintain_order="left")
-        .filter(pl.col("at") >= warm)
-        .drop("first_ns", "at", "publish_ns")
-    )
+    times = pl.concat([rows["publish_ns"], callbacks["at"]]).drop_nulls()
+    first = times.arg_min()
+    warm = (0 if first is None else times[first]) + round(warm_up_s * 1e9)
+    messages = rows.filter(
+        pl.col("outcome") != "replayed", (pl.col("publish_ns") >= warm).fill_null(value=True)
+    ).drop("callback_instance_id")
     queues = (
         tables.table("subscriptions")
         .select("run", "subscription_id", "topic", "queue_depth")
         .join(chosen.lazy(), on=on)
-    )
-    return Traffic(
-        with_hops(with_publications_behind(messages, rows)),
-        callbacks,
-        chosen,
-        of_callbacks.select("run", "topic", "subscription_id", "symbol").unique(),
-        queues.select("run", "subscription_id", "queue_depth").collect(),
-    )
-
-
-def _topics(tables: Tables, runs: Sequence[Run], topics: Sequence[str]) -> pl.DataFrame:
-    if topics:
-        pairs = [(run.name, topic) for run in runs for topic in topics]
-        return pl.DataFrame(pairs, schema=_TOPICS, orient="row")
-    found = (
-        pl.concat(
-            [
-                tables.table("messages")
-                .filter(pl.col("outcome") != "no_subscriber")
-                .select("run", "topic"),
-                tables.table("callback_instances")
-                .filter(pl.col("kind") == "subscription")
-                .select("run", topic=pl.col("name")),
-            ]
-        )
-        .drop_nulls()
-        .unique()
+        .select("run", "subscription_id", "queue_depth")
         .collect()
     )
-    of_run: dict[str, list[str]] = {}
-    for run, topic in found.iter_rows():
-        of_run.setdefault(run, []).append(topic)
-    pairs = []
-    for run in runs:
-        own = (
-            [run.work_topic]
-            if run.work_topic
-            else sorted({*of_run.get(run.name, [])} - {*INTERNAL})
-        )
-        pairs += [(run.name, topic) for topic in own]
-    return pl.DataFrame(pairs, schema=_TOPICS, orient="row")
+    return (
+        with_hops(with_publications_behind(messages, rows)),
+        callbacks.filter(pl.col("at") >= warm).drop("at"),
+        chosen,
+        of_callbacks.select("run", "topic", "subscription_id", "symbol").unique(),
+        queues,
+    )
+
+
+def _application(tables: Tables) -> list[str]:
+    """Topics of one run that somebody subscribes to, without those that every node has."""
+    messages = tables.table("messages").filter(pl.col("outcome") != "no_subscriber")
+    callbacks = tables.table("callback_instances").filter(pl.col("kind") == "subscription")
+    names = pl.concat([messages.select("topic"), callbacks.select(topic="name")])
+    return sorted({*names.drop_nulls().unique().collect()["topic"]} - {*INTERNAL})
 
 
 _TOPICS = {"run": pl.String, "topic": pl.String}

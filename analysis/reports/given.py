@@ -45,6 +45,7 @@ class Tables(Protocol):
     @property
     def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
     def whole(self) -> Tables: ...  # noqa: D102
+    def only(self, *names: str) -> Tables: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
     def raw_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
@@ -63,6 +64,10 @@ class NoRecordings:
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})
 
     def whole(self) -> NoRecordings:
+        """Itself."""
+        return self
+
+    def only(self, *names: str) -> NoRecordings:  # noqa: ARG002
         """Itself."""
         return self
 
