@@ -12,15 +12,7 @@ from pydantic import Field
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
 from roslens.analysis.executors import statements
-from roslens.analysis.executors.busy import (
-    EXPLANATION,
-    NO_EVENTS,
-    PAUSED,
-    agreement,
-    busy_estimates,
-    busy_per_run,
-    callbacks_per_run,
-)
+from roslens.analysis.executors.agreement import EXPLANATION, agreement
 from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
 from roslens.analysis.executors.work import (
     COUNT,
@@ -32,6 +24,13 @@ from roslens.analysis.executors.work import (
 )
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.busy import (
+    NO_EVENTS,
+    PAUSED,
+    busy_estimates,
+    busy_per_run,
+    callbacks_per_run,
+)
 from roslens.analysis.measures.pauses import paused_runs
 from roslens.analysis.measures.resources import (
     cpu_between_samples,
@@ -43,6 +42,7 @@ from roslens.analysis.reports.front import larger_first
 from roslens.analysis.reports.functions import functions_parts
 from roslens.analysis.reports.numbers import milliseconds, significant
 from roslens.analysis.reports.parameters import OptionalText, ReportParameters
+from roslens.analysis.reports.study_of_executors import LONG_S, study_table
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run, cells_of
@@ -462,7 +462,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         middlewares = {run.environment.get("software", {}).get("RMW", "") for run in self.counting}
         rmw = middlewares.pop() if len(middlewares) == 1 else ""
         return Section(
-            statements.study_table(
+            study_table(
                 [
                     statements.cpu_statement(cpu_pairs),
                     statements.latency_statement(self.pairs.get("latency_mean", [])),
@@ -488,7 +488,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                 largest=cpu.max(),
                 deviation=cpu.std(),
             )
-            .filter(pl.col("seconds") >= statements.LONG_S)
+            .filter(pl.col("seconds") >= LONG_S)
         )
         known = {row["run"]: row for row in of_run.iter_rows(named=True)}
         return [

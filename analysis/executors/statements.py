@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from roslens.analysis.estimate import Cell, cell_label
 from roslens.analysis.judged import judged, turned
-from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.verdicts.pairs import Pair
 from roslens.analysis.verdicts.statement import Statement, borne_out
 
@@ -88,10 +86,6 @@ def payload_statement(what: str, of_payload: Sequence[Pair], rmw: str = "") -> S
 
 def _step(pair: Pair) -> float:
     return float(pair.level) - float(pair.reference)
-
-
-LONG_S = 120
-"""Runs of fewer measured seconds say nothing of CPU over time; the study's took ten minutes."""
 
 
 @dataclass(frozen=True)
@@ -186,18 +180,3 @@ def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
         any_against=any(low > 1 - LEAST_SAVING for _, low, _, _ in of_its_load),
     )
     return Statement(content, verdict, told)
-
-
-def study_table(found: Sequence[Statement]) -> ReportTable:
-    """Statements of the study with their verdicts."""
-    return statements_table(
-        found,
-        {"statement": "claim", "here": "told", "because": "because"},
-        "Published statements about latency and CPU, compared with these recordings",
-        notes=[
-            "The study published graphs without data: its curves cannot be computed again.",
-            "It compared Events with EventsCBG on one thread: other pairs say nothing of it.",
-            f"Long runs are those measured for {LONG_S} s or longer; the study's took ten minutes.",
-            "What was said of EventsCBG in a recorder is of its load: many publishers.",
-        ],
-    )

@@ -18,7 +18,6 @@ from roslens.analysis.estimate import (
     shared_levels,
     short_labels,
 )
-from roslens.analysis.executors.statements import study_table
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.leaks import sites
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
@@ -30,6 +29,7 @@ from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import counted, significant
 from roslens.analysis.reports.parameters import ReportParameters
+from roslens.analysis.reports.study_of_executors import study_table
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of

@@ -1,6 +1,6 @@
 """What the study of executors said about memory, held against the recordings at hand.
 
-See `roslens.analysis.executors.statements`.
+See `roslens.analysis.reports.study_of_executors`.
 """
 
 from __future__ import annotations

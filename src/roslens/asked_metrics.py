@@ -117,7 +117,7 @@ def _by_level(
 
 
 def _busy(report: LatencyReport, _: Sequence[str]) -> list[Estimate]:
-    from roslens.analysis.executors.busy import WAIT, busy_per_run
+    from roslens.analysis.measures.busy import WAIT, busy_per_run
 
     paused = pl.col("run").is_in(paused_runs(report.losses))
     waiting = busy_per_run(report.tables.table("executor_intervals").filter(~paused))

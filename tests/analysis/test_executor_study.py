@@ -11,12 +11,7 @@ import pytest
 from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
-from roslens.analysis.executors.busy import (
-    agreement,
-    busy_estimates,
-    busy_per_run,
-    callbacks_per_run,
-)
+from roslens.analysis.executors.agreement import agreement
 from roslens.analysis.executors.report import ExecutorsParameters, ExecutorsReport
 from roslens.analysis.executors.statements import (
     OVER_TIME,
@@ -35,6 +30,7 @@ from roslens.analysis.executors.work import (
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.statements import leak_statements
+from roslens.analysis.measures.busy import busy_estimates, busy_per_run, callbacks_per_run
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
