@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from roslens.tracing.suite import SHIPPED
+from roslens.tracing.suite import suite_path
 
 
 def changed(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """A suite that ships with roslens, changed; of levels that it then lacks it says nothing."""
-    suite: dict[str, Any] = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text()) | dict(changes)
+    suite: dict[str, Any] = yaml.safe_load(suite_path(name).read_text()) | dict(changes)
     suite["levels"] = {
         factor: {level: told for level, told in levels.items() if level in suite["factors"][factor]}
         for factor, levels in suite.get("levels", {}).items()

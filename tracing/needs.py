@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from roslens.recording import RunFailedError, UsageError
+from roslens.recording.files import shipped
 from roslens.recording.manifest import Level
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.sources import obtain
-from roslens.tracing.suite import Suite, WorkloadSpec, builtin_script
+from roslens.tracing.suite import Suite, WorkloadSpec, builtin_scripts
 
 
 def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> Iterator[str]:
@@ -152,7 +153,9 @@ def prepared_variables(workload: WorkloadSpec, note: Callable[[str], None]) -> d
     """
     if workload.builtin is None:
         return {}
-    if not builtin_script(workload.builtin).with_name("prepare.py").is_file():
+    folder = builtin_scripts()[workload.builtin].parent
+    if not (folder / "prepare.py").is_file():
         return {}
-    module = importlib.import_module(f"roslens.tracing.workloads.{workload.builtin}.prepare")
+    package = ".".join(("roslens", *folder.relative_to(shipped()).parts))
+    module = importlib.import_module(f"{package}.prepare")
     return dict(module.prepare(note))

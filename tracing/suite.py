@@ -24,8 +24,8 @@ from roslens.tracing.processes import GENTLE
 from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.sources import pinned
 
-SHIPPED = shipped("tracing", "suites")
-WORKLOADS = shipped("tracing", "workloads")
+ROOMS = (shipped("tracing"), *shipped("published_studies").glob("*"))
+"""Folders that hold ``suites/NAME.yaml`` and ``workloads/NAME/run.py``."""
 
 RosChoice = Literal["auto", "sourced", "embedded", "rclcpp", "none"]
 Factors = dict[str, Level]
@@ -83,7 +83,7 @@ class WorkloadSpec(_Part):
         if self.command is not None and not self.command:
             raise ValueError("'command' is empty")
         if self.builtin is not None:
-            known = sorted(p.parent.name for p in WORKLOADS.glob("*/run.py"))
+            known = builtin_scripts()
             if self.builtin not in known:
                 there = ", ".join(known)
                 raise ValueError(f"no built-in workload {self.builtin!r}; there is: {there}")
@@ -359,9 +359,13 @@ def _check_factor(name: str, levels: tuple[Level, ...]) -> None:
         raise ValueError(f"factors: {name} has a level twice")
 
 
-def builtin_script(name: str) -> Path:
-    """The script of a workload that ships with roslens."""
-    return WORKLOADS / name / "run.py"
+def builtin_scripts() -> dict[str, Path]:
+    """The scripts of the workloads that ship with roslens, by name."""
+    return dict(sorted((p.parent.name, p) for x in ROOMS for p in x.glob("workloads/*/run.py")))
+
+
+def _shipped_suites() -> dict[str, Path]:
+    return dict(sorted((p.stem, p) for x in ROOMS for p in x.glob("suites/*.yaml")))
 
 
 def suite_command(
@@ -384,7 +388,7 @@ def suite_command(
         return [part.format_map(known) for part in suite.workload.command]
     told = {k: v for k, v in parameters.items() if k not in suite.workload.not_told}
     options = [text for k, v in told.items() for text in (f"--{k}", str(v))]
-    script = builtin_script(suite.workload.builtin or "")
+    script = builtin_scripts()[suite.workload.builtin or ""]
     seconds, native = str(values["seconds"]), str(values["native"])
     count = ["--messages", str(suite.messages)] if suite.messages is not None else []
     return [str(script), *options, "--seconds", seconds, *count, "--output", native]
@@ -417,12 +421,12 @@ def suite_path(name_or_path: str | Path) -> Path:
     UsageError
         There is none.
     """
-    path = Path(name_or_path)
-    if _NAME.fullmatch(str(name_or_path)) and (SHIPPED / f"{name_or_path}.yaml").is_file():
-        return SHIPPED / f"{name_or_path}.yaml"
+    path, known = Path(name_or_path), _shipped_suites()
+    if str(name_or_path) in known:
+        return known[str(name_or_path)]
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))
-        raise UsageError(f"{name_or_path}: no such suite; there is: {known}, or give a YAML file")
+        there = ", ".join(known)
+        raise UsageError(f"{name_or_path}: no such suite; there is: {there}, or give a YAML file")
     return path
 
 
@@ -470,4 +474,4 @@ def _validated(data: dict[str, Any], where: str) -> Suite:
 
 def list_suites() -> list[tuple[Path, Suite]]:
     """The suites that ship with roslens, by name."""
-    return [(path, load_suite(path)[0]) for path in sorted(SHIPPED.glob("*.yaml"))]
+    return [(path, load_suite(path)[0]) for path in _shipped_suites().values()]

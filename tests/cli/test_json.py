@@ -14,9 +14,10 @@ import yaml
 
 import roslens as rl
 from roslens.analysis.metrics import read_metrics
-from roslens.tracing.suite import SHIPPED
+from roslens.tracing.suite import suite_path
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "data" / "samples"
 
 
 def asked(*words: object) -> Any:
@@ -55,8 +56,9 @@ def test_report(demo: Path, tmp_path: Path) -> None:
 
 def test_suites() -> None:
     names = {x["name"] for x in asked("suites")}
-    assert names == {path.stem for path in SHIPPED.glob("*.yaml")}
-    told, written = asked("suites", "demo"), yaml.safe_load((SHIPPED / "demo.yaml").read_text())
+    rooms = (ROOT / "tracing", *(ROOT / "published_studies").glob("*"))
+    assert names == {path.stem for room in rooms for path in room.glob("suites/*.yaml")}
+    told, written = asked("suites", "demo"), yaml.safe_load(suite_path("demo").read_text())
     assert told["factors"] == written["factors"]
     assert told["combinations"] == 4
 

@@ -64,7 +64,7 @@ from roslens.recording import RoslensError
 from roslens.recording.manifest import read_manifest
 from roslens.recordings import open_recordings
 from roslens.tracing.plan import Plan, plan_runs, read_plan, write_plan
-from roslens.tracing.suite import SHIPPED, load_suite
+from roslens.tracing.suite import load_suite, suite_path
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SECONDS, BYTES = 20.0, 1 << 30
@@ -127,7 +127,7 @@ def tool_report(path: Path) -> object:
 
 def a_plan(folder: Path) -> Path:
     """A campaign's folder."""
-    path = SHIPPED / "demo.yaml"
+    path = suite_path("demo")
     suite, text = load_suite(path)
     plan = Plan(
         campaign="c", created_ns=1, seed=1, suite=suite, suite_text=text,
@@ -299,7 +299,7 @@ TARGETS = {
     ),
     "manifest": Target(copied(RUN / "manifest.json"), read_manifest),
     "plan": Target(a_plan, read_plan),
-    "suite": Target(copied(SHIPPED / "demo.yaml"), load_suite),
+    "suite": Target(copied(suite_path("demo")), load_suite),
     "metrics": Target(metrics_file, metrics_judged),
     "budgets": Target(
         file("budgets.yaml", BUDGETS),

@@ -22,7 +22,7 @@ from roslens.analysis.verdicts.comparison import compare_sides
 from roslens.compare import load_side
 from roslens.recording import RoslensError, UsageError
 from roslens.recording.manifest import read_manifest
-from roslens.tracing.suite import SHIPPED, load_suite
+from roslens.tracing.suite import load_suite, suite_path
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -168,7 +168,7 @@ def mutated(whole: bytes, chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize(
     ("source", "read"),
-    [(RUN / "manifest.json", read_manifest), (SHIPPED / "demo.yaml", load_suite)],
+    [(RUN / "manifest.json", read_manifest), (suite_path("demo"), load_suite)],
     ids=["manifest", "suite"],
 )
 def test_bytes(tmp_path: Path, source: Path, read: Callable[[Path], object]) -> None:
@@ -191,7 +191,7 @@ def test_manifest_fields(tmp_path: Path) -> None:
     ("before", "read"),
     [
         ((RUN / "manifest.json").read_text().rstrip().removesuffix("}") + ",", read_manifest),
-        ((SHIPPED / "demo.yaml").read_text() + "\n", load_suite),
+        (suite_path("demo").read_text() + "\n", load_suite),
         ("chains: [{path: /a -> /b, ", read_requirements),
     ],
     ids=["manifest", "suite", "requirements"],
