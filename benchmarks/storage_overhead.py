@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from roslens.collectors.results.storage_study import read_batches
-from roslens.tracing.workloads.storage.prepare import prepare
-from roslens.tracing.workloads.storage.run import SAMPLES, load_of, start
+from roslens.published_studies.storage.results.comparison import read_batches
+from roslens.published_studies.storage.workloads.storage.prepare import prepare
+from roslens.published_studies.storage.workloads.storage.run import SAMPLES, load_of, start
 
 ROUNDS = 7
 CELLS = [

@@ -17,15 +17,16 @@ from mkdocs.structure.pages import Page
 import roslens as rl
 from roslens.analysis.micro_ros.slopes import slopes_of, with_totals
 from roslens.analysis.micro_ros.statements import memory_statements, published_statements
-from roslens.analysis.storage.statements import THRESHOLD, comparisons, takeaways
 from roslens.analysis.verdicts.statement import Statement
 from roslens.cli import app
 from roslens.collectors.results.micro_ros_published import read_published
-from roslens.collectors.results.storage_study import read_digests
+from roslens.published_studies.storage.results.comparison import read_digests
+from roslens.published_studies.storage.statements import THRESHOLD, comparisons, takeaways
 from roslens.tracing.suite import suite_schema
 
 DOCS = Path(__file__).resolve().parent
 SAMPLES = DOCS.parent / "data" / "samples"
+ROOM = DOCS.parent / "published_studies"
 PUBLISHED = DOCS.parent / "data" / "published"
 NOUNS = {name: name for name in ("chains", "communication", "executors", "latency")}
 NOUNS["leaks"] = "memory"
@@ -178,7 +179,7 @@ def claims_page() -> str:
 
 
 def _published_statements() -> list[Statement]:
-    digests = read_digests(PUBLISHED / "storage")
+    digests = read_digests(ROOM / "storage" / "data")
     micro_ros = read_published(PUBLISHED / "micro_ros")
     slopes = slopes_of(with_totals(micro_ros.memory))
     return [

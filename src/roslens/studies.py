@@ -14,16 +14,16 @@ from roslens.analysis.calibration.report import CalibrationParameters, Calibrati
 from roslens.analysis.micro_ros.report import MicroRosParameters, MicroRosReport
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.runs import why_left_out
-from roslens.analysis.storage.report import StorageParameters, StorageReport
 from roslens.analysis.tool.report import ToolParameters, ToolReport
 from roslens.analysis.tool.runs import ToolFiles, read_files
 from roslens.collectors.results.formats import Format, find_results, read_results
 from roslens.collectors.results.micro_ros import read_all
 from roslens.collectors.results.micro_ros_published import read_published
-from roslens.collectors.results.storage_study import read_digests
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.factors import Factors
 from roslens.paths import PathLike, resolve
+from roslens.published_studies.storage.report import StorageParameters, StorageReport
+from roslens.published_studies.storage.results.comparison import read_digests
 from roslens.recording import UsageError
 from roslens.recordings import Recordings, open_recordings
 
@@ -104,7 +104,7 @@ def storage(**parameters: object) -> StorageReport:
         As `calibration`, or no recording is of the suite storage.
     """
     asked = StorageParameters.checked(parameters)
-    published = read_digests(resolve(asked.digests or "data/published/storage"))
+    published = read_digests(resolve(asked.digests or "published_studies/storage/data"))
     return StorageReport(_opened(asked), published, asked)
 
 

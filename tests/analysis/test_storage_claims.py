@@ -10,12 +10,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.analysis.storage.published import cells
-from roslens.analysis.storage.statements import on_par_or_better
-from roslens.collectors.results.storage_study import read_digests
+from roslens.published_studies.storage.published import cells
+from roslens.published_studies.storage.results.comparison import read_digests
+from roslens.published_studies.storage.statements import on_par_or_better
 from roslens.recording.errors import UsageError
 
-PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "storage"
+PUBLISHED = Path(__file__).parents[2] / "published_studies" / "storage" / "data"
 
 getcontext().prec = 40
 

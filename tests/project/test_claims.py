@@ -21,11 +21,12 @@ from roslens.analysis.micro_ros.statements import (
     memory_statements,
     published_statements,
 )
-from roslens.analysis.storage.recovery import CLAIMS as OF_RECOVERY
-from roslens.analysis.storage.statements import STATEMENTS as OF_STORAGE
 from roslens.collectors.results.micro_ros_published import read_published
+from roslens.published_studies.storage.recovery import CLAIMS as OF_RECOVERY
+from roslens.published_studies.storage.statements import STATEMENTS as OF_STORAGE
 from roslens.tracing.suite import load_suite
 
+ROOM = Path(__file__).parents[2] / "published_studies"
 PUBLISHED = Path(__file__).parents[2] / "data" / "published"
 CLAIMS = pl.read_csv(PUBLISHED / "claims.csv", infer_schema=False)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("analysis", "collectors", "tracing", "src/roslens")
+ROOMS = ("analysis", "collectors", "published_studies", "tracing", "src/roslens")
 BETWEEN = {"group_by", "agg", "unique"}
 NO_PAIRS = {"'semi'", "'anti'"}
 ONE_ROW = {

@@ -55,11 +55,15 @@ from roslens.collectors.results.logged_messages import read_logged_messages
 from roslens.collectors.results.micro_ros import read_all
 from roslens.collectors.results.micro_ros_published import read_published
 from roslens.collectors.results.rclcpp_communication import read_study
-from roslens.collectors.results.storage_runs import SCHEMA as RECOVERY
-from roslens.collectors.results.storage_runs import read_recorder, read_recovery, read_storage_run
-from roslens.collectors.results.storage_study import read_digests
 from roslens.compare import comparison_table, load_side, summary
 from roslens.live.triggers import read_triggers
+from roslens.published_studies.storage.results.comparison import read_digests
+from roslens.published_studies.storage.results.runs import SCHEMA as RECOVERY
+from roslens.published_studies.storage.results.runs import (
+    read_recorder,
+    read_recovery,
+    read_storage_run,
+)
 from roslens.recording import RoslensError
 from roslens.recording.manifest import read_manifest
 from roslens.recordings import open_recordings

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from storage_cells import RUN, Cell, Done
 
+from roslens.published_studies.storage.workloads.storage.prepare import prepare
+from roslens.published_studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
 from roslens.recording import UsageError
 from roslens.tracing.sources import VARIABLE
-from roslens.tracing.workloads.storage.prepare import prepare
-from roslens.tracing.workloads.storage.run import PROGRAMS_VARIABLE
 
 
 @pytest.fixture(scope="session")

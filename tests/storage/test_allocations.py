@@ -13,23 +13,23 @@ import pytest
 from storage_cells import ROOT, SHM, Cell
 
 from roslens.analysis.runs import Run
-from roslens.analysis.storage.allocations import (
+from roslens.published_studies.storage.allocations import (
     allocation_estimates,
     allocation_sentences,
     allocations_table,
 )
-from roslens.analysis.storage.live import LiveRun
-from roslens.collectors.results.storage_runs import (
+from roslens.published_studies.storage.live import LiveRun
+from roslens.published_studies.storage.results.comparison import Batches
+from roslens.published_studies.storage.results.runs import (
     ALLOCATIONS_NAME,
     Facts,
     StorageRun,
     read_storage_run,
 )
-from roslens.collectors.results.storage_study import Batches
 from roslens.recording import UsageError
 from roslens.tracing.sampling.preloaded import preloadable
 
-SOURCE = ROOT / "tracing" / "workloads" / "storage" / "allocations.c"
+SOURCE = ROOT / "published_studies" / "storage" / "workloads" / "storage" / "allocations.c"
 # Each function once, between two readings of the counts; both are printed afterwards.
 PROGRAM = """
 #include <malloc.h>

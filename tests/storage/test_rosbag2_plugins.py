@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from storage_cells import SHM, Cell, left_over
 
-from roslens.collectors.results.storage_runs import read_storage_run
+from roslens.published_studies.storage.results.runs import read_storage_run
+from roslens.published_studies.storage.workloads.storage.power_loss import SYNC, WRITE, read_log
+from roslens.published_studies.storage.workloads.storage.run import load_of, start
+from roslens.published_studies.storage.workloads.storage_resilience.prepare import WRITE_LOG
 from roslens.tracing.sampling.preloaded import preloadable
-from roslens.tracing.workloads.storage.power_loss import SYNC, WRITE, read_log
-from roslens.tracing.workloads.storage.run import load_of, start
-from roslens.tracing.workloads.storage_resilience.prepare import WRITE_LOG
 
 pytestmark = [
     pytest.mark.live,

@@ -14,18 +14,18 @@ import pytest
 from storage_cells import ROOT
 
 from roslens.analysis.runs import Run
-from roslens.analysis.storage.published import throughput_bounds
-from roslens.analysis.storage.recovery import CLAIMS, RecoveryRun, resilience
-from roslens.analysis.storage.statements import (
+from roslens.published_studies.storage.published import throughput_bounds
+from roslens.published_studies.storage.recovery import CLAIMS, RecoveryRun, resilience
+from roslens.published_studies.storage.results.comparison import DIGEST_SCHEMA, read_digests
+from roslens.published_studies.storage.statements import (
     STATEMENTS,
     comparisons,
     takeaways,
 )
-from roslens.collectors.results.storage_study import DIGEST_SCHEMA, read_digests
 from roslens.recording import UsageError
 
 LATER = ("fastest_mcap", "batches", "resilient")
-PUBLISHED = ROOT / "data" / "published" / "storage"
+PUBLISHED = ROOT / "published_studies" / "storage" / "data"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,11 @@ from mcap.records import Message
 from mcap.stream_reader import StreamReader
 from mcap.writer import CompressionType, Writer
 
-from roslens.tracing.workloads.storage.verify import NotAsWrittenError, messages_of, read_back
+from roslens.published_studies.storage.workloads.storage.verify import (
+    NotAsWrittenError,
+    messages_of,
+    read_back,
+)
 
 CONTENT = [bytes([i % 251 + 1]) * (i % 97) for i in range(3000)]
 KINDS = ("sqlite", "unchunked", "chunks", "zstd", "lz4")

@@ -31,16 +31,19 @@ from typing import Any
 if (python := os.environ.get("ROSLENS_STORAGE_PYTHON", sys.executable)) != sys.executable:
     os.execv(python, [python, *sys.orig_argv[1:]])  # noqa: S606 (the one that records)
 
-from roslens.recording import RoslensError, RunFailedError
-from roslens.recording.scratch import scratch_folder
-from roslens.tracing.workloads.storage.cells import (
+from roslens.published_studies.storage.workloads.storage.cells import (
     PREFIX,
     RAM_DISK,
     bytes_of,
     need_room,
     plugin_of,
 )
-from roslens.tracing.workloads.storage.verify import NotAsWrittenError, messages_of
+from roslens.published_studies.storage.workloads.storage.verify import (
+    NotAsWrittenError,
+    messages_of,
+)
+from roslens.recording import RoslensError, RunFailedError
+from roslens.recording.scratch import scratch_folder
 
 # A serialized UInt8MultiArray: encapsulation, no dimensions, data_offset, length; then the data,
 # which begins with the publisher's number and the message's.

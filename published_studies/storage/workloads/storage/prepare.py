@@ -7,17 +7,18 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from roslens.published_studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
+from roslens.recording.files import shipped
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.cache import cache_folder, locked, private_folder
 from roslens.tracing.ros.compiling import Step, preprocessed, run_steps
 from roslens.tracing.ros.packages import LOG
 from roslens.tracing.ros.rosbag2 import announce, rosbag2_for, sourced_rosbag2
 from roslens.tracing.ros_choice import is_sourced
-from roslens.tracing.workloads.storage.run import PROGRAMS_VARIABLE
 
 _HERE = Path(__file__).resolve().parent
 _SOURCES = _HERE / "src"
-_SHARED = _HERE.with_name("rclcpp_workloads") / "src"
+_SHARED = shipped("tracing", "workloads") / "rclcpp_workloads" / "src"
 _NULL = "roslens_null_storage"
 _LTTNG = "#include <lttng/tracepoint.h>"
 

@@ -20,10 +20,11 @@ from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.storage import allocations, compression, statements
-from roslens.analysis.storage.clocks import Agreement, agreement
-from roslens.analysis.storage.figures import bars_plot, effects_plot, write_times_plot
-from roslens.analysis.storage.live import (
+from roslens.analysis.verdicts.statement import Statement, told_of
+from roslens.published_studies.storage import allocations, compression, statements
+from roslens.published_studies.storage.clocks import Agreement, agreement
+from roslens.published_studies.storage.figures import bars_plot, effects_plot, write_times_plot
+from roslens.published_studies.storage.live import (
     AS_PUBLISHED,
     DROPPED,
     FACTORS,
@@ -35,30 +36,23 @@ from roslens.analysis.storage.live import (
     machine_of,
     write_times,
 )
-from roslens.analysis.storage.pairs import claims_table, disk_claims
-from roslens.analysis.storage.published import CELL, REFUSED, cells, throughput_bounds
-from roslens.analysis.storage.recorder import (
+from roslens.published_studies.storage.pairs import claims_table, disk_claims
+from roslens.published_studies.storage.published import CELL, REFUSED, cells, throughput_bounds
+from roslens.published_studies.storage.recorder import (
     RecorderRun,
     recorder_estimates,
     recorder_headline,
     recorder_sentences,
     recorder_table,
 )
-from roslens.analysis.storage.recovery import (
+from roslens.published_studies.storage.recovery import (
     RESILIENCE_RULE,
     RecoveryRun,
     recovery_estimates,
     recovery_table,
     resilience,
 )
-from roslens.analysis.storage.tables import (
-    agreement_table,
-    bounds_table,
-    compared_table,
-    takeaways_table,
-)
-from roslens.analysis.verdicts.statement import Statement, told_of
-from roslens.collectors.results.storage_runs import (
+from roslens.published_studies.storage.results.runs import (
     RECORDER_NAME,
     RECOVERY_NAME,
     Facts,
@@ -66,6 +60,12 @@ from roslens.collectors.results.storage_runs import (
     read_recorder,
     read_recovery,
     read_storage_run,
+)
+from roslens.published_studies.storage.tables import (
+    agreement_table,
+    bounds_table,
+    compared_table,
+    takeaways_table,
 )
 from roslens.recording import Recording, UsageError
 
@@ -122,7 +122,7 @@ class StorageReport(Report[StorageParameters]):
     opened
         Recordings of the suite storage; None: `published` is looked at.
     published
-        Digests of the study, as of `roslens.collectors.results.storage_study.read_digests`.
+        Digests of the study, as of `results.comparison.read_digests`.
     """
 
     # No ROS 2 runs here.

@@ -91,7 +91,7 @@ def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     Parameters
     ----------
     digests
-        As of `roslens.collectors.results.storage_study.read_digests`.
+        As of `results.comparison.read_digests`.
     threshold
         T: so much slower is still on par.
     """
@@ -227,7 +227,7 @@ def on_par_or_better(
     Parameters
     ----------
     digests
-        As of `roslens.collectors.results.storage_study.read_digests`.
+        As of `results.comparison.read_digests`.
     new, base
         Names in `plugin_config`.
     threshold

@@ -16,8 +16,8 @@ from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
-from roslens.collectors.results.storage_runs import StorageRun
-from roslens.collectors.results.storage_study import DIGEST_SCHEMA, Batches
+from roslens.published_studies.storage.results.comparison import DIGEST_SCHEMA, Batches
+from roslens.published_studies.storage.results.runs import StorageRun
 from roslens.recording import Recording, UsageError
 
 

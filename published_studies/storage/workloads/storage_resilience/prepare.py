@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from roslens.published_studies.storage.workloads.storage.prepare import prepare as prepare_storage
 from roslens.tracing.sampling.preloaded import preloadable
-from roslens.tracing.workloads.storage.prepare import prepare as prepare_storage
 
 LIBRARY_VARIABLE = "ROSLENS_WRITE_LOGGER"
 WRITE_LOG = Path(__file__).resolve().parents[1] / "storage" / "write_log.c"

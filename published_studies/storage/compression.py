@@ -9,9 +9,9 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.storage.live import MEMORY, ON_DISK, SIZE, LiveRun
-from roslens.analysis.storage.pairs import Claim, cells_table, judged
 from roslens.analysis.verdicts.statement import Statement
+from roslens.published_studies.storage.live import MEMORY, ON_DISK, SIZE, LiveRun
+from roslens.published_studies.storage.pairs import Claim, cells_table, judged
 
 CHUNKS = "mcap_compressed_nocrc"
 """The configuration of the MCAP plugin that compresses its chunks."""

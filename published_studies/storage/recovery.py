@@ -12,10 +12,10 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.storage.live import IMPLEMENTATIONS
-from roslens.analysis.storage.statements import over_cells
 from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement
+from roslens.published_studies.storage.live import IMPLEMENTATIONS
+from roslens.published_studies.storage.statements import over_cells
 
 CLAIMS = {
     "sqlite_default": "MCAP gives more messages back than SQLite does",

@@ -27,7 +27,7 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
     Parameters
     ----------
     cells
-        Of `roslens.analysis.storage.published.cells`.
+        Of `roslens.published_studies.storage.published.cells`.
     machine
         Whose cells.
     definition
@@ -81,7 +81,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
     Parameters
     ----------
     compared
-        Of `roslens.analysis.storage.statements.comparisons`.
+        Of `roslens.published_studies.storage.statements.comparisons`.
     titles
         Of the statements.
     threshold

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roslens.analysis.storage.live import LiveRun, write_times
-from roslens.collectors.results.storage_runs import write_calls
+from roslens.published_studies.storage.live import LiveRun, write_times
+from roslens.published_studies.storage.results.runs import write_calls
 from roslens.recording import Recording
 
 TOLERANCE = 0.02

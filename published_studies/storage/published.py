@@ -22,7 +22,7 @@ def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
     Parameters
     ----------
     digests
-        As of `roslens.collectors.results.storage_study.read_digests`.
+        As of `results.comparison.read_digests`.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def throughput_bounds(digests: pl.DataFrame) -> pl.DataFrame:
     Parameters
     ----------
     digests
-        As of `roslens.collectors.results.storage_study.read_digests`, of the study's own sizes.
+        As of `results.comparison.read_digests`, of the study's own sizes.
 
     Returns
     -------

@@ -10,7 +10,7 @@ from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.fractions import fraction_over_runs
-from roslens.collectors.results.storage_runs import RecorderFacts
+from roslens.published_studies.storage.results.runs import RecorderFacts
 
 BY_MIDDLEWARE = Metric(
     "storage_recorder_lost_by_middleware",

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.tracing.workloads.storage.verify import MCAP_MAGIC, messages_of
+from roslens.published_studies.storage.workloads.storage.verify import MCAP_MAGIC, messages_of
 
 Expected = Callable[[int], bytes]
 """The content of a message by its number."""

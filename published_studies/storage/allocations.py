@@ -9,8 +9,8 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.storage.live import MEMORY, LiveRun
-from roslens.analysis.storage.pairs import cells_table
+from roslens.published_studies.storage.live import MEMORY, LiveRun
+from roslens.published_studies.storage.pairs import cells_table
 
 PER_CALL = Metric(
     "storage_allocations_per_call",

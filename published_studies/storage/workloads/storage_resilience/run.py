@@ -24,29 +24,29 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from roslens.recording import RoslensError, RunFailedError
-from roslens.recording.scratch import scratch_folder
-from roslens.tracing.workloads.storage.cells import (
+from roslens.published_studies.storage.workloads.storage.cells import (
     PREFIX,
     RAM_DISK,
     bytes_of,
     checked_place,
 )
-from roslens.tracing.workloads.storage.power_loss import (
+from roslens.published_studies.storage.workloads.storage.power_loss import (
     UNLINK,
     WRITE,
     after_power_loss,
     read_log,
 )
-from roslens.tracing.workloads.storage.recover import Expected, Recovered, recover
-from roslens.tracing.workloads.storage.run import (
+from roslens.published_studies.storage.workloads.storage.recover import Expected, Recovered, recover
+from roslens.published_studies.storage.workloads.storage.run import (
     PROGRAMS_VARIABLE,
     SAMPLES,
     SUITES,
     load_of,
     start,
 )
-from roslens.tracing.workloads.storage.verify import RECORDINGS, recording_in
+from roslens.published_studies.storage.workloads.storage.verify import RECORDINGS, recording_in
+from roslens.recording import RoslensError, RunFailedError
+from roslens.recording.scratch import scratch_folder
 
 COUNT = "acknowledged"
 COLUMNS = (

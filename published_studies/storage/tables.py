@@ -10,9 +10,9 @@ import polars as pl
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
-from roslens.analysis.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
-from roslens.analysis.storage.statements import STATEMENTS
 from roslens.analysis.verdicts.statement import Statement
+from roslens.published_studies.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
+from roslens.published_studies.storage.statements import STATEMENTS
 
 _MOST_ROWS = 60
 

@@ -26,17 +26,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.recording import RoslensError, UsageError
-from roslens.recording.files import shipped
-from roslens.recording.scratch import scratch_folder
-from roslens.tracing.workloads.storage.cells import (
+from roslens.published_studies.storage.workloads.storage.cells import (
     PREFIX,
     RAM_DISK,
     bytes_of,
     checked_place,
     plugin_of,
 )
-from roslens.tracing.workloads.storage.verify import NotAsWrittenError, read_back
+from roslens.published_studies.storage.workloads.storage.verify import NotAsWrittenError, read_back
+from roslens.recording import RoslensError, UsageError
+from roslens.recording.files import shipped
+from roslens.recording.scratch import scratch_folder
 
 HERE = Path(__file__).resolve().parent
 SAMPLES = shipped("data", "samples")

@@ -1,4 +1,4 @@
-"""What a run of a storage suite (``tracing/workloads/storage*``) left in ``native/``.
+"""What a run of a storage suite left in ``native/``.
 
 ``recorder.json`` of the suite storage-recorder says where messages were lost on their way,
 ``recovery.csv`` of the suite storage-resilience what came back after a crash or power loss.
@@ -14,8 +14,8 @@ from typing import Literal, TypeVar
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from roslens.collectors.results.storage_study import Batches, read_batches
 from roslens.collectors.results.tool_result import read_text
+from roslens.published_studies.storage.results.comparison import Batches, read_batches
 from roslens.recording.errors import UsageError
 from roslens.recording.files import text_path
 from roslens.recording.text import first_problem

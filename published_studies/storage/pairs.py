@@ -15,10 +15,10 @@ from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Spread, ratio_of_means
-from roslens.analysis.storage.live import IMPLEMENTATIONS, LiveRun, overall
-from roslens.analysis.storage.statements import ALPHA, over_cells
 from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement, Verdict
+from roslens.published_studies.storage.live import IMPLEMENTATIONS, LiveRun, overall
+from roslens.published_studies.storage.statements import ALPHA, over_cells
 
 RULE = (
     "Ratios of means over runs with Fieller's 95 % interval; a cell holds where the interval lies "
