@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roslens.analysis.communication.statements import statements
 from roslens.analysis.executors.statements import (
     cpu_statement,
     latency_statement,
@@ -20,6 +19,7 @@ from roslens.analysis.judged import Stated, judged, side, turned
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.analysis.verdicts.statement import Statement, Verdict
+from roslens.published_studies.communication.statements import statements
 from roslens.recording.manifest import Level
 
 T = 0.05

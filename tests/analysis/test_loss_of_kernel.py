@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from roslens.analysis.communication.evidence import evidence
 from roslens.analysis.measures.loss import TracerLoss
+from roslens.published_studies.communication.evidence import evidence
 
 
 @pytest.mark.parametrize(("of_kernel", "kind"), [(True, "exact"), (False, "partial")])

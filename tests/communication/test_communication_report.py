@@ -20,22 +20,25 @@ import pytest
 from rich.console import Console
 
 import roslens as rl
-from roslens.analysis.communication.backlog import Backlog
-from roslens.analysis.communication.logged import agreement
-from roslens.analysis.communication.published import by_reference, read_published
-from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
-from roslens.analysis.communication.tables import published_table
-from roslens.analysis.communication.traffic import HOPS
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.table import ReportTable
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
+from roslens.published_studies.communication.backlog import Backlog
+from roslens.published_studies.communication.logged import agreement
+from roslens.published_studies.communication.published import by_reference, read_published
+from roslens.published_studies.communication.report import (
+    CommunicationParameters,
+    CommunicationReport,
+)
+from roslens.published_studies.communication.tables import published_table
+from roslens.published_studies.communication.traffic import HOPS
 from roslens.recording import Recording, UsageError
 from roslens.report import run_report
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = [ROOT / "data" / "samples" / name for name in ("communication", "communication_shared")]
-PUBLISHED = ROOT / "data" / "published" / "communication"
+PUBLISHED = ROOT / "published_studies" / "communication" / "data"
 
 pytestmark = pytest.mark.recording
 
@@ -137,7 +140,7 @@ def test_the_log_s_own_latency_stands_beside_the_study_s(
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]
-    from roslens.analysis.communication.figures import median_flows
+    from roslens.published_studies.communication.figures import median_flows
 
     flows = median_flows(report.copied, report.counting)
     return {

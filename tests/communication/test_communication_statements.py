@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roslens.analysis.communication.statements import statements
 from roslens.analysis.statistics.factorial import Observation
+from roslens.published_studies.communication.statements import statements
 
 
 def runs(value: float, **cell: Any) -> list[Observation]:

@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.analysis.communication.statements import statements as of_communication
 from roslens.analysis.executors.statements import (
     OVER_TIME,
     cpu_statement,
@@ -22,6 +21,7 @@ from roslens.analysis.micro_ros.statements import (
     published_statements,
 )
 from roslens.collectors.results.micro_ros_published import read_published
+from roslens.published_studies.communication.statements import statements as of_communication
 from roslens.published_studies.storage.recovery import CLAIMS as OF_RECOVERY
 from roslens.published_studies.storage.statements import STATEMENTS as OF_STORAGE
 from roslens.tracing.suite import load_suite

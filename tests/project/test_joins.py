@@ -16,10 +16,6 @@ ROOMS = ("analysis", "collectors", "published_studies", "tracing", "src/roslens"
 BETWEEN = {"group_by", "agg", "unique"}
 NO_PAIRS = {"'semi'", "'anti'"}
 ONE_ROW = {
-    ("analysis/communication/backlog.py", "['run', 'subscription_id']"): "queues, unique",
-    ("analysis/communication/estimates.py", "'run'"): "what a run used",
-    ("analysis/communication/logged.py", "[*on, 'number', 'count']"): "both are numbered",
-    ("analysis/communication/traffic.py", "'run'"): "a run's first moment",
     ("analysis/interop/perfetto.py", "number"): "delivered messages, numbered",
     ("analysis/measures/bag.py", "'topic'"): "topics of a bag, grouped",
     ("analysis/measures/busy.py", "'run'"): "the measured part of a run",
@@ -37,6 +33,10 @@ ONE_ROW = {
     ("collectors/ros2/scheduling.py", "'proc'"): "processes",
     ("collectors/ros2/scheduling.py", "['host', 'vpid', 'vtid']"): "unless a number was used again",
     ("collectors/ros2/sessions.py", "process"): "processes, grouped",
+    ("published_studies/communication/backlog.py", "['run', 'subscription_id']"): "queues, unique",
+    ("published_studies/communication/estimates.py", "'run'"): "what a run used",
+    ("published_studies/communication/logged.py", "[*on, 'number', 'count']"): "both are numbered",
+    ("published_studies/communication/traffic.py", "'run'"): "a run's first moment",
 }
 
 

@@ -54,9 +54,9 @@ from roslens.collectors.reader import open_trace
 from roslens.collectors.results.logged_messages import read_logged_messages
 from roslens.collectors.results.micro_ros import read_all
 from roslens.collectors.results.micro_ros_published import read_published
-from roslens.collectors.results.rclcpp_communication import read_study
 from roslens.compare import comparison_table, load_side, summary
 from roslens.live.triggers import read_triggers
+from roslens.published_studies.communication.results import read_study
 from roslens.published_studies.storage.results.comparison import read_digests
 from roslens.published_studies.storage.results.runs import SCHEMA as RECOVERY
 from roslens.published_studies.storage.results.runs import (

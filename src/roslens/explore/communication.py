@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
 from roslens.analysis.overview.discovery import discovery_overview
 from roslens.explore.noun import Noun, estimates_frame, shown
 from roslens.paths import resolve
+from roslens.published_studies.communication.report import (
+    CommunicationParameters,
+    CommunicationReport,
+)
 
 if TYPE_CHECKING:
     from roslens.runs import Runs

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from roslens.analysis.communication.backlog import with_publications_behind
 from roslens.analysis.measures.pauses import whole_only
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import INTERNAL
+from roslens.published_studies.communication.backlog import with_publications_behind
 
 HOPS: Mapping[str, str] = {
     "publish_call": "first publish event (rclcpp_publish, else rcl_publish) -> rmw_publish: inside "

@@ -8,8 +8,8 @@ from typing import Literal
 
 import polars as pl
 
-from roslens.analysis.communication.traffic import Traffic
 from roslens.analysis.measures.loss import TracerLoss
+from roslens.published_studies.communication.traffic import Traffic
 
 Kind = Literal["exact", "approximate", "partial"]
 

@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 from matplotlib.axes import Axes
 
-from roslens.analysis.communication.traffic import HOPS
 from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.runs import Run, cells_of, constant_factors
+from roslens.published_studies.communication.traffic import HOPS
 from roslens.recording.manifest import Level
 
 _SIZES = ("publishers", "subscriptions", "message_bytes", "payload", "processes")

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roslens.analysis.communication.published import published_cell, way_of
 from roslens.analysis.judged import Stated, judged
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import pairs
 from roslens.analysis.verdicts.statement import Statement
+from roslens.published_studies.communication.published import published_cell, way_of
 from roslens.recording.manifest import Level
 
 _POINTER, _INTRA, _LOANED, _WAY = "pointer", "intra_process", "loaned", "way"

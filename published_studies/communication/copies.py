@@ -13,8 +13,8 @@ from typing import Literal
 
 import polars as pl
 
-from roslens.analysis.communication.logged import link_log
 from roslens.analysis.estimate import Metric
+from roslens.published_studies.communication.logged import link_log
 
 Signature = Literal["unique_ptr", "shared_ptr", "const", "unknown"]
 

@@ -8,22 +8,22 @@ from typing import Literal
 
 import polars as pl
 
-from roslens.analysis.communication.backlog import QUEUE_DEPTH_SEEN, Backlog
-from roslens.analysis.communication.copies import BEFORE_HOP, COPY_HOP, LOGGED_LATENCY
-from roslens.analysis.communication.evidence import Evidence
-from roslens.analysis.communication.periods import (
-    PUBLISHER_PERIOD,
-    SUBSCRIPTION_PERIOD,
-    publisher_periods,
-    subscription_periods,
-)
-from roslens.analysis.communication.published import WITHIN, way_of
-from roslens.analysis.communication.traffic import HOPS, Traffic
 from roslens.analysis.estimate import Estimate, Metric, cell_label
 from roslens.analysis.measures.measured_part import MEASURED
 from roslens.analysis.measures.resources import usage_per_run
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.published_studies.communication.backlog import QUEUE_DEPTH_SEEN, Backlog
+from roslens.published_studies.communication.copies import BEFORE_HOP, COPY_HOP, LOGGED_LATENCY
+from roslens.published_studies.communication.evidence import Evidence
+from roslens.published_studies.communication.periods import (
+    PUBLISHER_PERIOD,
+    SUBSCRIPTION_PERIOD,
+    publisher_periods,
+    subscription_periods,
+)
+from roslens.published_studies.communication.published import WITHIN, way_of
+from roslens.published_studies.communication.traffic import HOPS, Traffic
 
 CPU_PER_PUBLICATION = Metric(
     "cpu_per_publication",

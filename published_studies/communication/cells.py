@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from roslens.analysis.communication.backlog import Backlog
-from roslens.analysis.communication.evidence import Evidence
-from roslens.analysis.communication.periods import publisher_periods, subscription_periods
-from roslens.analysis.communication.traffic import Traffic
 from roslens.analysis.measures.samples import LOST
 from roslens.analysis.runs import Run, cells_of
+from roslens.published_studies.communication.backlog import Backlog
+from roslens.published_studies.communication.evidence import Evidence
+from roslens.published_studies.communication.periods import publisher_periods, subscription_periods
+from roslens.published_studies.communication.traffic import Traffic
 
 COLUMNS: Mapping[str, str] = {
     "publications": "publications on the topics looked at, each once",

@@ -9,35 +9,6 @@ from pathlib import Path
 import polars as pl
 from pydantic import Field
 
-from roslens.analysis.communication import copies, estimates
-from roslens.analysis.communication.backlog import Backlog, backlogs
-from roslens.analysis.communication.cells import cells
-from roslens.analysis.communication.evidence import Evidence, evidence
-from roslens.analysis.communication.figures import entity_plot, flow_plot, median_flows
-from roslens.analysis.communication.logged import (
-    agreement,
-    compare_with_log,
-    study_table,
-)
-from roslens.analysis.communication.periods import (
-    PUBLISHER_PERIOD,
-    SUBSCRIPTION_PERIOD,
-    pairs,
-    publisher_periods,
-    subscription_periods,
-)
-from roslens.analysis.communication.published import by_reference, read_published
-from roslens.analysis.communication.statements import statements
-from roslens.analysis.communication.tables import (
-    agreement_table,
-    backlog_table,
-    cells_table,
-    copies_table,
-    log_table,
-    pairs_table,
-    published_table,
-)
-from roslens.analysis.communication.traffic import HOPS, Traffic, merged_hops, traffic
 from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
 from roslens.analysis.figures.distributions import SIDE_BY_SIDE, distribution_plots
 from roslens.analysis.figures.grid import value_grid
@@ -53,6 +24,35 @@ from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table, statements_table
 from roslens.analysis.runs import Run, cells_of, constant_factors
 from roslens.analysis.statistics.factorial import Observation
+from roslens.published_studies.communication import copies, estimates
+from roslens.published_studies.communication.backlog import Backlog, backlogs
+from roslens.published_studies.communication.cells import cells
+from roslens.published_studies.communication.evidence import Evidence, evidence
+from roslens.published_studies.communication.figures import entity_plot, flow_plot, median_flows
+from roslens.published_studies.communication.logged import (
+    agreement,
+    compare_with_log,
+    study_table,
+)
+from roslens.published_studies.communication.periods import (
+    PUBLISHER_PERIOD,
+    SUBSCRIPTION_PERIOD,
+    pairs,
+    publisher_periods,
+    subscription_periods,
+)
+from roslens.published_studies.communication.published import by_reference, read_published
+from roslens.published_studies.communication.statements import statements
+from roslens.published_studies.communication.tables import (
+    agreement_table,
+    backlog_table,
+    cells_table,
+    copies_table,
+    log_table,
+    pairs_table,
+    published_table,
+)
+from roslens.published_studies.communication.traffic import HOPS, Traffic, merged_hops, traffic
 
 
 class CommunicationParameters(ReportParameters):
@@ -69,7 +69,7 @@ class CommunicationParameters(ReportParameters):
     """
 
     topics: Texts = Field(default_factory=list)
-    published: str = "data/published/communication"
+    published: str = "published_studies/communication/data"
     results: OptionalText = None
 
 

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.analysis.communication.backlog import with_publications_behind
-from roslens.analysis.communication.periods import pairs, publisher_periods, subscription_periods
-from roslens.analysis.communication.published import QUEUE_DEPTH
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.statistics.quantiles import quantile_of
-from roslens.collectors.results.rclcpp_communication import StudyRun, read_study
+from roslens.published_studies.communication.backlog import with_publications_behind
+from roslens.published_studies.communication.periods import (
+    pairs,
+    publisher_periods,
+    subscription_periods,
+)
+from roslens.published_studies.communication.published import QUEUE_DEPTH
+from roslens.published_studies.communication.results import StudyRun, read_study
 
 _WITHIN_NS = 1_000_000_000
 """A publication and its line in the log lie closer than that, or they are not the same."""
@@ -127,7 +131,7 @@ def agreement(copied: pl.DataFrame, by_reference: Collection[str]) -> pl.DataFra
     Parameters
     ----------
     copied
-        From `roslens.analysis.communication.copies.copy_hops`.
+        From `roslens.published_studies.communication.copies.copy_hops`.
     by_reference
         Runs that publish by reference with intra-process communication on.
 

@@ -6,19 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from roslens.analysis.communication.backlog import Backlog
-from roslens.analysis.communication.cells import COLUMNS
-from roslens.analysis.communication.copies import (
-    BEFORE_HOP,
-    COPY_HOP,
-    LOGGED_LATENCY,
-    copies_of,
-    signature,
-)
-from roslens.analysis.communication.estimates import full_runs, latency_measures
-from roslens.analysis.communication.logged import AGREE, AGREE_NS
-from roslens.analysis.communication.published import published_cell
-from roslens.analysis.communication.traffic import Traffic
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.reports.base import count_of_runs
 from roslens.analysis.reports.numbers import milliseconds, significant, value_and_interval
@@ -26,6 +13,19 @@ from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import hidden_rows
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.fractions import least_told
+from roslens.published_studies.communication.backlog import Backlog
+from roslens.published_studies.communication.cells import COLUMNS
+from roslens.published_studies.communication.copies import (
+    BEFORE_HOP,
+    COPY_HOP,
+    LOGGED_LATENCY,
+    copies_of,
+    signature,
+)
+from roslens.published_studies.communication.estimates import full_runs, latency_measures
+from roslens.published_studies.communication.logged import AGREE, AGREE_NS
+from roslens.published_studies.communication.published import published_cell
+from roslens.published_studies.communication.traffic import Traffic
 
 _MOST_ROWS = 60
 
