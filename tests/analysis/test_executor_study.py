@@ -11,22 +11,6 @@ import pytest
 from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
-from roslens.analysis.executors.agreement import agreement
-from roslens.analysis.executors.report import ExecutorsParameters, ExecutorsReport
-from roslens.analysis.executors.statements import (
-    OVER_TIME,
-    cpu_statement,
-    latency_statement,
-    payload_statement,
-    saving_statement,
-)
-from roslens.analysis.executors.work import (
-    CALL,
-    GOAL,
-    entity_estimates,
-    work_estimates,
-    work_of_runs,
-)
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.statements import leak_statements
@@ -38,6 +22,22 @@ from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult, summary_frame
 from roslens.collectors.schema import RESOURCES, TABLES
+from roslens.published_studies.executors.agreement import agreement
+from roslens.published_studies.executors.report import ExecutorsParameters, ExecutorsReport
+from roslens.published_studies.executors.statements import (
+    OVER_TIME,
+    cpu_statement,
+    latency_statement,
+    payload_statement,
+    saving_statement,
+)
+from roslens.published_studies.executors.work import (
+    CALL,
+    GOAL,
+    entity_estimates,
+    work_estimates,
+    work_of_runs,
+)
 from roslens.recording import UsageError
 from roslens.recording.manifest import Level
 

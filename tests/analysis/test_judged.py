@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roslens.analysis.executors.statements import (
-    cpu_statement,
-    latency_statement,
-    payload_statement,
-    saving_statement,
-)
 from roslens.analysis.judged import Stated, judged, side, turned
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.analysis.verdicts.statement import Statement, Verdict
 from roslens.published_studies.communication.statements import statements
+from roslens.published_studies.executors.statements import (
+    cpu_statement,
+    latency_statement,
+    payload_statement,
+    saving_statement,
+)
 from roslens.recording.manifest import Level
 
 T = 0.05

@@ -7,12 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.analysis.executors.statements import (
-    OVER_TIME,
-    cpu_statement,
-    latency_statement,
-    payload_statement,
-)
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.micro_ros.slopes import slopes_of, with_totals
 from roslens.analysis.micro_ros.statements import (
@@ -22,6 +16,12 @@ from roslens.analysis.micro_ros.statements import (
 )
 from roslens.collectors.results.micro_ros_published import read_published
 from roslens.published_studies.communication.statements import statements as of_communication
+from roslens.published_studies.executors.statements import (
+    OVER_TIME,
+    cpu_statement,
+    latency_statement,
+    payload_statement,
+)
 from roslens.published_studies.storage.recovery import CLAIMS as OF_RECOVERY
 from roslens.published_studies.storage.statements import STATEMENTS as OF_STORAGE
 from roslens.tracing.suite import load_suite

@@ -11,17 +11,6 @@ import polars as pl
 from pydantic import Field
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
-from roslens.analysis.executors import statements
-from roslens.analysis.executors.agreement import EXPLANATION, agreement
-from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
-from roslens.analysis.executors.work import (
-    COUNT,
-    ENTITY,
-    Work,
-    entity_estimates,
-    work_estimates,
-    work_of_runs,
-)
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.busy import (
@@ -52,6 +41,17 @@ from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.published_studies.executors import statements
+from roslens.published_studies.executors.agreement import EXPLANATION, agreement
+from roslens.published_studies.executors.figures import effects_plot, load_plot, pairs_plot
+from roslens.published_studies.executors.work import (
+    COUNT,
+    ENTITY,
+    Work,
+    entity_estimates,
+    work_estimates,
+    work_of_runs,
+)
 from roslens.recording import UsageError
 
 

@@ -28,8 +28,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import rclpy_side as side  # type: ignore[import-not-found]  # in the folder above
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tracing" / "workloads"))
+import rclpy_side as side  # type: ignore[import-not-found]
 from rclpy_traffic import Calls, Goals, Messages  # type: ignore[import-not-found]
 
 DRAIN_SECONDS = 2.0
