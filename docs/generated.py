@@ -15,11 +15,11 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import roslens as rl
-from roslens.analysis.micro_ros.slopes import slopes_of, with_totals
-from roslens.analysis.micro_ros.statements import memory_statements, published_statements
 from roslens.analysis.verdicts.statement import Statement
 from roslens.cli import app
-from roslens.collectors.results.micro_ros_published import read_published
+from roslens.published_studies.micro_ros.results.published import read_published
+from roslens.published_studies.micro_ros.slopes import slopes_of, with_totals
+from roslens.published_studies.micro_ros.statements import memory_statements, published_statements
 from roslens.published_studies.storage.results.comparison import read_digests
 from roslens.published_studies.storage.statements import THRESHOLD, comparisons, takeaways
 from roslens.tracing.suite import suite_schema
@@ -180,7 +180,7 @@ def claims_page() -> str:
 
 def _published_statements() -> list[Statement]:
     digests = read_digests(ROOM / "storage" / "data")
-    micro_ros = read_published(PUBLISHED / "micro_ros")
+    micro_ros = read_published(ROOM / "micro_ros" / "data")
     slopes = slopes_of(with_totals(micro_ros.memory))
     return [
         *takeaways(digests, comparisons(digests, THRESHOLD)),

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roslens.analysis.calibration.report import CalibrationParameters, CalibrationReport
-from roslens.analysis.micro_ros.report import MicroRosParameters, MicroRosReport
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.runs import why_left_out
 from roslens.analysis.tool.report import ToolParameters, ToolReport
 from roslens.analysis.tool.runs import ToolFiles, read_files
 from roslens.collectors.results.formats import Format, find_results, read_results
-from roslens.collectors.results.micro_ros import read_all
-from roslens.collectors.results.micro_ros_published import read_published
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.factors import Factors
 from roslens.paths import PathLike, resolve
+from roslens.published_studies.micro_ros.report import MicroRosParameters, MicroRosReport
+from roslens.published_studies.micro_ros.results.folder import read_all
+from roslens.published_studies.micro_ros.results.published import read_published
 from roslens.published_studies.storage.report import StorageParameters, StorageReport
 from roslens.published_studies.storage.results.comparison import read_digests
 from roslens.recording import UsageError
@@ -129,7 +129,7 @@ def micro_ros(**parameters: object) -> MicroRosReport:
         As `calibration`, or a folder is given twice.
     """
     asked = MicroRosParameters.checked(parameters)
-    published = read_published(resolve("data/published/micro_ros"))
+    published = read_published(resolve("published_studies/micro_ros/data"))
     if asked.is_published:
         return MicroRosReport(None, None, published, asked)
     opened = _opened(asked)

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
+from roslens.published_studies.micro_ros.workloads.micro_ros_client.prepare import TOOLS
 from roslens.tracing.needs import without_sources
-from roslens.tracing.workloads.micro_ros_client.prepare import TOOLS
 
 MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
 

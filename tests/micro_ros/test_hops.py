@@ -6,14 +6,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from roslens.analysis.micro_ros.hops import (
+from roslens.published_studies.micro_ros.hops import (
     DEVICE_MESSAGES,
     device_messages,
     hop_checks,
     hop_medians,
     hops_sentence,
 )
-from roslens.collectors.results.micro_ros import EXCHANGED, TAKEN, Link, MicroRosResults
+from roslens.published_studies.micro_ros.results.folder import (
+    EXCHANGED,
+    TAKEN,
+    Link,
+    MicroRosResults,
+)
 
 COUNT = 200
 BEGIN = 1_700_000_000_000_000_000

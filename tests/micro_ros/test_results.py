@@ -10,12 +10,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.collectors.results.micro_ros import read_all
-from roslens.collectors.results.micro_ros_bench import read_benchmark, read_profiling
-from roslens.collectors.results.micro_ros_capture import captured_rate, read_capture
-from roslens.collectors.results.micro_ros_elf import differences, read_elf, static_difference
-from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges
-from roslens.collectors.results.micro_ros_tasks import read_heap, read_tasks
+from roslens.published_studies.micro_ros.results.bench import read_benchmark, read_profiling
+from roslens.published_studies.micro_ros.results.capture import captured_rate, read_capture
+from roslens.published_studies.micro_ros.results.elf import differences, read_elf, static_difference
+from roslens.published_studies.micro_ros.results.exchanges import read_counted, read_exchanges
+from roslens.published_studies.micro_ros.results.folder import read_all
+from roslens.published_studies.micro_ros.results.tasks import read_heap, read_tasks
 from roslens.recording import UsageError
 
 RATES = """\

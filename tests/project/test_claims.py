@@ -8,19 +8,19 @@ import polars as pl
 import pytest
 
 from roslens.analysis.leaks.statements import leak_statements
-from roslens.analysis.micro_ros.slopes import slopes_of, with_totals
-from roslens.analysis.micro_ros.statements import (
-    measured_statements,
-    memory_statements,
-    published_statements,
-)
-from roslens.collectors.results.micro_ros_published import read_published
 from roslens.published_studies.communication.statements import statements as of_communication
 from roslens.published_studies.executors.statements import (
     OVER_TIME,
     cpu_statement,
     latency_statement,
     payload_statement,
+)
+from roslens.published_studies.micro_ros.results.published import read_published
+from roslens.published_studies.micro_ros.slopes import slopes_of, with_totals
+from roslens.published_studies.micro_ros.statements import (
+    measured_statements,
+    memory_statements,
+    published_statements,
 )
 from roslens.published_studies.storage.recovery import CLAIMS as OF_RECOVERY
 from roslens.published_studies.storage.statements import STATEMENTS as OF_STORAGE
@@ -34,7 +34,7 @@ CLAIMS = pl.read_csv(PUBLISHED / "claims.csv", infer_schema=False)
 @pytest.fixture(scope="module")
 def of_the_figures() -> set[str]:
     """What is judged of the published figures, of storage and of micro-ROS."""
-    published = read_published(PUBLISHED / "micro_ros")
+    published = read_published(ROOM / "micro_ros" / "data")
     slopes = slopes_of(with_totals(published.memory))
     found = [
         *memory_statements(published.claims, slopes),

@@ -52,11 +52,11 @@ from roslens.check import checks_table
 from roslens.check import summary as check_summary
 from roslens.collectors.reader import open_trace
 from roslens.collectors.results.logged_messages import read_logged_messages
-from roslens.collectors.results.micro_ros import read_all
-from roslens.collectors.results.micro_ros_published import read_published
 from roslens.compare import comparison_table, load_side, summary
 from roslens.live.triggers import read_triggers
 from roslens.published_studies.communication.results import read_study
+from roslens.published_studies.micro_ros.results.folder import read_all
+from roslens.published_studies.micro_ros.results.published import read_published
 from roslens.published_studies.storage.results.comparison import read_digests
 from roslens.published_studies.storage.results.runs import SCHEMA as RECOVERY
 from roslens.published_studies.storage.results.runs import (
@@ -70,7 +70,8 @@ from roslens.recordings import open_recordings
 from roslens.tracing.plan import Plan, plan_runs, read_plan, write_plan
 from roslens.tracing.suite import load_suite, suite_path
 
-DATA = Path(__file__).resolve().parents[2] / "data"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
 SECONDS, BYTES = 20.0, 1 << 30
 TOKENS = (
     b"-1", b"0", b"9" * 20, b"9" * 400, b"9" * 5000, b"1e308", b"1e999", b"nan", b"inf", b"-",
@@ -296,7 +297,7 @@ TARGETS = {
     ),
     "micro-ROS published": Target(
         copied(
-            DATA / "published" / "micro_ros",
+            ROOT / "published_studies" / "micro_ros" / "data",
             *("memory.csv", "throughput.csv", "latency.csv", "claims.csv", "lines.csv"),
         ),
         read_published,

@@ -23,7 +23,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+_HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(_HERE), str(_HERE.parents[3] / "tracing" / "workloads")]
 import building  # type: ignore[import-not-found]  # noqa: E402
 import memory  # type: ignore[import-not-found]  # noqa: E402
 import rclpy_side as side  # type: ignore[import-not-found]  # noqa: E402

@@ -11,9 +11,22 @@ from pydantic import Field, model_validator
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.micro_ros import checks, figures, hops, transports
-from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, lines_of, printed_sums
-from roslens.analysis.micro_ros.slopes import (
+from roslens.analysis.reports.base import Part, Report, Section
+from roslens.analysis.reports.given import Tables
+from roslens.analysis.reports.parameters import ReportParameters, Texts
+from roslens.analysis.reports.table import Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.verdicts.statement import Statement
+from roslens.published_studies.micro_ros import checks, figures, hops, transports
+from roslens.published_studies.micro_ros.lines import (
+    PhysicalLine,
+    PrintedSum,
+    lines_of,
+    printed_sums,
+)
+from roslens.published_studies.micro_ros.results.folder import MicroRosResults
+from roslens.published_studies.micro_ros.results.published import PublishedFigures
+from roslens.published_studies.micro_ros.slopes import (
     HISTORY,
     Slope,
     is_history,
@@ -22,7 +35,7 @@ from roslens.analysis.micro_ros.slopes import (
     slopes_of,
     with_totals,
 )
-from roslens.analysis.micro_ros.statements import (
+from roslens.published_studies.micro_ros.statements import (
     VARIANTS,
     differences_of_totals,
     measured_statements,
@@ -30,7 +43,7 @@ from roslens.analysis.micro_ros.statements import (
     own_statements,
     published_statements,
 )
-from roslens.analysis.micro_ros.tables import (
+from roslens.published_studies.micro_ros.tables import (
     Key,
     captures_table,
     checks_table,
@@ -46,14 +59,6 @@ from roslens.analysis.micro_ros.tables import (
     sums_table,
     throughput_table,
 )
-from roslens.analysis.reports.base import Part, Report, Section
-from roslens.analysis.reports.given import Tables
-from roslens.analysis.reports.parameters import ReportParameters, Texts
-from roslens.analysis.reports.table import Sentence
-from roslens.analysis.reports.tables import estimates_table
-from roslens.analysis.verdicts.statement import Statement
-from roslens.collectors.results.micro_ros import MicroRosResults
-from roslens.collectors.results.micro_ros_published import PublishedFigures
 from roslens.recording import UsageError
 
 Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]

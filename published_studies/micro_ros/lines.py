@@ -141,7 +141,7 @@ def printed_sums(latency: pl.DataFrame) -> list[PrintedSum]:
     Parameters
     ----------
     latency
-        As `roslens.collectors.results.micro_ros_frames.LATENCY`.
+        As `results.frames.LATENCY`.
     """
     return [
         PrintedSum(

@@ -1,4 +1,4 @@
-"""The published figures of micro-ROS (``data/published/micro_ros``) as frames."""
+"""The published figures of micro-ROS (``published_studies/micro_ros/data``) as frames."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
+from roslens.published_studies.micro_ros.results.frames import LATENCY, MEMORY, THROUGHPUT
 from roslens.recording import UsageError
 from roslens.recording.foreign import read_here
 

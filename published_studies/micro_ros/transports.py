@@ -10,14 +10,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Estimate, Metric
-from roslens.analysis.micro_ros.clocks import ClockFit, Directions, directions, fit_clocks
 from roslens.analysis.statistics.over_runs import (
     Interval,
     estimate_of,
     statistics_over_runs,
     value_over_runs,
 )
-from roslens.collectors.results.micro_ros import Link
+from roslens.published_studies.micro_ros.clocks import ClockFit, Directions, directions, fit_clocks
+from roslens.published_studies.micro_ros.results.folder import Link
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ def transport_runs(
     Parameters
     ----------
     exchanges
-        As `roslens.collectors.results.micro_ros.EXCHANGED`.
+        As `results.folder.EXCHANGED`.
     """
     return [
         _run(str(source), str(transport), group, links[str(source), str(transport)])

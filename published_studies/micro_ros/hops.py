@@ -2,8 +2,8 @@
 
 The device is not traced: what it tells are stamps of its own clock. The node is. Both are one row
 where the node logged which message of the recording a stamped one was (its source timestamp, which
-the agent gave it), and on one clock by the bounds of `roslens.analysis.micro_ros.clocks`: nothing
-arrives before it was sent.
+the agent gave it), and on one clock by the bounds of
+`roslens.published_studies.micro_ros.clocks`: nothing arrives before it was sent.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from roslens.analysis.micro_ros.clocks import fit_clocks, to_agent
 from roslens.analysis.verdicts.statement import Statement
-from roslens.collectors.results.micro_ros import Link, MicroRosResults
+from roslens.published_studies.micro_ros.clocks import fit_clocks, to_agent
+from roslens.published_studies.micro_ros.results.folder import Link, MicroRosResults
 
 DEVICE_MESSAGES = pl.Schema(
     {

@@ -14,22 +14,26 @@ from typing import Any
 
 import polars as pl
 
-from roslens.collectors.results.micro_ros_bench import (
+from roslens.published_studies.micro_ros.results.bench import (
     BENCHMARK_NAME,
     PROFILING_NAME,
     read_benchmark,
     read_profiling,
 )
-from roslens.collectors.results.micro_ros_capture import captured_rate, read_capture
-from roslens.collectors.results.micro_ros_elf import (
+from roslens.published_studies.micro_ros.results.capture import captured_rate, read_capture
+from roslens.published_studies.micro_ros.results.elf import (
     ElfMemory,
     differences,
     read_elf,
     static_difference,
 )
-from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges, read_takes
-from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
-from roslens.collectors.results.micro_ros_tasks import read_heap, read_tasks
+from roslens.published_studies.micro_ros.results.exchanges import (
+    read_counted,
+    read_exchanges,
+    read_takes,
+)
+from roslens.published_studies.micro_ros.results.frames import LATENCY, MEMORY, THROUGHPUT
+from roslens.published_studies.micro_ros.results.tasks import read_heap, read_tasks
 from roslens.recording import UsageError
 from roslens.recording.foreign import read_here
 from roslens.recording.json_file import read_json

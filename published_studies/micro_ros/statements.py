@@ -14,8 +14,8 @@ from itertools import combinations, pairwise
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, not_none
-from roslens.analysis.micro_ros.slopes import HISTORY, Slope
 from roslens.analysis.verdicts.statement import Statement, Verdict
+from roslens.published_studies.micro_ros.slopes import HISTORY, Slope
 
 ABOUT = 0.05
 """The word "about" is taken to allow 5 %."""
@@ -279,7 +279,7 @@ def published_statements(
     slopes
         Of the published memory.
     throughput, latency
-        As of `roslens.collectors.results.micro_ros_published.PublishedFigures`.
+        As of `results.published.PublishedFigures`.
     """
     total = {s.entity: s for s in slopes if s.memory == "total"}
     rates: dict[str, dict[int, float]] = {}

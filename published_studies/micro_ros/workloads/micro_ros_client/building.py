@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 _HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(_HERE.parents[1] / "ros"))
+sys.path.insert(0, str(_HERE.parents[3] / "tracing" / "ros"))
 from configured import configured  # type: ignore[import-not-found]  # noqa: E402
 
 VARIABLE = "MICRO_ROS"

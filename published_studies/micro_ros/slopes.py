@@ -87,7 +87,7 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
     Parameters
     ----------
     memory
-        As `roslens.collectors.results.micro_ros_frames.MEMORY`.
+        As `results.frames.MEMORY`.
     level
         Nominal coverage.
     """

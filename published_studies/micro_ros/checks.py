@@ -7,10 +7,10 @@ from functools import partial
 
 import polars as pl
 
-from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, judge_throughput
-from roslens.analysis.micro_ros.slopes import Slope
-from roslens.analysis.micro_ros.transports import TransportRun
 from roslens.analysis.verdicts.statement import Statement, Verdict
+from roslens.published_studies.micro_ros.lines import PhysicalLine, PrintedSum, judge_throughput
+from roslens.published_studies.micro_ros.slopes import Slope
+from roslens.published_studies.micro_ros.transports import TransportRun
 
 
 def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list[Statement]:
@@ -79,7 +79,7 @@ def live_checks(live: pl.DataFrame) -> list[Statement]:
     Parameters
     ----------
     live
-        As `roslens.collectors.results.micro_ros.LIVE`.
+        As `results.folder.LIVE`.
     """
     name = "nothing allocated at exit"
     left = live.filter(pl.col("live_bytes") != 0)
@@ -116,7 +116,7 @@ def two_ways_checks(ways: pl.DataFrame) -> list[Statement]:
     Parameters
     ----------
     ways
-        As `roslens.collectors.results.micro_ros.WAYS`.
+        As `results.folder.WAYS`.
     """
     checks = []
     for (memory, way), group in ways.group_by("memory", "way", maintain_order=True):
@@ -146,7 +146,7 @@ def account_checks(accounts: pl.DataFrame) -> list[Statement]:
     Parameters
     ----------
     accounts
-        As `roslens.collectors.results.micro_ros.ACCOUNTS`.
+        As `results.folder.ACCOUNTS`.
     """
     checks = []
     groups = accounts.group_by("source", "transport", maintain_order=True)

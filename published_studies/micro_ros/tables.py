@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from roslens.analysis.micro_ros.hops import HOPS
-from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum, judge_throughput
-from roslens.analysis.micro_ros.slopes import RTOSES, Slope, is_history, on_rtos
-from roslens.analysis.micro_ros.transports import TransportRun
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.verdicts.statement import Statement
+from roslens.published_studies.micro_ros.hops import HOPS
+from roslens.published_studies.micro_ros.lines import PhysicalLine, PrintedSum, judge_throughput
+from roslens.published_studies.micro_ros.slopes import RTOSES, Slope, is_history, on_rtos
+from roslens.published_studies.micro_ros.transports import TransportRun
 
 Key = tuple[str, str]
 
@@ -258,7 +258,7 @@ def static_table(static: pl.DataFrame) -> ReportTable:
     Parameters
     ----------
     static
-        As `roslens.collectors.results.micro_ros.STATIC`.
+        As `results.folder.STATIC`.
     """
     memory = static.filter(pl.col("section").str.contains(r"^\.(data|bss)(\.|$)"))
     largest = memory.filter(pl.col("count") == pl.col("count").max().over("entity"))
@@ -358,7 +358,7 @@ def hops_table(medians: pl.DataFrame) -> ReportTable:
     Parameters
     ----------
     medians
-        Of `roslens.analysis.micro_ros.hops.hop_medians`.
+        Of `roslens.published_studies.micro_ros.hops.hop_medians`.
     """
     columns = [*HOPS, "device to callback", "error"]
     return ReportTable(

@@ -11,11 +11,11 @@ from matplotlib.lines import Line2D
 
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.micro_ros.hops import HOPS, OF_DEVICE
-from roslens.analysis.micro_ros.lines import PhysicalLine, PrintedSum
-from roslens.analysis.micro_ros.slopes import KINDS, Slope
-from roslens.analysis.micro_ros.transports import TransportRun
 from roslens.analysis.statistics.distributions import distribution, thin
+from roslens.published_studies.micro_ros.hops import HOPS, OF_DEVICE
+from roslens.published_studies.micro_ros.lines import PhysicalLine, PrintedSum
+from roslens.published_studies.micro_ros.slopes import KINDS, Slope
+from roslens.published_studies.micro_ros.transports import TransportRun
 
 _MARKERS = "osD^vP"
 _COLUMNS = 4
@@ -226,7 +226,7 @@ def hops_plot(medians: pl.DataFrame) -> Plot:
     Parameters
     ----------
     medians
-        Of `roslens.analysis.micro_ros.hops.hop_medians`.
+        Of `roslens.published_studies.micro_ros.hops.hop_medians`.
     """
     figure = style.new_figure(0.9 + 0.36 * medians.height)
     axes = figure.subplots()
