@@ -27,7 +27,6 @@ from roslens.tracing.suite import suite_schema
 DOCS = Path(__file__).resolve().parent
 SAMPLES = DOCS.parent / "data" / "samples"
 ROOM = DOCS.parent / "published_studies"
-PUBLISHED = DOCS.parent / "data" / "published"
 NOUNS = {name: name for name in ("chains", "communication", "executors", "latency")}
 NOUNS["leaks"] = "memory"
 """Notebooks, and what holds their estimates."""
@@ -149,7 +148,7 @@ STUDIES = {
     "micro_ros": ("micro-ROS", "eProsima"),
     "communication": ("Communication of rclcpp", "pull request 636, 2019"),
 }
-"""Title and origin of each, by its name in claims.csv, which is that of its page too."""
+"""Title and origin of each, by the name of its folder, which is that of its page too."""
 
 
 def claims_page() -> str:
@@ -164,11 +163,11 @@ def claims_page() -> str:
         "interval."
     )
     lines = ["# The four publications, claim by claim", "", about, ""]
-    claims = pl.read_csv(PUBLISHED / "claims.csv", infer_schema=False)
     for study, (title, origin) in STUDIES.items():
         lines += [f"## {title}", "", f"{origin}; see [the page of the study](../{study}.md).", ""]
         lines += ["| where | it says | its own figures | recorded by |", "|---|---|---|---|"]
-        for row in claims.filter(study=study).iter_rows(named=True):
+        claims = pl.read_csv(ROOM / study / "claims.csv", infer_schema=False)
+        for row in claims.iter_rows(named=True):
             found = told.get(row["statement"] or "", []) if row["figures"] == "yes" else []
             figures = "; ".join(f"{x.subject}: {x.told} ({x.because})" for x in found)
             live = f"`{row['suite']}`" if row["suite"] else f"nothing: {row['why_not']}"

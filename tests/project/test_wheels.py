@@ -44,7 +44,6 @@ ROOMS = {
     "requirements/ros-generators.txt": (),
     "data/samples/README.md": (),
     "data/samples/demo/*": (),
-    "data/published/*": (),
     "data/calibration/*": (),
 }
 
