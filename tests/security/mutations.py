@@ -2,13 +2,13 @@
 
     python tests/security/mutations.py [--mutations 2000 | --minutes 60] [--seed 1] [NAME ...]
 
-Every reader of `collectors/results`, and those of manifests, plans, suites, budgets, triggers,
-metrics.json, stored results of simulations, packed recordings, of what the samplers wrote, of bags,
-of other recorders' kernel traces and of tables. Seeds are whole files, made by the tests of each
-format or taken from the samples. A read that raises anything but `RoslensError` (a traceback, and
-exit code 70 of a verb), refuses with exit code 1, takes more CPU time than `SECONDS` or more memory
-than `BYTES` beyond what was used before, or leaves a file behind is a failure, and its mutant is
-kept.
+Every reader of `collectors/results` and of the published studies, and those of manifests, plans,
+suites, budgets, triggers, metrics.json, stored results of simulations, packed recordings, of what
+the samplers wrote, of bags, of other recorders' kernel traces and of tables. Seeds are whole files,
+made by the tests of each format or taken from the samples. A read that raises anything but
+`RoslensError` (a traceback, and exit code 70 of a verb), refuses with exit code 1, takes more CPU
+time than `SECONDS` or more memory than `BYTES` beyond what was used before, or leaves a file behind
+is a failure, and its mutant is kept.
 """
 
 from __future__ import annotations
