@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from roslens.published_studies.storage.results.comparison import read_batches
-from roslens.published_studies.storage.workloads.storage.prepare import prepare
-from roslens.published_studies.storage.workloads.storage.run import SAMPLES, load_of, start
+from roslens.studies.storage.results.comparison import read_batches
+from roslens.studies.storage.workloads.storage.prepare import prepare
+from roslens.studies.storage.workloads.storage.run import SAMPLES, load_of, start
 
 ROUNDS = 7
 CELLS = [

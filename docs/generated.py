@@ -17,16 +17,16 @@ from mkdocs.structure.pages import Page
 import roslens as rl
 from roslens.analysis.verdicts.statement import Statement
 from roslens.cli import app
-from roslens.published_studies.micro_ros.results.published import read_published
-from roslens.published_studies.micro_ros.slopes import slopes_of, with_totals
-from roslens.published_studies.micro_ros.statements import memory_statements, published_statements
-from roslens.published_studies.storage.results.comparison import read_digests
-from roslens.published_studies.storage.statements import THRESHOLD, comparisons, takeaways
+from roslens.studies.micro_ros.results.published import read_published
+from roslens.studies.micro_ros.slopes import slopes_of, with_totals
+from roslens.studies.micro_ros.statements import memory_statements, published_statements
+from roslens.studies.storage.results.comparison import read_digests
+from roslens.studies.storage.statements import THRESHOLD, comparisons, takeaways
 from roslens.tracing.suite import suite_schema
 
 DOCS = Path(__file__).resolve().parent
 SAMPLES = DOCS.parent / "data" / "samples"
-ROOM = DOCS.parent / "published_studies"
+ROOM = DOCS.parent / "studies"
 NOUNS = {name: name for name in ("chains", "communication", "executors", "latency")}
 NOUNS["leaks"] = "memory"
 """Notebooks, and what holds their estimates."""

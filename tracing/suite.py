@@ -24,7 +24,7 @@ from roslens.tracing.processes import GENTLE
 from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.sources import pinned
 
-ROOMS = (shipped("tracing"), *shipped("published_studies").glob("*"))
+ROOMS = (shipped("tracing"), *shipped("studies").glob("*"))
 """Folders that hold ``suites/NAME.yaml`` and ``workloads/NAME/run.py``."""
 
 RosChoice = Literal["auto", "sourced", "embedded", "rclcpp", "none"]

@@ -2,8 +2,8 @@
 
 ``rl.open(path)`` gives the tables of recordings, ``rl.timeline(recordings)`` shows them,
 ``rl.watch(path)`` shows one that is being made, ``rl.catalog(folder)`` finds recordings among
-many, and ``rl.read_result(file)`` reads results of other benchmark tools; ``rl.studies`` are
-studies that can do without recordings.
+many, and ``rl.read_result(file)`` reads results of other benchmark tools; ``rl.reports`` are
+those that can do without recordings.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from importlib import import_module
 # Not of typing: whatever is imported here comes before anything can be done about Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from roslens import studies
+    from roslens import reports
     from roslens.explore.timing import read_timing_model
     from roslens.fleet.catalog import Catalog, catalog
     from roslens.live.watch import watch
     from roslens.recordings import Recordings, open  # noqa: A004  (reads well as rl.open)
-    from roslens.studies import read_result
+    from roslens.reports import read_result
     from roslens.widgets.timeline import timeline
 
     __version__: str
@@ -30,7 +30,7 @@ __all__ = [
     "open",
     "read_result",
     "read_timing_model",
-    "studies",
+    "reports",
     "timeline",
     "watch",
 ]
@@ -38,7 +38,7 @@ __all__ = [
 _HOMES = {
     "Catalog": "fleet.catalog",
     "catalog": "fleet.catalog",
-    "read_result": "studies",
+    "read_result": "reports",
     "read_timing_model": "explore.timing",
     "timeline": "widgets.timeline",
     "watch": "live.watch",
@@ -47,8 +47,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     # Lazily, so that the command line starts quickly.
-    if name == "studies":
-        return import_module("roslens.studies")
+    if name == "reports":
+        return import_module("roslens.reports")
     if name in __all__:
         return getattr(import_module(f"roslens.{_HOMES.get(name, 'recordings')}"), name)
     if name == "__version__":

@@ -22,24 +22,24 @@ from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult, summary_frame
 from roslens.collectors.schema import RESOURCES, TABLES
-from roslens.published_studies.executors.agreement import agreement
-from roslens.published_studies.executors.report import ExecutorsParameters, ExecutorsReport
-from roslens.published_studies.executors.statements import (
+from roslens.recording import UsageError
+from roslens.recording.manifest import Level
+from roslens.studies.executors.agreement import agreement
+from roslens.studies.executors.report import ExecutorsParameters, ExecutorsReport
+from roslens.studies.executors.statements import (
     OVER_TIME,
     cpu_statement,
     latency_statement,
     payload_statement,
     saving_statement,
 )
-from roslens.published_studies.executors.work import (
+from roslens.studies.executors.work import (
     CALL,
     GOAL,
     entity_estimates,
     work_estimates,
     work_of_runs,
 )
-from roslens.recording import UsageError
-from roslens.recording.manifest import Level
 
 
 def table(name: str, rows: list[dict[str, object]]) -> pl.LazyFrame:

@@ -13,14 +13,14 @@ from roslens.analysis.judged import Stated, judged, side, turned
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.analysis.verdicts.statement import Statement, Verdict
-from roslens.published_studies.communication.statements import statements
-from roslens.published_studies.executors.statements import (
+from roslens.recording.manifest import Level
+from roslens.studies.communication.statements import statements
+from roslens.studies.executors.statements import (
     cpu_statement,
     latency_statement,
     payload_statement,
     saving_statement,
 )
-from roslens.recording.manifest import Level
 
 T = 0.05
 INTERVAL = re.compile(r"is ([\d.]+) \[([\d.]+), ([\d.]+)\] times")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from roslens.analysis.measures.loss import TracerLoss
-from roslens.published_studies.communication.evidence import evidence
+from roslens.studies.communication.evidence import evidence
 
 
 @pytest.mark.parametrize(("of_kernel", "kind"), [(True, "exact"), (False, "partial")])

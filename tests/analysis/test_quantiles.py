@@ -53,7 +53,7 @@ _OTHERS = re.compile(
 def test_the_product_has_one_quantile_function() -> None:
     """Medians are alike by all definitions; what takes another quantile takes `quantile`."""
     root = Path(__file__).parents[2]
-    rooms = ("analysis", "collectors", "notebooks", "published_studies", "tracing", "src/roslens")
+    rooms = ("analysis", "collectors", "notebooks", "studies", "tracing", "src/roslens")
     files = [
         file
         for room in rooms

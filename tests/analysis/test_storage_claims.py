@@ -10,12 +10,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.published_studies.storage.published import cells
-from roslens.published_studies.storage.results.comparison import read_digests
-from roslens.published_studies.storage.statements import on_par_or_better
 from roslens.recording.errors import UsageError
+from roslens.studies.storage.published import cells
+from roslens.studies.storage.results.comparison import read_digests
+from roslens.studies.storage.statements import on_par_or_better
 
-PUBLISHED = Path(__file__).parents[2] / "published_studies" / "storage" / "data"
+PUBLISHED = Path(__file__).parents[2] / "studies" / "storage" / "data"
 
 getcontext().prec = 40
 

@@ -56,7 +56,7 @@ def test_report(demo: Path, tmp_path: Path) -> None:
 
 def test_suites() -> None:
     names = {x["name"] for x in asked("suites")}
-    rooms = (ROOT / "tracing", *(ROOT / "published_studies").glob("*"))
+    rooms = (ROOT / "tracing", *(ROOT / "studies").glob("*"))
     assert names == {path.stem for room in rooms for path in room.glob("suites/*.yaml")}
     told, written = asked("suites", "demo"), yaml.safe_load(suite_path("demo").read_text())
     assert told["factors"] == written["factors"]

@@ -24,21 +24,21 @@ from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.table import ReportTable
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
-from roslens.published_studies.communication.backlog import Backlog
-from roslens.published_studies.communication.logged import agreement
-from roslens.published_studies.communication.published import by_reference, read_published
-from roslens.published_studies.communication.report import (
+from roslens.recording import Recording, UsageError
+from roslens.report import run_report
+from roslens.studies.communication.backlog import Backlog
+from roslens.studies.communication.logged import agreement
+from roslens.studies.communication.published import by_reference, read_published
+from roslens.studies.communication.report import (
     CommunicationParameters,
     CommunicationReport,
 )
-from roslens.published_studies.communication.tables import published_table
-from roslens.published_studies.communication.traffic import HOPS
-from roslens.recording import Recording, UsageError
-from roslens.report import run_report
+from roslens.studies.communication.tables import published_table
+from roslens.studies.communication.traffic import HOPS
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = [ROOT / "data" / "samples" / name for name in ("communication", "communication_shared")]
-PUBLISHED = ROOT / "published_studies" / "communication" / "data"
+PUBLISHED = ROOT / "studies" / "communication" / "data"
 
 pytestmark = pytest.mark.recording
 
@@ -140,7 +140,7 @@ def test_the_log_s_own_latency_stands_beside_the_study_s(
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]
-    from roslens.published_studies.communication.figures import median_flows
+    from roslens.studies.communication.figures import median_flows
 
     flows = median_flows(report.copied, report.counting)
     return {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from roslens.analysis.statistics.factorial import Observation
-from roslens.published_studies.communication.statements import statements
+from roslens.studies.communication.statements import statements
 
 
 def runs(value: float, **cell: Any) -> list[Observation]:

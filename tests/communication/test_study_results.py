@@ -10,10 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.published_studies.communication.logged import study_messages, study_table
-from roslens.published_studies.communication.published import published_cell, read_published
-from roslens.published_studies.communication.results import read_study
 from roslens.recording import UsageError
+from roslens.studies.communication.logged import study_messages, study_table
+from roslens.studies.communication.published import published_cell, read_published
+from roslens.studies.communication.results import read_study
 
 ROOT = Path(__file__).parents[2]
 NAME = "test_{}_10ms_n1_s1_m{}_l10000000"
@@ -113,7 +113,7 @@ def test_no_results(tmp_path: Path) -> None:
 
 
 def test_what_the_printed_table_implies() -> None:
-    table = read_published(ROOT / "published_studies" / "communication" / "data")
+    table = read_published(ROOT / "studies" / "communication" / "data")
     implied = (100 * pl.col("implied_loss")).round(1)
     assert table.select("pointer", "intra_process", implied, "full").rows() == [
         ("shared", False, 58.5, True),

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roslens.published_studies.communication.backlog import (
+from roslens.studies.communication.backlog import (
     Backlog,
     backlogs,
     with_publications_behind,
 )
-from roslens.published_studies.communication.cells import COLUMNS
-from roslens.published_studies.communication.copies import Copies, copies_of, signature
-from roslens.published_studies.communication.estimates import heap_per_publication
-from roslens.published_studies.communication.logged import agreement, compare_with_log, link_log
-from roslens.published_studies.communication.periods import (
+from roslens.studies.communication.cells import COLUMNS
+from roslens.studies.communication.copies import Copies, copies_of, signature
+from roslens.studies.communication.estimates import heap_per_publication
+from roslens.studies.communication.logged import agreement, compare_with_log, link_log
+from roslens.studies.communication.periods import (
     pairs,
     publisher_periods,
     subscription_periods,
 )
-from roslens.published_studies.communication.traffic import HOPS, merged_hops, with_hops
+from roslens.studies.communication.traffic import HOPS, merged_hops, with_hops
 
 TIMES = ("publish_ns", "rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns")
 

@@ -11,8 +11,8 @@ import pytest
 from tests.record_suite import record_changed
 
 import roslens as rl
-from roslens.published_studies.communication.published import published_cell, read_published
-from roslens.published_studies.communication.report import (
+from roslens.studies.communication.published import published_cell, read_published
+from roslens.studies.communication.report import (
     CommunicationParameters,
     CommunicationReport,
 )
@@ -34,9 +34,7 @@ def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
     changes = {"factors": FACTORS, "exclude": EXCLUDED, "duration": 1, "repetitions": 1}
     opened = rl.open(record_changed("communication", tmp_path, changes))
     parameters = CommunicationParameters.checked({"recordings": str(tmp_path)})
-    report = CommunicationReport(
-        opened, parameters, ROOT / "published_studies" / "communication" / "data"
-    )
+    report = CommunicationReport(opened, parameters, ROOT / "studies" / "communication" / "data")
     rows = {row["run"]: row for row in report.cells.iter_rows(named=True)}
     assert len(opened.runs) == len(rows) == 2
     for recording, run in zip(opened.recordings, opened.runs, strict=True):
@@ -59,7 +57,7 @@ def test_the_published_number_of_messages_fits_into_the_time_limit() -> None:
     period is longer, as it was there."""
     suite = with_changes(load_suite("communication-rclcpp")[0], {"duration": 100})
     assert suite.duration * float(suite.workload.parameters["rate"]) == 10_000
-    published = read_published(ROOT / "published_studies" / "communication" / "data")
+    published = read_published(ROOT / "studies" / "communication" / "data")
     longest = published["publisher_period_ms"].max()
     assert isinstance(longest, float)
     assert suite.limit_seconds > 2 * 10_000 * longest / 1000

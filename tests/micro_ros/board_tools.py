@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from roslens.published_studies.micro_ros.workloads.micro_ros_client.prepare import TOOLS
+from roslens.studies.micro_ros.workloads.micro_ros_client.prepare import TOOLS
 from roslens.tracing.needs import without_sources
 
 MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]

@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 
 from roslens.analysis.estimate import Estimate
-from roslens.published_studies.micro_ros.checks import account_checks, two_ways_checks
-from roslens.published_studies.micro_ros.results.folder import WAYS, read_all
-from roslens.published_studies.micro_ros.results.frames import MEMORY
-from roslens.published_studies.micro_ros.slopes import slopes_of
-from roslens.published_studies.micro_ros.statements import measured_statements, own_statements
-from roslens.published_studies.micro_ros.tables import rtos_table
+from roslens.studies.micro_ros.checks import account_checks, two_ways_checks
+from roslens.studies.micro_ros.results.folder import WAYS, read_all
+from roslens.studies.micro_ros.results.frames import MEMORY
+from roslens.studies.micro_ros.slopes import slopes_of
+from roslens.studies.micro_ros.statements import measured_statements, own_statements
+from roslens.studies.micro_ros.tables import rtos_table
 
 ROW = {"message": "10 B", "sent": 5, "received": 3, "lost": 2, "twice": 1, "refused": 0}
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from roslens.published_studies.micro_ros.clocks import directions, fit_clocks
+from roslens.studies.micro_ros.clocks import directions, fit_clocks
 
 Ints = NDArray[np.int64]
 EPOCH = 1_790_000_000_000_000_000

@@ -6,14 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from roslens.published_studies.micro_ros.hops import (
+from roslens.studies.micro_ros.hops import (
     DEVICE_MESSAGES,
     device_messages,
     hop_checks,
     hop_medians,
     hops_sentence,
 )
-from roslens.published_studies.micro_ros.results.folder import (
+from roslens.studies.micro_ros.results.folder import (
     EXCHANGED,
     TAKEN,
     Link,

@@ -16,11 +16,11 @@ from board_tools import on_board, with_source
 from rich.console import Console
 from tests.record_suite import changed
 
-from roslens.published_studies.micro_ros.checks import live_checks, two_ways_checks
-from roslens.published_studies.micro_ros.results.folder import MicroRosResults, read_all
-from roslens.published_studies.micro_ros.results.tasks import read_tasks
-from roslens.published_studies.micro_ros.workloads.micro_ros_client import prepare
 from roslens.report import run_report
+from roslens.studies.micro_ros.checks import live_checks, two_ways_checks
+from roslens.studies.micro_ros.results.folder import MicroRosResults, read_all
+from roslens.studies.micro_ros.results.tasks import read_tasks
+from roslens.studies.micro_ros.workloads.micro_ros_client import prepare
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.micro_ros import configured, micro_ros_for
 from roslens.tracing.sources import VARIABLE

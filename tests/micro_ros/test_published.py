@@ -12,22 +12,22 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from roslens.published_studies.micro_ros.checks import budget_checks, throughput_checks
-from roslens.published_studies.micro_ros.lines import (
+from roslens.recording import UsageError
+from roslens.report import run_report
+from roslens.studies.micro_ros.checks import budget_checks, throughput_checks
+from roslens.studies.micro_ros.lines import (
     PhysicalLine,
     judge_throughput,
     lines_of,
     printed_sums,
 )
-from roslens.published_studies.micro_ros.report import MicroRosParameters
-from roslens.published_studies.micro_ros.results.frames import MEMORY
-from roslens.published_studies.micro_ros.results.published import PublishedFigures, read_published
-from roslens.published_studies.micro_ros.slopes import Slope, slopes_of, with_totals
-from roslens.published_studies.micro_ros.statements import memory_statements, published_statements
-from roslens.recording import UsageError
-from roslens.report import run_report
+from roslens.studies.micro_ros.report import MicroRosParameters
+from roslens.studies.micro_ros.results.frames import MEMORY
+from roslens.studies.micro_ros.results.published import PublishedFigures, read_published
+from roslens.studies.micro_ros.slopes import Slope, slopes_of, with_totals
+from roslens.studies.micro_ros.statements import memory_statements, published_statements
 
-PUBLISHED = Path(__file__).parents[2] / "published_studies" / "micro_ros" / "data"
+PUBLISHED = Path(__file__).parents[2] / "studies" / "micro_ros" / "data"
 
 
 @pytest.fixture(scope="module")

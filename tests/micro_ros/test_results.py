@@ -10,13 +10,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.published_studies.micro_ros.results.bench import read_benchmark, read_profiling
-from roslens.published_studies.micro_ros.results.capture import captured_rate, read_capture
-from roslens.published_studies.micro_ros.results.elf import differences, read_elf, static_difference
-from roslens.published_studies.micro_ros.results.exchanges import read_counted, read_exchanges
-from roslens.published_studies.micro_ros.results.folder import read_all
-from roslens.published_studies.micro_ros.results.tasks import read_heap, read_tasks
 from roslens.recording import UsageError
+from roslens.studies.micro_ros.results.bench import read_benchmark, read_profiling
+from roslens.studies.micro_ros.results.capture import captured_rate, read_capture
+from roslens.studies.micro_ros.results.elf import differences, read_elf, static_difference
+from roslens.studies.micro_ros.results.exchanges import read_counted, read_exchanges
+from roslens.studies.micro_ros.results.folder import read_all
+from roslens.studies.micro_ros.results.tasks import read_heap, read_tasks
 
 RATES = """\
 ek_ra6m5 Throughput/0: Serial

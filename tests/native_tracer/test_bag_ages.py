@@ -21,8 +21,8 @@ from mcap.reader import make_reader
 import roslens as rl
 from roslens.collectors.bag import read_bag
 from roslens.first_facts import Facts
-from roslens.published_studies.storage.workloads.storage.prepare import programs
 from roslens.recording import UsageError
+from roslens.studies.storage.workloads.storage.prepare import programs
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import embedded_ros

@@ -8,25 +8,25 @@ import polars as pl
 import pytest
 
 from roslens.analysis.leaks.statements import leak_statements
-from roslens.published_studies.communication.statements import statements as of_communication
-from roslens.published_studies.executors.statements import (
+from roslens.studies.communication.statements import statements as of_communication
+from roslens.studies.executors.statements import (
     OVER_TIME,
     cpu_statement,
     latency_statement,
     payload_statement,
 )
-from roslens.published_studies.micro_ros.results.published import read_published
-from roslens.published_studies.micro_ros.slopes import slopes_of, with_totals
-from roslens.published_studies.micro_ros.statements import (
+from roslens.studies.micro_ros.results.published import read_published
+from roslens.studies.micro_ros.slopes import slopes_of, with_totals
+from roslens.studies.micro_ros.statements import (
     measured_statements,
     memory_statements,
     published_statements,
 )
-from roslens.published_studies.storage.recovery import CLAIMS as OF_RECOVERY
-from roslens.published_studies.storage.statements import STATEMENTS as OF_STORAGE
+from roslens.studies.storage.recovery import CLAIMS as OF_RECOVERY
+from roslens.studies.storage.statements import STATEMENTS as OF_STORAGE
 from roslens.tracing.suite import load_suite
 
-ROOM = Path(__file__).parents[2] / "published_studies"
+ROOM = Path(__file__).parents[2] / "studies"
 CLAIMS = {
     file.parent.name: pl.read_csv(file, infer_schema=False)
     for file in sorted(ROOM.glob("*/claims.csv"))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("analysis", "collectors", "published_studies", "tracing", "src/roslens")
+ROOMS = ("analysis", "collectors", "studies", "tracing", "src/roslens")
 BETWEEN = {"group_by", "agg", "unique"}
 NO_PAIRS = {"'semi'", "'anti'"}
 ONE_ROW = {
@@ -33,10 +33,10 @@ ONE_ROW = {
     ("collectors/ros2/scheduling.py", "'proc'"): "processes",
     ("collectors/ros2/scheduling.py", "['host', 'vpid', 'vtid']"): "unless a number was used again",
     ("collectors/ros2/sessions.py", "process"): "processes, grouped",
-    ("published_studies/communication/backlog.py", "['run', 'subscription_id']"): "queues, unique",
-    ("published_studies/communication/estimates.py", "'run'"): "what a run used",
-    ("published_studies/communication/logged.py", "[*on, 'number', 'count']"): "both are numbered",
-    ("published_studies/communication/traffic.py", "'run'"): "a run's first moment",
+    ("studies/communication/backlog.py", "['run', 'subscription_id']"): "queues, unique",
+    ("studies/communication/estimates.py", "'run'"): "what a run used",
+    ("studies/communication/logged.py", "[*on, 'number', 'count']"): "both are numbered",
+    ("studies/communication/traffic.py", "'run'"): "a run's first moment",
 }
 
 

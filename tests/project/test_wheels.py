@@ -29,7 +29,7 @@ CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
 SAMPLE = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 TWO_PROCESS_EVENTS = "18,314"  # as babeltrace2 counts them
 TARGET = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
-OURS = ("analysis", "tracing", "collectors", "data", "published_studies")
+OURS = ("analysis", "tracing", "collectors", "data", "studies")
 UNRELATED = "polars"
 CRATES = ("ctf", "model", "native", "parquet")
 # Of what git tracks: patterns of the files that a wheel has, by the folder they lie in.
@@ -37,7 +37,7 @@ ROOMS = {
     "src/roslens/*": (),
     "analysis/*": (),
     "collectors/*": tuple(f"collectors/{crate}/*" for crate in CRATES),
-    "published_studies/*": (),
+    "studies/*": (),
     "tracing/*": (),
     "notebooks/*.ipynb": (),
     "requirements/ros-kilted.txt": (),

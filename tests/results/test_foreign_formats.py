@@ -25,7 +25,7 @@ from roslens.collectors.results.formats import FORMATS, find_results, read_resul
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.formats import TRACES, formats_markdown, with_formats
 from roslens.recording import UsageError
-from roslens.studies import open_tool_files
+from roslens.reports import open_tool_files
 
 PAGE = Path(__file__).parents[2] / "docs" / "other_tools.md"
 RUN = "8d3c6a2e-1f54-4a31-9a2b-0f6a0c9b7e11"

@@ -7,15 +7,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.published_studies.storage.live import mean_of_ratios, overall
-from roslens.published_studies.storage.results.comparison import (
+from roslens.recording.errors import UsageError
+from roslens.studies.storage.live import mean_of_ratios, overall
+from roslens.studies.storage.results.comparison import (
     DIGEST_SCHEMA,
     read_batches,
     read_digests,
 )
-from roslens.recording.errors import UsageError
 
-PUBLISHED = Path(__file__).parents[2] / "published_studies" / "storage" / "data"
+PUBLISHED = Path(__file__).parents[2] / "studies" / "storage" / "data"
 HEADER = "run,messages,batch_size,plugin_config,avg_byte_throughput,close_time\r\n"
 RAW = "sqc,num_bytes,num_msgs,write_ns,close_ns\n"
 

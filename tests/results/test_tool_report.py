@@ -24,7 +24,7 @@ from roslens.collectors.results.formats import FORMATS, find_results
 from roslens.recording.errors import UsageError
 from roslens.recording.foreign import read_foreign
 from roslens.report import run_report
-from roslens.studies import open_tool_files
+from roslens.reports import open_tool_files
 
 
 def log(path: Path, mean_ms: float, *, lost: int = 0, cpu: float = 50) -> Path:

@@ -16,7 +16,7 @@ from roslens.collectors.results.reference_system import read_reference_system
 from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording.errors import UsageError
-from roslens.studies import read_result
+from roslens.reports import read_result
 
 
 def value(result: ToolResult, metric: str, **which: str) -> tuple[float | None, str]:

@@ -54,19 +54,19 @@ from roslens.collectors.reader import open_trace
 from roslens.collectors.results.logged_messages import read_logged_messages
 from roslens.compare import comparison_table, load_side, summary
 from roslens.live.triggers import read_triggers
-from roslens.published_studies.communication.results import read_study
-from roslens.published_studies.micro_ros.results.folder import read_all
-from roslens.published_studies.micro_ros.results.published import read_published
-from roslens.published_studies.storage.results.comparison import read_digests
-from roslens.published_studies.storage.results.runs import SCHEMA as RECOVERY
-from roslens.published_studies.storage.results.runs import (
+from roslens.recording import RoslensError
+from roslens.recording.manifest import read_manifest
+from roslens.recordings import open_recordings
+from roslens.studies.communication.results import read_study
+from roslens.studies.micro_ros.results.folder import read_all
+from roslens.studies.micro_ros.results.published import read_published
+from roslens.studies.storage.results.comparison import read_digests
+from roslens.studies.storage.results.runs import SCHEMA as RECOVERY
+from roslens.studies.storage.results.runs import (
     read_recorder,
     read_recovery,
     read_storage_run,
 )
-from roslens.recording import RoslensError
-from roslens.recording.manifest import read_manifest
-from roslens.recordings import open_recordings
 from roslens.tracing.plan import Plan, plan_runs, read_plan, write_plan
 from roslens.tracing.suite import load_suite, suite_path
 
@@ -297,7 +297,7 @@ TARGETS = {
     ),
     "micro-ROS published": Target(
         copied(
-            ROOT / "published_studies" / "micro_ros" / "data",
+            ROOT / "studies" / "micro_ros" / "data",
             *("memory.csv", "throughput.csv", "latency.csv", "claims.csv", "lines.csv"),
         ),
         read_published,

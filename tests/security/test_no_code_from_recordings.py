@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
-PRODUCT = ("analysis", "collectors", "notebooks", "published_studies", "src", "tracing")
+PRODUCT = ("analysis", "collectors", "notebooks", "studies", "src", "tracing")
 # Pickles and their like, code from text, YAML that makes objects, shells, names of temporary files
 # that others can guess.
 RULES = "S102,S301,S302,S306,S307,S403,S506,S602,S604,S605,S609,S612"

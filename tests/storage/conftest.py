@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from storage_cells import RUN, Cell, Done
 
-from roslens.published_studies.storage.workloads.storage.prepare import prepare
-from roslens.published_studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
 from roslens.recording import UsageError
+from roslens.studies.storage.workloads.storage.prepare import prepare
+from roslens.studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
 from roslens.tracing.sources import VARIABLE
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from roslens.recording.scratch import _held
 
 ROOT = Path(__file__).parents[2]
-RUN = ROOT / "published_studies" / "storage" / "workloads" / "storage" / "run.py"
+RUN = ROOT / "studies" / "storage" / "workloads" / "storage" / "run.py"
 SHM = Path("/dev/shm")
 
 

@@ -13,23 +13,23 @@ import pytest
 from storage_cells import ROOT, SHM, Cell
 
 from roslens.analysis.runs import Run
-from roslens.published_studies.storage.allocations import (
+from roslens.recording import UsageError
+from roslens.studies.storage.allocations import (
     allocation_estimates,
     allocation_sentences,
     allocations_table,
 )
-from roslens.published_studies.storage.live import LiveRun
-from roslens.published_studies.storage.results.comparison import Batches
-from roslens.published_studies.storage.results.runs import (
+from roslens.studies.storage.live import LiveRun
+from roslens.studies.storage.results.comparison import Batches
+from roslens.studies.storage.results.runs import (
     ALLOCATIONS_NAME,
     Facts,
     StorageRun,
     read_storage_run,
 )
-from roslens.recording import UsageError
 from roslens.tracing.sampling.preloaded import preloadable
 
-SOURCE = ROOT / "published_studies" / "storage" / "workloads" / "storage" / "allocations.c"
+SOURCE = ROOT / "studies" / "storage" / "workloads" / "storage" / "allocations.c"
 # Each function once, between two readings of the counts; both are printed afterwards.
 PROGRAM = """
 #include <malloc.h>

@@ -6,17 +6,17 @@ import polars as pl
 import pytest
 
 from roslens.analysis.runs import Run
-from roslens.published_studies.storage.compression import (
+from roslens.studies.storage.compression import (
     PER_MESSAGE,
     compression_claims,
     compression_estimates,
     compression_sentences,
     compression_table,
 )
-from roslens.published_studies.storage.live import LiveRun, estimates
-from roslens.published_studies.storage.pairs import disk_claims
-from roslens.published_studies.storage.results.comparison import Batches
-from roslens.published_studies.storage.results.runs import Facts, StorageRun
+from roslens.studies.storage.live import LiveRun, estimates
+from roslens.studies.storage.pairs import disk_claims
+from roslens.studies.storage.results.comparison import Batches
+from roslens.studies.storage.results.runs import Facts, StorageRun
 
 
 def run_of(

@@ -16,11 +16,11 @@ import pytest
 from mcap.reader import make_reader
 from storage_cells import RUN, SHM, Cell, Done, left_over
 
-from roslens.published_studies.storage.results.comparison import read_batches
-from roslens.published_studies.storage.results.runs import read_storage_run
-from roslens.published_studies.storage.workloads.storage.cells import bytes_of
-from roslens.published_studies.storage.workloads.storage.run import load_of, start
 from roslens.recording import UsageError
+from roslens.studies.storage.results.comparison import read_batches
+from roslens.studies.storage.results.runs import read_storage_run
+from roslens.studies.storage.workloads.storage.cells import bytes_of
+from roslens.studies.storage.workloads.storage.run import load_of, start
 
 pytestmark = [
     pytest.mark.live,

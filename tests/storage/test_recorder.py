@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from roslens.analysis.runs import Run
-from roslens.published_studies.storage.recorder import (
+from roslens.recording import RunFailedError, UsageError
+from roslens.studies.storage.recorder import (
     BY_CACHE,
     BY_MIDDLEWARE,
     RecorderRun,
@@ -19,17 +20,16 @@ from roslens.published_studies.storage.recorder import (
     recorder_sentences,
     recorder_table,
 )
-from roslens.published_studies.storage.results.runs import (
+from roslens.studies.storage.results.runs import (
     RECORDER_NAME,
     RecorderFacts,
     read_recorder,
 )
-from roslens.published_studies.storage.workloads.storage.cells import need_room, plugin_of
-from roslens.published_studies.storage.workloads.storage_recorder.run import (
+from roslens.studies.storage.workloads.storage.cells import need_room, plugin_of
+from roslens.studies.storage.workloads.storage_recorder.run import (
     _published,
     _read_back,
 )
-from roslens.recording import RunFailedError, UsageError
 
 FACTS = {
     "schema_version": 1,

@@ -10,7 +10,7 @@ import pytest
 from storage_cells import SHM, left_over
 
 import roslens as rl
-from roslens.published_studies.storage.report import StorageParameters, StorageReport
+from roslens.studies.storage.report import StorageParameters, StorageReport
 from roslens.tracing import campaign
 from roslens.tracing.ros_choice import is_sourced
 from roslens.tracing.sources import VARIABLE

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storage_cells import ROOT, SHM, left_over
 
-from roslens.published_studies.storage.results.runs import read_recovery
-from roslens.published_studies.storage.workloads.storage.power_loss import (
+from roslens.recording import UsageError
+from roslens.studies.storage.results.runs import read_recovery
+from roslens.studies.storage.workloads.storage.power_loss import (
     OPEN,
     SYNC,
     TRUNCATE,
@@ -26,17 +27,16 @@ from roslens.published_studies.storage.workloads.storage.power_loss import (
     after_power_loss,
     read_log,
 )
-from roslens.published_studies.storage.workloads.storage.recover import recover
-from roslens.published_studies.storage.workloads.storage.run import load_of, start
-from roslens.published_studies.storage.workloads.storage.verify import recording_in
-from roslens.published_studies.storage.workloads.storage_resilience.prepare import (
+from roslens.studies.storage.workloads.storage.recover import recover
+from roslens.studies.storage.workloads.storage.run import load_of, start
+from roslens.studies.storage.workloads.storage.verify import recording_in
+from roslens.studies.storage.workloads.storage_resilience.prepare import (
     LIBRARY_VARIABLE,
     WRITE_LOG,
 )
-from roslens.recording import UsageError
 from roslens.tracing.sampling.preloaded import preloadable
 
-RUN = ROOT / "published_studies" / "storage" / "workloads" / "storage_resilience" / "run.py"
+RUN = ROOT / "studies" / "storage" / "workloads" / "storage_resilience" / "run.py"
 SOURCE = random.Random(1)
 
 

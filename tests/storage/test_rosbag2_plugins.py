@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from storage_cells import SHM, Cell, left_over
 
-from roslens.published_studies.storage.results.runs import read_storage_run
-from roslens.published_studies.storage.workloads.storage.power_loss import SYNC, WRITE, read_log
-from roslens.published_studies.storage.workloads.storage.run import load_of, start
-from roslens.published_studies.storage.workloads.storage_resilience.prepare import WRITE_LOG
+from roslens.studies.storage.results.runs import read_storage_run
+from roslens.studies.storage.workloads.storage.power_loss import SYNC, WRITE, read_log
+from roslens.studies.storage.workloads.storage.run import load_of, start
+from roslens.studies.storage.workloads.storage_resilience.prepare import WRITE_LOG
 from roslens.tracing.sampling.preloaded import preloadable
 
 pytestmark = [

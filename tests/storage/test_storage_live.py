@@ -11,12 +11,12 @@ import pytest
 from storage_cells import ROOT, SHM
 
 import roslens as rl
-from roslens.published_studies.storage.report import StorageParameters, StorageReport
-from roslens.published_studies.storage.results.comparison import read_digests
-from roslens.published_studies.storage.results.runs import read_storage_run, write_calls
-from roslens.published_studies.storage.statements import comparisons
-from roslens.published_studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
 from roslens.recording import UsageError
+from roslens.studies.storage.report import StorageParameters, StorageReport
+from roslens.studies.storage.results.comparison import read_digests
+from roslens.studies.storage.results.runs import read_storage_run, write_calls
+from roslens.studies.storage.statements import comparisons
+from roslens.studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
 from roslens.tracing import campaign
 from roslens.tracing.suite import load_suite
 
@@ -74,7 +74,7 @@ def test_tracepoints_and_the_own_clock_agree(folder: Path) -> None:
 def test_the_report_of_a_small_campaign(folder: Path, tmp_path: Path) -> None:
     parameters = StorageParameters(recordings=[str(folder)], output_dir=str(tmp_path))
     report = StorageReport(
-        rl.open(folder), read_digests(ROOT / "published_studies" / "storage" / "data"), parameters
+        rl.open(folder), read_digests(ROOT / "studies" / "storage" / "data"), parameters
     )
     assert "equal" not in str(report.loss())
     assert "Read back with" in str(report.loss())

@@ -14,18 +14,18 @@ import pytest
 from storage_cells import ROOT
 
 from roslens.analysis.runs import Run
-from roslens.published_studies.storage.published import throughput_bounds
-from roslens.published_studies.storage.recovery import CLAIMS, RecoveryRun, resilience
-from roslens.published_studies.storage.results.comparison import DIGEST_SCHEMA, read_digests
-from roslens.published_studies.storage.statements import (
+from roslens.recording import UsageError
+from roslens.studies.storage.published import throughput_bounds
+from roslens.studies.storage.recovery import CLAIMS, RecoveryRun, resilience
+from roslens.studies.storage.results.comparison import DIGEST_SCHEMA, read_digests
+from roslens.studies.storage.statements import (
     STATEMENTS,
     comparisons,
     takeaways,
 )
-from roslens.recording import UsageError
 
 LATER = ("fastest_mcap", "batches", "resilient")
-PUBLISHED = ROOT / "published_studies" / "storage" / "data"
+PUBLISHED = ROOT / "studies" / "storage" / "data"
 
 
 @pytest.fixture(scope="module")

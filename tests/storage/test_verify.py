@@ -13,7 +13,7 @@ from mcap.records import Message
 from mcap.stream_reader import StreamReader
 from mcap.writer import CompressionType, Writer
 
-from roslens.published_studies.storage.workloads.storage.verify import (
+from roslens.studies.storage.workloads.storage.verify import (
     NotAsWrittenError,
     messages_of,
     read_back,

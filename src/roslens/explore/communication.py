@@ -10,7 +10,7 @@ import polars as pl
 from roslens.analysis.overview.discovery import discovery_overview
 from roslens.explore.noun import Noun, estimates_frame, shown
 from roslens.paths import resolve
-from roslens.published_studies.communication.report import (
+from roslens.studies.communication.report import (
     CommunicationParameters,
     CommunicationReport,
 )

@@ -10,7 +10,7 @@ import polars as pl
 from roslens.analysis.figures.picture import Picture
 from roslens.collectors.views import matching
 from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
-from roslens.published_studies.executors.report import ExecutorsParameters, ExecutorsReport
+from roslens.studies.executors.report import ExecutorsParameters, ExecutorsReport
 
 if TYPE_CHECKING:
     from roslens.runs import Runs

@@ -1,0 +1,160 @@
+"""Reports that can do without recordings of ROS 2: ``rl.reports.storage(...)`` and others.
+
+Each takes the parameters of the notebook of its name (``roslens report NAME --list-parameters``)
+and gives its report: ``sentences``, and a method for each section. Result files of other benchmark
+tools are opened as runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from roslens.analysis.calibration.report import CalibrationParameters, CalibrationReport
+from roslens.analysis.reports.parameters import ReportParameters
+from roslens.analysis.runs import why_left_out
+from roslens.analysis.tool.report import ToolParameters, ToolReport
+from roslens.analysis.tool.runs import ToolFiles, read_files
+from roslens.collectors.results.formats import Format, find_results, read_results
+from roslens.collectors.results.tool_result import ToolResult
+from roslens.factors import Factors
+from roslens.paths import PathLike, resolve
+from roslens.recording import UsageError
+from roslens.recordings import Recordings, open_recordings
+from roslens.studies.micro_ros.report import MicroRosParameters, MicroRosReport
+from roslens.studies.micro_ros.results.folder import read_all
+from roslens.studies.micro_ros.results.published import read_published
+from roslens.studies.storage.report import StorageParameters, StorageReport
+from roslens.studies.storage.results.comparison import read_digests
+
+
+def read_result(path: PathLike) -> list[ToolResult]:
+    """Read a result file of another benchmark tool, or the folder of one.
+
+    Returns
+    -------
+    list of ToolResult
+        One per run that it tells of: frames ``summary``, ``series`` and ``samples``, and in
+        ``notes`` what was corrected, left out or cannot be had.
+
+    Raises
+    ------
+    UsageError
+        It does not exist, is of no known format, of several results, or cannot be read.
+    """
+    place = resolve(path)
+    found = find_results(place)
+    if len(found) > 1:
+        raise UsageError(f"{place}: holds {len(found)} results; give one of them")
+    ((file, known),) = found
+    return list(read_results(file, known))
+
+
+def open_tool_files(paths: Sequence[PathLike], factors: PathLike | None = None) -> ToolFiles:
+    """Read result files of other tools.
+
+    Parameters
+    ----------
+    paths
+        Files, folders of one result, or folders that hold several.
+    factors
+        A CSV file that tells the factors of each, by path or name (see `roslens.factors`); none:
+        each file is a cell.
+
+    Raises
+    ------
+    UsageError
+        A path does not exist or is of no known format, none can be read, or the factors do not
+        fit.
+    """
+    given = [resolve(path) for path in paths]
+    found: dict[Path, tuple[Path, Format]] = {}
+    for path in given:
+        for place, known in find_results(path):
+            found.setdefault(place.resolve(), (place, known))
+    places = list(found.values())
+    told = Factors.read(resolve(factors)) if factors else None
+    return read_files(
+        places, None if told is None else [told.of_file(place, given) for place, _ in places]
+    )
+
+
+__all__ = ["calibration", "micro_ros", "storage", "tool"]
+
+
+def calibration(**parameters: object) -> CalibrationReport:
+    """Whether intervals hold what they claim (parts, 0..1), simulated or from recordings.
+
+    Raises
+    ------
+    UsageError
+        There is no such parameter, it does not take the value, or a file cannot be read.
+    """
+    asked = CalibrationParameters.checked(parameters)
+    stored = asked.model_copy(update={"results": str(resolve(asked.results))})
+    return CalibrationReport(_opened(asked), stored)
+
+
+def storage(**parameters: object) -> StorageReport:
+    """How fast a bag recorder's storage writes (MB/s, ms): of recordings, else the published.
+
+    Raises
+    ------
+    UsageError
+        As `calibration`, or no recording is of the suite storage.
+    """
+    asked = StorageParameters.checked(parameters)
+    published = read_digests(resolve(asked.digests or "studies/storage/data"))
+    return StorageReport(_opened(asked), published, asked)
+
+
+def tool(**parameters: object) -> ToolReport:
+    """What result files of other benchmark tools say, in the units that they give.
+
+    Raises
+    ------
+    UsageError
+        As `calibration`, or a file is of no known format.
+    """
+    asked = ToolParameters.checked(parameters)
+    return ToolReport(open_tool_files(asked.files, asked.factors), asked)
+
+
+def micro_ros(**parameters: object) -> MicroRosReport:
+    """Memory (bytes), throughput (bit/s) and latency (ms) on a constrained device.
+
+    Raises
+    ------
+    UsageError
+        As `calibration`, or a folder is given twice.
+    """
+    asked = MicroRosParameters.checked(parameters)
+    published = read_published(resolve("studies/micro_ros/data"))
+    if asked.is_published:
+        return MicroRosReport(None, None, published, asked)
+    opened = _opened(asked)
+    folders = list(zip(_names(asked.results), map(resolve, asked.results), strict=True))
+    if opened is not None:
+        folders += [
+            (run.name, recording.native)
+            for run, recording in zip(opened.runs, opened.recordings, strict=True)
+            if recording.native.is_dir()
+            and why_left_out(run, include_failed=asked.include_failed, leave_out=asked.leave_out)
+            is None
+        ]
+    return MicroRosReport(opened, read_all(folders), published, asked)
+
+
+def _opened(asked: ReportParameters) -> Recordings | None:
+    return open_recordings(asked.recordings, factors=asked.factors) if asked.recordings else None
+
+
+def _names(folders: list[str]) -> list[str]:
+    """The last part of each path, or as many as it takes to tell them apart."""
+    parts = [Path(folder).resolve().parts for folder in folders]
+    longest = max(map(len, parts), default=1)
+    for depth in range(1, longest + 1):
+        names = ["/".join(p[-depth:]) for p in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise UsageError("parameter results: a folder is given twice")

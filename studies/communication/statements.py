@@ -1,0 +1,94 @@
+"""What was said of rclcpp's ways of communication, held against the recordings at hand.
+
+The first three statements are the study's (rclcpp, pull request 636, 2019), which printed one run
+of each and no interval; the fourth was reported of rclcpp later (issue 1722); the last asks what
+loaned messages promise. Each is judged by ratios of one value per run, with Holm's correction over
+its pairs (`roslens.analysis.judged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roslens.analysis.judged import Stated, judged
+from roslens.analysis.statistics.factorial import Observation
+from roslens.analysis.verdicts.pairs import pairs
+from roslens.analysis.verdicts.statement import Statement
+from roslens.recording.manifest import Level
+from roslens.studies.communication.published import published_cell, way_of
+
+_POINTER, _INTRA, _LOANED, _WAY = "pointer", "intra_process", "loaned", "way"
+
+
+def statements(
+    latencies: Sequence[Observation],
+    within: Sequence[Observation],
+    periods: Sequence[Observation],
+    *,
+    threshold: float = 0.05,
+    level: float = 0.95,
+) -> list[Statement]:
+    """All of them, each with its verdict.
+
+    Parameters
+    ----------
+    latencies, within, periods
+        Of each run the mean latency, that of messages within the publisher's process, and the mean
+        period of its publishers; with the cell's factors.
+    threshold
+        Differences below this part are of no importance.
+    """
+    ways = [_named(o) for o in latencies if way_of(o.cell)]
+    copied = [o for o in ways if o.cell[_POINTER] != _LOANED]
+    off = [o for o in copied if o.cell[_INTRA] == "off"]
+    large = [_named(o) for o in periods if published_cell(o.cell)]
+    same = [_named(o) for o in within if way_of(o.cell)]
+    loaned = [way for o in ways if (way := _loaned(o)) is not None]
+    asked: list[tuple[str, list[Observation], str, Level, Stated]] = [
+        ("Intra-process communication shortens the latency.", copied, _INTRA, "off", "less"),
+        (
+            "Without it the kind of pointer makes no difference.",
+            off, _POINTER, "shared", "alike",
+        ),
+        ("With it publishers of 10 MB have a shorter period.", large, _INTRA, "off", "less"),
+        (
+            "A subscription in another process makes the latency within the process longer.",
+            same, "outside", 0, "more",
+        ),
+        (
+            "Loaned messages take as long as intra-process ones.",
+            loaned, _WAY, _INTRA, "alike",
+        ),
+    ]  # fmt: skip
+    return [
+        judged(
+            claim,
+            pairs(
+                factor,
+                sorted(observations, key=lambda o: o.cell.get(factor) != first),
+                factor,
+                threshold=threshold,
+                level=level,
+            ),
+            stated,
+            level,
+        )
+        for claim, observations, factor, first, stated in asked
+    ]
+
+
+def _named(o: Observation) -> Observation:
+    """Pointer and intra-process communication by one name each, whoever recorded it."""
+    pointer, intra = way_of(o.cell) or ("", False)
+    rest = {k: v for k, v in o.cell.items() if k not in {"callback", _POINTER, _INTRA}}
+    cell = {**rest, _POINTER: pointer, _INTRA: "on" if intra else "off"}
+    return Observation(cell, o.value, o.block)
+
+
+def _loaned(o: Observation) -> Observation | None:
+    """By way: loaned, or within the process as unique pointer, as nothing is both."""
+    loaned = o.cell[_POINTER] == _LOANED
+    if not loaned and (o.cell[_POINTER], o.cell[_INTRA]) != ("unique", "on"):
+        return None
+    rest = {k: v for k, v in o.cell.items() if k not in {_POINTER, _INTRA}}
+    return Observation({**rest, _WAY: _LOANED if loaned else _INTRA}, o.value, o.block)

@@ -1,0 +1,606 @@
+"""What the executors notebook takes, and what it shows, section by section."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import polars as pl
+from pydantic import Field
+
+from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
+from roslens.analysis.figures.grid import value_grid
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.busy import (
+    NO_EVENTS,
+    PAUSED,
+    busy_estimates,
+    busy_per_run,
+    callbacks_per_run,
+)
+from roslens.analysis.measures.pauses import paused_runs
+from roslens.analysis.measures.resources import (
+    cpu_between_samples,
+    resource_estimates,
+    usage_per_run,
+)
+from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
+from roslens.analysis.reports.front import larger_first
+from roslens.analysis.reports.functions import functions_parts
+from roslens.analysis.reports.numbers import milliseconds, significant
+from roslens.analysis.reports.parameters import OptionalText, ReportParameters
+from roslens.analysis.reports.study_of_executors import LONG_S, study_table
+from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
+from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.verdicts.pairs import Pair, pairs
+from roslens.analysis.verdicts.statement import Statement
+from roslens.collectors.results.tool_result import ToolResult
+from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.recording import UsageError
+from roslens.studies.executors import statements
+from roslens.studies.executors.agreement import EXPLANATION, agreement
+from roslens.studies.executors.figures import effects_plot, load_plot, pairs_plot
+from roslens.studies.executors.work import (
+    COUNT,
+    ENTITY,
+    Work,
+    entity_estimates,
+    work_estimates,
+    work_of_runs,
+)
+
+
+class ExecutorsParameters(ReportParameters):
+    """Parameters of the executors notebook.
+
+    Attributes
+    ----------
+    factor
+        The factor whose levels are compared two by two.
+    load
+        The factor that is drawn along the axis; empty: payload, message size or clients, whichever
+        varies.
+    threshold
+        Differences below this part are of no importance.
+    """
+
+    factor: str = Field("executor", min_length=1)
+    load: OptionalText = None
+    threshold: float = Field(0.05, gt=0, lt=1)
+
+
+LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
+"""Factors that are a load, the first that varies is drawn along the axis."""
+
+PAYLOADS = ("payload", "message_bytes", "size")
+_TAILS = ("p99", "mean", "max")
+"""Statistics that are for statements and tables, not for figures."""
+
+_BYTES = "rss"
+_PICTURED = 9
+_NAMES = {
+    "latency_p50": "The median latency",
+    "response_time_p50": "The median response time of calls",
+    "goal_time_p50": "The median time of goals",
+    "cpu": "The CPU time per second",
+}
+
+
+class ExecutorsReport(Report[ExecutorsParameters]):
+    """The sections of a report on executors; each is computed when it is asked for."""
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def work(self) -> list[Work]:
+        """What each run did, and how long each piece took."""
+        return work_of_runs(
+            self.tables.table("messages"),
+            self.tables.table("service_calls"),
+            self.tables.table("action_goals"),
+            self.counting,
+            self.parameters.warm_up_s,
+        )
+
+    @cached_property
+    def usage(self) -> pl.DataFrame:
+        """CPU and memory, one row per run."""
+        return usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
+
+    @cached_property
+    def work_estimates(self) -> list[Estimate]:
+        """How long the work took."""
+        return work_estimates(self.work, self.level)
+
+    @cached_property
+    def resource_estimates(self) -> list[Estimate]:
+        """CPU and memory."""
+        return resource_estimates(self.usage, self.counting, self.level)
+
+    @cached_property
+    def busy_estimates(self) -> list[Estimate]:
+        """Waiting, callbacks, the lock, and the executor's own work."""
+        # What lasts longer than was recorded at a time is not seen in runs that paused.
+        whole = ~pl.col("run").is_in(self._paused)
+        busy = busy_per_run(self.tables.table("executor_intervals").filter(whole))
+        alone = callbacks_per_run(
+            self.tables.table("callback_instances").filter(of_callbacks(), whole),
+            self.tables.threads,
+            self.measured_parts,
+        )
+        return busy_estimates(busy, alone, self.counting, self.level, self._paused)
+
+    @cached_property
+    def _paused(self) -> list[str]:
+        return paused_runs(self.tables.table("losses"))
+
+    @cached_property
+    def entity_estimates(self) -> list[Estimate]:
+        """Memory per entity."""
+        memory = {
+            str(name): float(value)
+            for name, value in self.usage.select("run", _BYTES).drop_nulls().iter_rows()
+        }
+        return entity_estimates(memory, self.counting, _BYTES, self.level)
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        return [
+            *self.work_estimates,
+            *self.resource_estimates,
+            *self.busy_estimates,
+            *self.entity_estimates,
+        ]
+
+    @cached_property
+    def observations(self) -> dict[str, list[Observation]]:
+        """Per metric one value per run, with the factors that tell cells apart."""
+        found: dict[str, list[Observation]] = {}
+        work = {w.run.name: w for w in self.work}
+        cpu = dict(self.usage.select("run", "cpu").drop_nulls().iter_rows())
+        # By size of the levels, so that the least is what others are held against.
+        for run in (run for members in cells_of(self.counting).values() for run in members):
+            # Lower bounds say nothing of which executor is faster.
+            if run.name in work and work[run.name].measured:
+                w = work[run.name]
+                statistics = {
+                    "p50": quantile(w.values_ns, 0.5),
+                    "p99": quantile(w.values_ns, 0.99),
+                    "mean": float(w.values_ns.mean()),
+                    "max": float(w.values_ns.max()),
+                }
+                for name, value in statistics.items():
+                    observation = self._observation(run, value)
+                    found.setdefault(f"{w.kind.prefix}_{name}", []).append(observation)
+            if run.name in cpu:
+                found.setdefault("cpu", []).append(self._observation(run, float(cpu[run.name])))
+        return found
+
+    @cached_property
+    def _telling(self) -> list[str]:
+        names = telling_factors([run.cell for run in self.counting])
+        factor = self.parameters.factor
+        known = any(factor in run.cell for run in self.counting)
+        return names if factor in names or not known else [factor, *names]
+
+    def _observation(self, run: Run, value: float) -> Observation:
+        cell = {name: run.cell[name] for name in self._telling if name in run.cell}
+        return Observation(cell, value, run.block)
+
+    @cached_property
+    def pairs(self) -> dict[str, list[Pair]]:
+        """All pairs of levels of the factor, by metric."""
+        return {
+            metric: found
+            for metric, members in self.observations.items()
+            if (
+                found := pairs(
+                    metric,
+                    members,
+                    self.parameters.factor,
+                    threshold=self.parameters.threshold,
+                    level=self.level,
+                )
+            )
+        }
+
+    @cached_property
+    def load(self) -> str:
+        """The factor along the axis; empty where none is a load."""
+        if self.parameters.load:
+            return self.parameters.load
+        cells = [run.cell for run in self.counting]
+        varying = [n for n in LOADS if len({c[n] for c in cells if n in c}) > 1]
+        return varying[0] if varying else ""
+
+    # ------------------------------------------------------------ sections
+
+    @cached_property
+    def _headline_pairs(self) -> list[Pair]:
+        """Pairs of medians and of CPU, the largest sure difference first."""
+        found = [p for members in self.pairs.values() for p in members
+                 if not p.metric.endswith(_TAILS) and p.ratio is not None]  # fmt: skip
+        sure = ("more", "less")
+        return sorted(
+            found, key=lambda p: (p.verdict not in sure, -abs(math.log(not_none(p.ratio))))
+        )
+
+    def sentences(self) -> list[str]:
+        """Which executor is slower or takes more CPU, by how much; else why none can be said."""
+        factor = self.parameters.factor
+        found = self._headline_pairs
+        if not found:
+            cells = len(cells_of(self.counting))
+            refused = [p.refused for members in self.pairs.values() for p in members if p.refused]
+            if refused:
+                return [f"No two levels of the factor {factor!r} can be compared: {refused[0]}."]
+            where = "in the one cell" if cells == 1 else f"in any of the {cells} cells"
+            return [f"There are no two levels of the factor {factor!r} to compare {where}."]
+        said = []
+        for metric in dict.fromkeys(p.metric for p in found):
+            pair = next(p for p in found if p.metric == metric)
+            if pair.verdict in ("more", "less"):
+                where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
+                bounds = not_none(pair.ratio), not_none(pair.low), not_none(pair.high)
+                more, less, how = larger_first(str(pair.level), str(pair.reference), bounds)
+                said.append(
+                    f"{_NAMES.get(metric, metric)} of {more} is {how.relation} of {less}: "
+                    f"{how.numbers}{where}{self._at_p99(pair)}."
+                )
+        unsure = sum(p.verdict == "not_enough_evidence" for p in found)
+        alike = sum(p.verdict == "no_difference" for p in found)
+        differ = len(found) - unsure - alike
+        rest = f"Of {len(found)} pairs {differ} differ{'s' * (differ == 1)}"
+        rest += f", {alike} do not (within {100 * self.parameters.threshold:g} %)" if alike else ""
+        said.append(rest + (f", and {unsure} cannot be told apart." if unsure else "."))
+        return said
+
+    def _at_p99(self, pair: Pair) -> str:
+        """That P99 tells the contrary of a pair of medians; nothing where it does not."""
+        where = (pair.conditions, pair.level, pair.reference)
+        for p in self.pairs.get(f"{pair.metric.removesuffix('_p50')}_p99", ()):
+            if (p.conditions, p.level, p.reference) == where and p.ratio is not None:
+                other = (p.ratio - 1) * (not_none(pair.ratio) - 1) < 0
+                return f"; at P99 it is the other way round: {p.ratio:.2f}" if other else ""
+        return ""
+
+    def picture(self) -> Plot | None:
+        """The pairs, those metrics and conditions first in which levels differ most.
+
+        Without any the medians of all cells.
+        """
+        if not self._headline_pairs:
+            of_work = [e for e in self.work_estimates if e.metric.endswith("_p50")]
+            medians = [e for e in of_work if e.value is not None]
+            first = [e for e in medians if e.metric == medians[0].metric]
+            return (
+                value_grid(first, first[0].metric.replace("_p50", ", median").replace("_", " "))
+                if len(first) > 1
+                else None
+            )
+        return pairs_plot(self._headline_pairs, self.parameters.factor, _PICTURED)
+
+    def loss(self) -> Section:
+        """What the tracer lost, and the runs that enter no estimate."""
+        return Section(*self.tracer_loss(), *self.runs_left_out(), *self._mixed())
+
+    def _mixed(self) -> list[Part]:
+        """Cells of several distributions cannot be taken together."""
+        distros = {run.ros_distro for run in self.counting if run.ros_distro}
+        if len(distros) < 2:
+            return []
+        text = (
+            f"The runs are of several ROS distributions ({', '.join(sorted(distros))}): a "
+            "difference between cells may be one between them."
+        )
+        return [Sentence(text, loud=True)]
+
+    def work_done(self) -> Section:
+        """How long messages, calls and goals took, against the load."""
+        if not self.work:
+            text = "No message, service call or goal with a beginning and an end was traced."
+            return Section(Sentence(text, loud=True))
+        parts: list[Part] = [*self._runs_without_work(), *self._runs_with_bounds()]
+        for prefix, noun in dict.fromkeys((w.kind.prefix, w.kind.noun) for w in self.work):
+            for statistic in ("p50", "p99"):
+                parts += self._against_load(f"{prefix}_{statistic}", f"{noun}, {statistic.upper()}")
+        parts.append(estimates_table(self.work_estimates, "How long the work took, per cell"))
+        return Section(*parts)
+
+    def _runs_without_work(self) -> list[Part]:
+        known = {w.run.name for w in self.work}
+        without = [run.name for run in self.counting if run.name not in known]
+        if not without:
+            return []
+        more = f" and {len(without) - 5} more" if len(without) > 5 else ""
+        text = (
+            f"In {count_of_runs(len(without))} no piece of work has both its ends in the trace: "
+            f"{', '.join(without[:5])}{more}. Before Kilted the trace of a service or an action "
+            "has no requests and responses; only its CPU and memory are given."
+        )
+        return [text]
+
+    def _runs_with_bounds(self) -> list[Part]:
+        bounds = [w for w in self.work if not w.measured]
+        if not bounds:
+            return []
+        nouns = " and ".join(dict.fromkeys(f"{w.kind.noun}s" for w in bounds))
+        text = (
+            f"In {count_of_runs(len(bounds))} the trace does not tell when {nouns} began: how long "
+            "they took has lower bounds alone, and executors are not compared by them."
+        )
+        return [Sentence(text, loud=True)]
+
+    def _against_load(self, metric: str, title: str) -> list[Part]:
+        shown = [e for e in self.estimates if e.metric == metric and e.value is not None]
+        if not shown:
+            return []
+        narrowed = [self._narrowed(e) for e in shown]
+        return [load_plot(narrowed, self.parameters.factor, self.load or "load", title)]
+
+    def _narrowed(self, estimate: Estimate) -> Estimate:
+        """The estimate with only the factors that tell cells apart."""
+        names = {*self._telling, self.load}
+        return replace(estimate, cell={k: v for k, v in estimate.cell.items() if k in names})
+
+    def cpu(self) -> Section:
+        """CPU and memory against the load."""
+        if not self.resource_estimates:
+            return Section("CPU and memory were not recorded.")
+        return Section(
+            *self._against_load("cpu", "CPU"),
+            *self._against_load("rss", "RSS"),
+            estimates_table(self.resource_estimates, "CPU and memory per run"),
+        )
+
+    def busy(self) -> Section:
+        """Waiting and working."""
+        known = {e.metric for e in self.busy_estimates if e.value is not None}
+        without = (
+            "have no executor events (record ros2:*; only the tracers of roslens record when an "
+            "events executor waits). Their callbacks and the CPU time of their threads "
+            "(samplers.threads) show how busy they were."
+        )
+        if not known and not self._paused:
+            return Section(f"No callback was traced, and the executors {without}")
+        refused = [e.refused for e in self.busy_estimates if e.metric == "executor_wait"]
+        return Section(
+            *([f"Some executors {without}"] if NO_EVENTS in refused else []),
+            *([f"How busy executors were is not known of {PAUSED}."] if self._paused else []),
+            *self._against_load("executor_overhead", "the executor's own work"),
+            *self._against_load("executor_blocked", "blocked by the executor's lock"),
+            estimates_table(self.busy_estimates, "Where the time of the executor's threads went"),
+            *functions_parts(
+                self.tables.cpu_samples,
+                self.tables.waits,
+                self.tables.table("callback_instances"),
+                self.level,
+            ),
+        )
+
+    def compared(self) -> Section:
+        """Every pair of executors under the same conditions."""
+        found = [pair for members in self.pairs.values() for pair in members]
+        if not found:
+            text = f"There are no two levels of the factor {self.parameters.factor!r} to compare."
+            return Section(text)
+        shown = [p for p in found if not p.metric.endswith(_TAILS)]
+        return Section(
+            f"A difference matters from {100 * self.parameters.threshold:g} % on. Ratios are "
+            "of geometric means, within blocks (repetitions) where there are at least three.",
+            pairs_plot(shown, self.parameters.factor),
+        )
+
+    def factor_effects(self) -> Section:
+        """Main effects and interactions, per kind of work."""
+        parts: list[Part] = []
+        for metric, members in self.observations.items():
+            if metric.endswith(_TAILS):
+                continue
+            for title, part in _whole_designs(members):
+                found = self._effects(part)
+                known = [e for e in found if e.value is not None and e.low is not None]
+                name = f"{metric} ({title})" if title else metric
+                if known:
+                    parts.append(effects_plot(found, name))
+                elif found and found[0].refused:
+                    parts.append(f"{name}: no effects: {found[0].refused}.")
+        return Section(*parts) if parts else Section("There is only one cell.")
+
+    def _effects(self, members: Sequence[Observation]) -> list[FactorEffect]:
+        names = telling_factors([o.cell for o in members])
+        narrow = [
+            Observation({k: o.cell[k] for k in names if k in o.cell}, o.value, o.block)
+            for o in members
+        ]
+        return effects(narrow, level=self.level)
+
+    def entities(self) -> Section:
+        """Memory against the number of entities."""
+        if not self.entity_estimates:
+            return Section()
+        return Section(
+            load_plot(
+                [e for e in self.resource_estimates if {ENTITY, COUNT} <= e.cell.keys()
+                 and e.metric == _BYTES],
+                ENTITY,
+                COUNT,
+                "RSS",
+            ),
+            estimates_table(self.entity_estimates, "Memory per entity"),
+        )  # fmt: skip
+
+    def tools(self) -> Section:
+        """The benchmark's own figures beside those from the trace."""
+        parts: list[Part] = []
+        messages = self.tables.table("messages")
+        for run in self.counting:
+            result = self.tables.tool_results.get(run.name)
+            if result is None:
+                continue
+            if isinstance(result, UsageError):
+                text = f"{run.name}: what a benchmark tool wrote cannot be read: {result}"
+                parts.append(Sentence(text, loud=True))
+                continue
+            rows = messages.filter(pl.col("run") == run.name).collect()
+            parts.append(_agreement_table(agreement(rows, result), run.name, result))
+        if not parts:
+            return Section()
+        return Section(EXPLANATION, *parts)
+
+    def statements(self) -> Section:
+        """What the published study said, and whether these recordings bear it out."""
+        cpu_pairs = self.pairs.get("cpu", [])
+        cpu = {"cpu": self.observations.get("cpu", [])}
+        means = {"latency_mean": self.observations.get("latency_mean", [])}
+        middlewares = {run.environment.get("software", {}).get("RMW", "") for run in self.counting}
+        rmw = middlewares.pop() if len(middlewares) == 1 else ""
+        return Section(
+            study_table(
+                [
+                    statements.cpu_statement(cpu_pairs),
+                    statements.latency_statement(self.pairs.get("latency_mean", [])),
+                    statements.payload_statement("CPU", self._by_payload(cpu), rmw),
+                    statements.payload_statement("Latency", self._by_payload(means), rmw),
+                    statements.saving_statement(cpu_pairs),
+                    *self._over_time(),
+                ]
+            )
+        )
+
+    def _over_time(self) -> list[Statement]:
+        """What the study said of CPU over time, from the runs that were long enough."""
+        samples = cpu_between_samples(
+            self.tables.resources, self.measured_parts, self.parameters.warm_up_s
+        )
+        cpu, length = pl.col("cpu"), pl.col("seconds").sum()
+        of_run = (
+            samples.group_by("run")
+            .agg(
+                length,
+                mean=(cpu * pl.col("seconds")).sum() / length,
+                largest=cpu.max(),
+                deviation=cpu.std(),
+            )
+            .filter(pl.col("seconds") >= LONG_S)
+        )
+        known = {row["run"]: row for row in of_run.iter_rows(named=True)}
+        return [
+            said.judged(
+                pairs(
+                    said.measure,
+                    [
+                        self._observation(run, known[run.name][said.measure])
+                        for run in self.counting
+                        if run.name in known
+                        and run.cell.get("workload") in said.workloads
+                        and statements.is_of_the_study(run.cell.get(self.parameters.factor))
+                    ],
+                    self.parameters.factor,
+                    threshold=said.threshold,
+                    level=self.level,
+                )
+            )
+            for said in statements.OVER_TIME
+        ]
+
+    def _by_payload(self, observations: Mapping[str, Sequence[Observation]]) -> list[Pair]:
+        """Pairs of payloads, in all conditions; none where another load was varied."""
+        if self.load not in PAYLOADS:
+            return []
+        return [
+            pair
+            for metric, members in observations.items()
+            for pair in pairs(
+                metric,
+                [o for o in members if isinstance(o.cell.get(self.load), int | float)],
+                self.load,
+                threshold=self.parameters.threshold,
+                level=self.level,
+            )
+        ]
+
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """All pairs."""
+        return {"pairs.csv": pairs_frame([p for x in self.pairs.values() for p in x])}
+
+
+def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:
+    """One row per pair: metric, conditions, levels, ratio with interval, p, verdict."""
+    names = list(dict.fromkeys(name for p in found for name in p.conditions))
+    return pl.DataFrame(
+        [
+            {
+                "metric": p.metric,
+                **{n: None if n not in p.conditions else str(p.conditions[n]) for n in names},
+                "level": str(p.level),
+                "reference": str(p.reference),
+                "ratio": p.ratio,
+                "low": p.low,
+                "high": p.high,
+                "p_holm": p.p_holm,
+                "verdict": p.verdict,
+                "refused": p.refused,
+            }
+            for p in found
+        ],
+        infer_schema_length=None,
+    )
+
+
+def _whole_designs(members: Sequence[Observation]) -> list[tuple[str, list[Observation]]]:
+    """Split where the first factor's levels have other factors (messages, calls, goals)."""
+    names = list(dict.fromkeys(name for o in members for name in o.cell))
+    cells = {tuple(str(o.cell.get(n)) for n in names) for o in members}
+    product = 1
+    for i in range(len(names)):
+        product *= len({cell[i] for cell in cells})
+    first = names[0] if names else ""
+    if product == len(cells) or len({o.cell.get(first) for o in members}) < 2:
+        return [("", list(members))]
+    parts: dict[str, list[Observation]] = {}
+    for o in members:
+        rest: Cell = {k: v for k, v in o.cell.items() if k != first}
+        label = f"{first}={o.cell.get(first)}"
+        parts.setdefault(label, []).append(Observation(rest, o.value, o.block))
+    return list(parts.items())
+
+
+def _agreement_table(found: pl.DataFrame, run: str, result: ToolResult) -> ReportTable:
+    statistics = [s for s in ("mean", "sd", "min", "max") if f"{s}_tool_ns" in found.columns]
+    rows, marked = [], set()
+    for index, r in enumerate(found.iter_rows(named=True)):
+        if r["received_tool"] != r["received_trace"]:
+            marked.add(index)
+        rows.append(
+            [
+                r["node"],
+                r["topic"],
+                f"{r['received_tool']:,}",
+                f"{r['received_trace']:,}",
+                *(milliseconds(r[f"{s}_{of}_ns"]) for s in statistics for of in ("tool", "trace")),
+            ]
+        )
+    headings = [f"{s}, {of} [ms]" for s in statistics for of in ("tool", "trace")]
+    both = found.drop_nulls(["mean_tool_ns", "mean_trace_ns"])
+    above = ((both["mean_tool_ns"] - both["mean_trace_ns"]) / 1e3).to_list()
+    told = (
+        f"The tool's mean is {significant(min(above), 3)} to {significant(max(above), 3)} us above "
+        "the trace's."
+        if above
+        else "No subscription is known to both."
+    )
+    return ReportTable(
+        ["node", "topic", "received, tool", "received, trace", *headings],
+        rows,
+        f"{run}: {result.tool} and the trace",
+        notes=[told, *result.notes],
+        marked=frozenset(marked),
+        left=frozenset({"node", "topic"}),
+    )

@@ -1,0 +1,425 @@
+"""What the micro-ROS notebook takes, and what it shows, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import polars as pl
+from pydantic import Field, model_validator
+
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.reports.base import Part, Report, Section
+from roslens.analysis.reports.given import Tables
+from roslens.analysis.reports.parameters import ReportParameters, Texts
+from roslens.analysis.reports.table import Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.verdicts.statement import Statement
+from roslens.recording import UsageError
+from roslens.studies.micro_ros import checks, figures, hops, transports
+from roslens.studies.micro_ros.lines import (
+    PhysicalLine,
+    PrintedSum,
+    lines_of,
+    printed_sums,
+)
+from roslens.studies.micro_ros.results.folder import MicroRosResults
+from roslens.studies.micro_ros.results.published import PublishedFigures
+from roslens.studies.micro_ros.slopes import (
+    HISTORY,
+    Slope,
+    is_history,
+    on_rtos,
+    slopes_frame,
+    slopes_of,
+    with_totals,
+)
+from roslens.studies.micro_ros.statements import (
+    VARIANTS,
+    differences_of_totals,
+    measured_statements,
+    memory_statements,
+    own_statements,
+    published_statements,
+)
+from roslens.studies.micro_ros.tables import (
+    Key,
+    captures_table,
+    checks_table,
+    claims_table,
+    clocks_table,
+    findings_table,
+    history_table,
+    hops_table,
+    printed_latency_table,
+    rtos_table,
+    slopes_table,
+    static_table,
+    sums_table,
+    throughput_table,
+)
+
+Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class MicroRosParameters(ReportParameters):
+    """Parameters of the micro-ROS notebook.
+
+    Attributes
+    ----------
+    recordings
+        Recordings of the suite micro-ros, or folders that hold some; none: the published figures.
+    results
+        Folders with the files of a board's test bench, which are looked at as recordings are.
+    source
+        ``recordings`` or ``published``; empty: published where nothing else is given.
+    budgets
+        Most bytes per entity (or slot), by entity.
+    lines
+        Line rates in bit/s by transport, or pairs with the bits that a byte takes.
+    """
+
+    recordings: Texts = Field(default_factory=list)
+    results: Texts = Field(default_factory=list)
+    source: Literal["", "published", "recordings"] = ""
+    budgets: dict[str, Budget] = Field(default_factory=dict)
+    lines: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the published figures are looked at."""
+        return not self.recordings and not self.results
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MicroRosParameters:
+        if self.source == "recordings" and self.is_published:
+            raise UsageError("source = 'recordings', but none is given; give PATH or results")
+        if self.source == "published" and not self.is_published:
+            raise UsageError("source = 'published' takes no recordings; leave out PATH and results")
+        return self
+
+
+class MicroRosReport(Report[MicroRosParameters]):
+    """The sections of a micro-ROS report; each is computed when it is asked for.
+
+    Parameters
+    ----------
+    tables
+        Recordings; None: none.
+    measured
+        What recordings and folders of results have; None: the published figures are looked at.
+    """
+
+    def __init__(
+        self,
+        tables: Tables | None,
+        measured: MicroRosResults | None,
+        published: PublishedFigures,
+        parameters: MicroRosParameters,
+    ) -> None:
+        super().__init__(tables, parameters)
+        self.measured, self.published = measured, published
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def found(self) -> MicroRosResults:
+        """What is looked at: the measured, else the published."""
+        if self.measured is not None:
+            return self.measured
+        return MicroRosResults(
+            memory=self.published.memory,
+            throughput=self.published.throughput,
+            latency=self.published.latency,
+        )
+
+    @cached_property
+    def lines(self) -> dict[str, PhysicalLine]:
+        """Physical lines by transport."""
+        known = self.published.lines if self.measured is None else self.published.lines.clear()
+        lines = lines_of(known, self.parameters.lines)
+        for link in self.found.links.values():
+            if link.line_bit_per_s is not None and link.transport not in lines:
+                lines[link.transport] = PhysicalLine(link.line_bit_per_s, link.bits_per_byte)
+        return lines
+
+    @cached_property
+    def slopes(self) -> list[Slope]:
+        """Memory per entity."""
+        return slopes_of(with_totals(self.found.memory), self.level)
+
+    @cached_property
+    def published_slopes(self) -> dict[Key, Slope]:
+        """Those of the published figures, to be shown beside measured ones."""
+        if self.measured is None:
+            return {}
+        slopes = slopes_of(with_totals(self.published.memory), self.level)
+        return {(s.entity, s.memory): s for s in slopes}
+
+    @property
+    def claims(self) -> dict[Key, float]:
+        """Bytes that the publication states in words; only beside its own figures."""
+        if self.measured is not None:
+            return {}
+        return {
+            (row["entity"], row["memory"]): float(row["claimed_bytes"])
+            for row in self.published.claims.iter_rows(named=True)
+        }
+
+    @cached_property
+    def sums(self) -> list[PrintedSum]:
+        """Printed exchanges."""
+        return printed_sums(self.found.latency)
+
+    @cached_property
+    def transport_runs(self) -> list[transports.TransportRun]:
+        """Each transport of each run, its clocks brought together."""
+        return transports.transport_runs(self.found.exchanges, self.found.links)
+
+    @cached_property
+    def device_messages(self) -> pl.DataFrame:
+        """Messages of the device with their hops to the node's callback and back."""
+        return hops.device_messages(
+            self.found, self.tables.table("one_sided_messages"), self.tables.table("publications")
+        )
+
+    @cached_property
+    def transport_estimates(self) -> list[Estimate]:
+        """Latency by direction, round trips, clocks."""
+        return transports.transport_estimates(self.transport_runs, self.level)
+
+    @cached_property
+    def throughput_estimates(self) -> list[Estimate]:
+        """Throughput over runs; published ones have none."""
+        if self.measured is None:
+            return []
+        level = self.level
+        emulated = {link.transport: link for link in self.found.links.values() if link.emulated}
+        return [
+            *transports.throughput_estimates(self.found.throughput, level),
+            *(transports.refused_throughput(link, level) for link in emulated.values()),
+        ]
+
+    @cached_property
+    def all_checks(self) -> list[Statement]:
+        """Every verdict."""
+        return [
+            *checks.live_checks(self.found.live),
+            *checks.two_ways_checks(self.found.ways),
+            *checks.account_checks(self.found.accounts),
+            *checks.budget_checks(self.slopes, self.parameters.budgets),
+            *checks.throughput_checks(self.found.throughput, self.lines),
+            *checks.measured_sum_checks(self.transport_runs),
+            *hops.hop_checks(self.device_messages, self.found.exchanges),
+            *checks.printed_sum_checks(self.sums),
+        ]
+
+    @property
+    def _checked(self) -> str:
+        """How many checks failed, and how many could not be made."""
+        failed = [c for c in self.all_checks if c.failed]
+        made = [c for c in self.all_checks if c.decided]
+        first = f", first: {failed[0].claim} {failed[0].because}" if failed else ""
+        left = len(self.all_checks) - len(made)
+        more = f"; {left} could not be made" if left else ""
+        return f"{len(failed) or 'None'} of {len(made)} checks failed{first}{more}."
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        return [
+            *(slope.estimate for slope in self.slopes),
+            *self.throughput_estimates,
+            *self.transport_estimates,
+        ]
+
+    @property
+    def _from_the_bench(self) -> tuple[pl.DataFrame, ...]:
+        return self.found.throughput, self.found.latency, self.found.captures
+
+    # ------------------------------------------------------------ sections
+
+    def sentences(self) -> list[str]:
+        """What an entity costs, how long a message takes, what the checks say; failures first."""
+        said = []
+        totals = [s for s in self.slopes if s.memory == "total" and not is_history(s.entity)]
+        known = [
+            s
+            for s in totals
+            if s.estimate.value is not None
+            and s.entity not in VARIANTS
+            and not on_rtos(s.entity)[1]
+        ]
+        if known:
+            each = ", ".join(f"each {s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
+            said.append(f"Memory of the device: {each}.")
+        if self.device_messages.height:
+            said.append(hops.hops_sentence(hops.hop_medians(self.device_messages)))
+        if self.all_checks:
+            said.insert(0 if any(c.failed for c in self.all_checks) else len(said), self._checked)
+        return said or ["There are no figures of micro-ROS to look at."]
+
+    def origin(self) -> Mapping[str, str]:
+        """The board of the published figures."""
+        return {} if self.measured else {"published by": "eProsima", "board": "Renesas EK-RA6M5"}
+
+    def picture(self) -> Plot | None:
+        """Memory per entity, without an RTOS where that was measured, else throughput."""
+        slopes = [s for s in self.slopes if not is_history(s.entity)]
+        if slopes:
+            return figures.memory_plot([s for s in slopes if not on_rtos(s.entity)[1]] or slopes)
+        found = self.found.throughput
+        return figures.throughput_plot(found, self.lines) if found.height else None
+
+    def source(self) -> Section:
+        """What is looked at, and what could not be used."""
+        if self.measured is None:
+            return Section(
+                "Published figures: one board, one build, digitised or printed; no runs."
+            )
+        parts: list[Part] = []
+        if not any(
+            frame.height
+            for frame in (self.found.memory, self.found.exchanges, *self._from_the_bench)
+        ):
+            parts.append(
+                Sentence(
+                    "None of this has results of the suite micro-ros or of a device's test bench; "
+                    "docs/micro_ros.md says which files are looked for.",
+                    loud=True,
+                )
+            )
+        if self.tables.runs:
+            parts += [*self.tracer_loss(), *self.runs_left_out()]
+        if self.found.findings.height:
+            parts.append(Sentence("Something could not be used and is left out.", loud=True))
+            parts.append(findings_table(self.found.findings))
+        if self.found.is_micro_ros:
+            parts.append(_ITSELF)
+        return Section(*parts)
+
+    def checks(self) -> Section:
+        """Verdicts, first what is wrong."""
+        if not self.all_checks:
+            return Section("There is nothing to check.")
+        said = Sentence(self._checked, loud=any(c.failed for c in self.all_checks))
+        return Section(said, checks_table(sorted(self.all_checks, key=lambda c: not c.failed)))
+
+    def memory(self) -> Section:
+        """Memory per entity."""
+        slopes = [s for s in self.slopes if not is_history(s.entity)]
+        if not slopes:
+            return Section("There is no memory of entities to look at.")
+        parts: list[Part] = [figures.memory_plot(slopes)]
+        beside = rtos_table(slopes, self.published_slopes)
+        if beside is not None:
+            parts.append(beside)
+        parts.append(slopes_table(slopes, self.published_slopes, self.claims))
+        if self.found.static.height:
+            parts.append(static_table(self.found.static))
+        return Section(*parts)
+
+    def history(self) -> Section:
+        """Memory per slot of the RMW history."""
+        slopes = [s for s in self.slopes if is_history(s.entity)]
+        static = {s.entity: s for s in slopes if s.memory == "static"}
+        if HISTORY not in static:
+            return Section("There is no static memory of the RMW history to look at.")
+        expected = self.found.slot_bytes
+        claim = self.claims.get((HISTORY, "static"), expected.get(HISTORY))
+        name = "MTU x depth" if HISTORY in expected else "claimed"
+        parts: list[Part] = [figures.history_plot(static[HISTORY], claim, name)]
+        rows = [(n, b, static[n]) for n, b in sorted(expected.items()) if n in static]
+        if rows:
+            parts.append(history_table(rows))
+        return Section(*parts, slopes_table(slopes, self.published_slopes, self.claims))
+
+    def statements(self) -> Section:
+        """What the publication says against what its figures say, and what was measured."""
+        measured: list[Part] = []
+        if self.found.is_micro_ros:
+            estimates = [*self.transport_estimates, *self.throughput_estimates]
+            emulated = {link.transport for link in self.found.links.values() if link.emulated}
+            found = [
+                *memory_statements(self.published.claims, self.slopes),
+                *measured_statements(self.slopes, estimates, emulated),
+            ]
+            measured += [
+                claims_table(found, "Statements of the study, held against this"),
+                claims_table(own_statements(estimates), "What the study does not say", "said here"),
+            ]
+        apart = differences_of_totals(self.published.memory)["difference_bytes"].to_list()
+        slopes = list(self.published_slopes.values()) or self.slopes
+        return Section(
+            *measured,
+            claims_table(
+                [
+                    *memory_statements(self.published.claims, slopes),
+                    *published_statements(
+                        slopes, self.published.throughput, self.published.latency
+                    ),
+                ]
+            ),
+            "Static, stack and dynamic memory were read off another figure than the total; "
+            f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B.",
+            "One board, one build and one configuration were measured once per point: the "
+            "figures support a slope, and no statement about how builds or boards differ.",
+        )
+
+    def throughput(self) -> Section:
+        """Throughput against payload."""
+        found = self.found.throughput
+        parts: list[Part] = []
+        if found.height:
+            parts.append(figures.throughput_plot(found, self.lines))
+            parts.append(throughput_table(found, self.lines))
+        if self.throughput_estimates:
+            parts.append(estimates_table(self.throughput_estimates, "Throughput over runs"))
+        if self.found.captures.height:
+            parts.append(captures_table(self.found.captures))
+        return Section(*parts or ["No throughput was measured."])
+
+    def latency(self) -> Section:
+        """Latency by direction."""
+        parts: list[Part] = []
+        if self.sums:
+            parts += [figures.printed_latency_plot(self.sums), printed_latency_table(self.sums)]
+        if self.transport_runs:
+            if any(run.directions is not None for run in self.transport_runs):
+                parts.append(figures.directions_plot(self.transport_runs))
+            shown = [e for e in self.transport_estimates if not e.metric.startswith("clock")]
+            parts += [
+                clocks_table(self.transport_runs),
+                estimates_table(shown, "Latency by direction and round trip"),
+                sums_table(self.transport_runs),
+            ]
+        if self.device_messages.height:
+            medians = hops.hop_medians(self.device_messages)
+            parts += [hops.hops_sentence(medians), figures.hops_plot(medians), hops_table(medians)]
+        return Section(*parts or ["No latency was measured."])
+
+    def round_trips(self) -> Section:
+        """Distribution of the round trip."""
+        runs = [run for run in self.transport_runs if run.rtt_ns.size]
+        if not runs:
+            return Section("There is no distribution: at most one exchange is known.")
+        return Section(figures.round_trip_plot(runs))
+
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """Slopes of memory, every verdict, and the messages of a device by their hops."""
+        files = {
+            "slopes.csv": slopes_frame(self.slopes),
+            "checks.csv": checks.checks_frame(self.all_checks),
+        }
+        if self.device_messages.height:
+            files["device_messages.csv"] = self.device_messages
+        return files
+
+
+_ITSELF = (
+    "This is micro-ROS itself: its client, its agent and a node of ROS 2. Memory is what the "
+    "compiler for a Cortex-M3 makes of it, as it runs on an emulated board. Times of udp, tcp and "
+    "serial are of a client on this computer; those of uart and udp_board are emulated."
+)

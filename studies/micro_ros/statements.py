@@ -1,0 +1,371 @@
+"""What the publication states, compared with its own figures and with micro-ROS as measured here.
+
+The board of the publication was measured once per point, so that there are no intervals but those
+of slopes. The rules for its figures are these: two figures are alike within `ABOUT`; a statement
+about an order or a rise holds where every pair of figures that it speaks of bears it out, and does
+not where one is against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations, pairwise
+
+import polars as pl
+
+from roslens.analysis.estimate import Estimate, not_none
+from roslens.analysis.verdicts.statement import Statement, Verdict
+from roslens.studies.micro_ros.slopes import HISTORY, Slope
+
+ABOUT = 0.05
+"""The word "about" is taken to allow 5 %."""
+
+
+def alike(one: float, other: float) -> bool:
+    """Whether the other figure is about the one."""
+    return abs(other - one) <= ABOUT * abs(one)
+
+
+def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Statement]:
+    """One per claim, about the memory of an entity or of a slot of the history.
+
+    A claim per entity says "about": it is supported where the interval lies within `ABOUT` of
+    it, and not so where it lies outside. The claim per slot of the history is exact,
+    so that the interval must contain it.
+    """
+    of = {(s.entity, s.memory): s.estimate for s in slopes}
+    found = []
+    for claim in claims.iter_rows(named=True):
+        estimate = of.get((claim["entity"], claim["memory"]))
+        exact = claim["entity"] == HISTORY
+        unit = "slot" if exact else "entity"
+        name = f"memory per {'slot of the history' if exact else claim['entity']}"
+        stated = float(claim["claimed_bytes"])
+        if estimate is None or estimate.low is None or estimate.high is None:
+            because = "no figure with an interval"
+            found.append(Statement(claim["said"], "cannot be judged", because, name))
+            continue
+        low, high = estimate.low, estimate.high
+        because = f"{estimate.value:,.1f} [{low:,.1f}, {high:,.1f}] B per {unit}"
+        if exact:
+            holds, apart = low <= stated <= high, not low <= stated <= high
+            note = f": {not_none(estimate.value) - stated:+,.1f} B per slot" if not holds else ""
+        else:
+            least, most = stated * (1 - ABOUT), stated * (1 + ABOUT)
+            holds, apart = least <= low and high <= most, high < least or low > most
+            note = f" (within {100 * ABOUT:g} %)" if holds else ""
+        verdict: Verdict = "supported" if holds else "not so" if apart else "not_enough_evidence"
+        found.append(Statement(claim["said"], verdict, because, name, note))
+    return found
+
+
+def differences_of_totals(memory: pl.DataFrame) -> pl.DataFrame:
+    """Total minus static, stack and dynamic where all four were given, per entity and count.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``source``, ``entity``, ``count``, ``difference_bytes``.
+    """
+    wide = memory.filter(pl.col("memory").is_in(["static", "stack", "dynamic", "total"])).pivot(
+        "memory", index=["source", "entity", "count"], values="bytes", aggregate_function="first"
+    )
+    for kind in ("static", "stack", "dynamic", "total"):
+        if kind not in wide.columns:
+            wide = wide.with_columns(pl.lit(None, dtype=pl.Float64).alias(kind))
+    return (
+        wide.drop_nulls(["static", "stack", "dynamic", "total"])
+        .with_columns(
+            (pl.col("total") - pl.col("static") - pl.col("stack") - pl.col("dynamic")).alias(
+                "difference_bytes"
+            )
+        )
+        .select("source", "entity", "count", "difference_bytes")
+    )
+
+
+VARIANTS = {
+    "publisher_best_effort": "memory does not depend on reliability",
+    "publisher_400_bytes": "memory does not depend on the size of the topic",
+    "publisher_one_topic": "memory does not depend on the number of topics",
+}
+"""Publishers with one thing changed, by the name of their part."""
+FOLLOWS = "latency follows the transport: the more throughput, the shorter the round trip"
+_Known = dict[tuple[str, str], Estimate]
+"""By metric (of throughput with the payload) and transport."""
+RELIABILITIES = ("reliable", "best_effort")
+
+
+def measured_statements(
+    slopes: Sequence[Slope], estimates: Sequence[Estimate], emulated: Collection[str] = ()
+) -> list[Statement]:
+    """What the study says: independence of memory, a constant stack, and of transports.
+
+    Parameters
+    ----------
+    slopes
+        Of memory, with those of `VARIANTS`.
+    estimates
+        Of latency and throughput by transport, such as ``udp reliable``.
+    emulated
+        Transports without a line rate.
+    """
+    known = _known(estimates)
+    of = {(s.entity, s.memory): s for s in slopes}
+    return [
+        *(_independent(of, entity, claim) for entity, claim in VARIANTS.items()),
+        *(constant_stack(s) for s in slopes if s.memory == "stack" and s.entity not in VARIANTS),
+        *(_order(known, emulated, x) for x in RELIABILITIES),
+        *(_follows(known, x) for x in RELIABILITIES),
+    ]
+
+
+def own_statements(estimates: Sequence[Estimate]) -> list[Statement]:
+    """What the study does not say: why TCP is slow here.
+
+    Parameters
+    ----------
+    estimates
+        As of `measured_statements`.
+    """
+    known = _known(estimates)
+    return [_waits(known, x) for x in RELIABILITIES]
+
+
+def _known(estimates: Sequence[Estimate]) -> _Known:
+    known: _Known = {}
+    for e in estimates:
+        if e.value is not None and "transport" in e.cell:
+            size = f" {e.cell['payload_bytes']}" if "payload_bytes" in e.cell else ""
+            known[e.metric + size, str(e.cell["transport"])] = e
+    return known
+
+
+def _independent(of: Mapping[tuple[str, str], Slope], entity: str, claim: str) -> Statement:
+    """Of the memory that a publisher takes, and of its stack: they may differ by `ABOUT`."""
+    usual, changed = of.get(("publisher", "total")), of.get((entity, "total"))
+    a = None if usual is None else usual.estimate.value
+    b = None if changed is None else changed.estimate.value
+    if a is None or b is None:
+        return Statement(claim, "cannot be judged", "no slope of both", entity)
+    verdict: Verdict = "supported" if alike(a, b) else "not so"
+    said = f"{b:,.1f} B per publisher, {a:,.1f} B as usual"
+    return Statement(claim, verdict, said, entity, f" (within {100 * ABOUT:g} %)")
+
+
+def constant_stack(slope: Slope) -> Statement:
+    """The stack of an entity is constant: no more than `ABOUT` between any two of its points."""
+    low, high = float(slope.values.min()), float(slope.values.max())
+    verdict: Verdict = "supported" if high <= low * (1 + ABOUT) else "not so"
+    if slope.counts.size < 2:
+        verdict = "cannot be judged"
+    first, last = int(slope.counts.min()), int(slope.counts.max())
+    said = f"{low:,.0f} to {high:,.0f} B with {first} to {last}"
+    note = f" (within {100 * ABOUT:g} %)" if verdict == "supported" else ""
+    return Statement("the stack is constant", verdict, said, slope.entity, note)
+
+
+def _order(known: _Known, emulated: Collection[str], reliability: str) -> Statement:
+    """The published round trips: UDP 1.26 ms, serial 8.81 ms; of TCP there is none."""
+    claim = "the round trip is shorter over UDP than over the serial line"
+    subject = reliability.replace("_", " ")
+    udp, serial = (known.get(("rtt_p50", f"{x} {reliability}")) for x in ("udp", "serial"))
+    if udp is None or serial is None:
+        return Statement(claim, "cannot be judged", "no round trips of both", subject)
+    said = f"UDP {_ms(udp)}, serial {_ms(serial)}"
+    if serial.cell["transport"] in emulated:
+        said += "; but this serial line is emulated and has no line rate"
+        return Statement(claim, "cannot be judged", said, subject)
+    return Statement(claim, _rising([udp, serial]), said, subject)
+
+
+def _follows(known: _Known, reliability: str) -> Statement:
+    """By the throughput of the largest messages that go to the agent."""
+    both = []
+    for name in (f"{x} {reliability}" for x in ("udp", "tcp", "tcp_no_delay")):
+        rates = [e for (m, t), e in known.items() if m.startswith("throughput ") and t == name]
+        rate = max(rates, key=lambda e: int(str(e.cell["payload_bytes"])), default=None)
+        trip = known.get(("rtt_p50", name))
+        if rate is not None and trip is not None:
+            both.append((name, rate, trip))
+    both.sort(key=lambda x: -not_none(x[1].value))
+    said = ", ".join(
+        f"{name} {not_none(rate.value) / 1e3:,.1f} kB/s and {_ms(trip)}"
+        for name, rate, trip in both
+    )
+    subject = reliability.replace("_", " ")
+    # Of each two of which it is known which has more.
+    told = {
+        _rising([trip, other])
+        for (_, rate, trip), (_, less, other) in combinations(both, 2)
+        if _rising([less, rate]) == "supported"
+    }
+    verdict: Verdict = told.pop() if len(told) == 1 else "cannot be judged"
+    if "not so" in told:
+        verdict = "not so"
+    return Statement(FOLLOWS, verdict, said or "no transports to compare", subject)
+
+
+def _waits(known: _Known, reliability: str) -> Statement:
+    claim = "TCP waits: for most of its round trip short writes wait for delayed acknowledgements"
+    subject = reliability.replace("_", " ")
+    of = {
+        name: {m: known.get((m, f"{name} {reliability}")) for m in _WAYS}
+        for name in ("tcp", "tcp_no_delay")
+    }
+    slow, quick = (of[name]["rtt_p50"] for name in of)
+    if slow is None or quick is None:
+        return Statement(claim, "cannot be judged", "no round trips of both", subject)
+    said = "; ".join(
+        f"{told} "
+        + ", ".join(
+            f"{way}{_ms(e)}"
+            for m, way in _WAYS.items()
+            # A direction without an interval may be anything up to the round trip.
+            if (e := of[name][m]) and (not way or e.low is not None)
+        )
+        for name, told in (("tcp", "as the client has it"), ("tcp_no_delay", "without delays"))
+    )
+    bounds = (slow.low, slow.high, quick.low, quick.high)
+    verdict: Verdict = "cannot be judged"
+    if None not in bounds:
+        low, high, least, most = (float(x or 0) for x in bounds)
+        verdict = "supported" if 2 * most < low else "not so" if 2 * least > high else verdict
+    return Statement(claim, verdict, said, subject)
+
+
+_WAYS = {"rtt_p50": "", "client_latency_p50": "to the agent ", "agent_latency_p50": "back "}
+
+
+def _ms(estimate: Estimate) -> str:
+    """With its interval: directions are no better known than the clocks are."""
+    value, low, high = (x and x / 1e6 for x in (estimate.value, estimate.low, estimate.high))
+    interval = "" if low is None or high is None else f" [{low:,.2f}, {high:,.2f}]"
+    return f"{value:,.2f}{interval} ms"
+
+
+def _rising(estimates: Sequence[Estimate]) -> Verdict:
+    """Whether intervals lie one above the other; where two overlap nothing is said."""
+    bounds = [(e.low, e.high) for e in estimates]
+    if any(low is None or high is None for low, high in bounds):
+        return "cannot be judged"
+    above = [(b[0] or 0) > (a[1] or 0) for a, b in pairwise(bounds)]
+    below = [(b[1] or 0) < (a[0] or 0) for a, b in pairwise(bounds)]
+    return "supported" if all(above) else "not so" if any(below) else "cannot be judged"
+
+
+STREAMS = ("USB", "TCP", "Serial")
+"""Transports of streams, the one that is said to carry most first."""
+PUB_SUB = ("publisher", "subscriber")
+UDP = ("UDP (FreeRTOS + TCP)", "UDP (ThreadX)")
+_IN_LATENCY = {
+    "USB": "USB-CDC",
+    "TCP": "TCP (PMOD WiFi)",
+    "Serial": "Serial UART",
+    "UDP (ThreadX)": "UDP (ThreadX + NetX)",
+}
+"""Transports of the throughput figures that have another name in the table of latencies."""
+
+_Rates = Mapping[str, Mapping[int, float]]
+
+
+def published_statements(
+    slopes: Sequence[Slope], throughput: pl.DataFrame, latency: pl.DataFrame
+) -> list[Statement]:
+    """All of them, each with its verdict.
+
+    Parameters
+    ----------
+    slopes
+        Of the published memory.
+    throughput, latency
+        As of `results.published.PublishedFigures`.
+    """
+    total = {s.entity: s for s in slopes if s.memory == "total"}
+    rates: dict[str, dict[int, float]] = {}
+    for transport, size, rate in throughput.select(
+        "transport", "payload_bytes", "bytes_per_s"
+    ).iter_rows():
+        rates.setdefault(transport, {})[size] = rate
+    trips = dict(latency.select("transport", "rtt_ns").iter_rows())
+    return [
+        _alike(total, "publisher", "subscriber"),
+        _alike(total, "service", "client"),
+        _alike(total, "publisher", "service"),
+        *(_grows(s) for s in slopes if s.entity in PUB_SUB and s.memory in ("static", "dynamic")),
+        *(constant_stack(s) for s in slopes if s.entity in PUB_SUB and s.memory == "stack"),
+        _most_by_usb(rates),
+        *(_rises(rates, x) for x in STREAMS),
+        *(_linear(rates, x) for x in UDP),
+        _apart(rates),
+        _slower_with_less(rates, trips),
+    ]
+
+
+def _alike(total: Mapping[str, Slope], one: str, other: str) -> Statement:
+    a, b = (not_none(total[x].estimate.value) for x in (one, other))
+    verdict: Verdict = "supported" if alike(a, b) else "not so"
+    said = f"{a:,.0f} and {b:,.0f} B, {b / a - 1:+.0%}"
+    return Statement(f"a {one} takes as much memory as a {other}", verdict, said, f"{one}, {other}")
+
+
+def _grows(slope: Slope) -> Statement:
+    e = slope.estimate
+    verdict: Verdict = "supported" if not_none(e.low) > 0 else "not so"
+    said = f"{e.value:,.0f} [{e.low:,.0f}, {e.high:,.0f}] B of {slope.memory} memory per entity"
+    return Statement(
+        "static and dynamic memory grow with the entities", verdict, said, slope.entity
+    )
+
+
+def _most_by_usb(rates: _Rates) -> Statement:
+    sizes = sorted(rates[STREAMS[0]])
+    falls = all(rates[a][x] > rates[b][x] for a, b in pairwise(STREAMS) for x in sizes)
+    said = "; ".join(
+        f"{x} B: " + ", ".join(f"{name} {rates[name][x] / 1e3:,.0f}" for name in STREAMS)
+        for x in sizes
+    )
+    claim = "USB carries more than TCP over WiFi, and that more than the serial line"
+    return Statement(claim, "supported" if falls else "not so", f"{said} kB/s", "streams")
+
+
+def _rises(rates: _Rates, transport: str) -> Statement:
+    of = sorted(rates[transport].items())
+    rises = all(a < b for (_, a), (_, b) in pairwise(of))
+    said = ", ".join(f"{rate / 1e3:,.0f} kB/s of {size} B" for size, rate in of)
+    claim = "the larger the messages, the more throughput"
+    return Statement(claim, "supported" if rises else "not so", said, transport)
+
+
+def _linear(rates: _Rates, transport: str) -> Statement:
+    """Throughput grows by the same factor as the size, within `ABOUT`."""
+    steps = [
+        (small, large, rate / less, large / small)
+        for (small, less), (large, rate) in pairwise(sorted(rates[transport].items()))
+    ]
+    linear = all(alike(size, grown) for *_, grown, size in steps)
+    said = ", ".join(f"{a} to {b} B {grown:.2f} x" for a, b, grown, _ in steps)
+    claim = "throughput is linear with the size of the messages"
+    return Statement(claim, "supported" if linear else "not so", said, transport)
+
+
+def _apart(rates: _Rates) -> Statement:
+    one, other = (rates[x] for x in UDP)
+    apart = not any(alike(one[size], other[size]) for size in one)
+    said = ", ".join(f"{other[size] / one[size]:.2f} x with {size} B" for size in sorted(one))
+    claim = "UDP has another throughput with NetX than with FreeRTOS + TCP"
+    return Statement(claim, "supported" if apart else "not so", f"NetX {said}", "UDP")
+
+
+def _slower_with_less(rates: _Rates, trips: Mapping[str, float]) -> Statement:
+    """Of each two transports the one that carries more with its largest messages is no slower."""
+    most = {x: rates[x][max(rates[x])] for x in rates}
+    of = [
+        (trips[_IN_LATENCY.get(x, x)], x) for x in sorted(most, key=most.__getitem__, reverse=True)
+    ]
+    follows = all(a <= b * (1 + ABOUT) for (a, _), (b, _) in pairwise(of))
+    said = ", ".join(
+        f"{name} {most[name] / 1e3:,.0f} kB/s and {ns / 1e6:.2f} ms" for ns, name in of
+    )
+    note = f" (within {100 * ABOUT:g} %)" if follows else ""
+    return Statement(FOLLOWS, "supported" if follows else "not so", said, "all transports", note)

@@ -1,0 +1,103 @@
+"""What write calls allocate, and how much memory is resident: runs that count and time nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.runs import by_cell
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.studies.storage.live import MEMORY, LiveRun
+from roslens.studies.storage.pairs import cells_table
+
+PER_CALL = Metric(
+    "storage_allocations_per_call",
+    "calls of malloc, calloc, realloc and their like in a write call, mean over the run's calls",
+    "1/call",
+)
+PER_MESSAGE = Metric(
+    "storage_allocations_per_message",
+    "the same of all write calls and of the close, per message",
+    "1/message",
+)
+PER_BYTE = Metric(
+    "storage_allocated_per_byte",
+    "bytes that those calls asked for, per byte of messages",
+    "byte/byte",
+)
+_METRICS = (PER_CALL, PER_MESSAGE, PER_BYTE, MEMORY)
+
+
+def allocation_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
+    """Allocations and peak memory, cell by cell: means over runs."""
+    found = []
+    for members in by_cell(runs):
+        rows = [_of_run(live) for live in members]
+        for at, metric in enumerate(_METRICS):
+            known = [value for row in rows if (value := row[at]) is not None]
+            if known:
+                cell = members[0].run.cell
+                found.append(value_over_runs(metric, cell, known, len(known), level))
+    return found
+
+
+def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
+    """Which configuration allocates least and which most, then each with its memory."""
+    counts, memory = (_by_config(found, metric) for metric in (PER_MESSAGE, MEMORY))
+    by_most = sorted(counts, key=lambda config: max(counts[config]))
+    least, most = by_most[0], by_most[-1]
+    told = f"{least} allocates least ({_range(counts[least])} times) and {most} most"
+    said = [f"Per message {told} ({_range(counts[most])}); nothing was timed."]
+    for config in by_most:
+        resident = [value / 1e6 for value in memory.get(config, [])]
+        more = f"; at most {_range(resident)} MB more are resident" if resident else ""
+        said.append(f"{config}: {_range(counts[config])} allocations per message{more}.")
+    return said
+
+
+def _by_config(found: Sequence[Estimate], metric: Metric) -> dict[str, list[float]]:
+    """The values of all cells of a configuration."""
+    values: dict[str, list[float]] = {}
+    for e in found:
+        if e.metric == metric.name and e.value is not None:
+            values.setdefault(str(e.cell.get("plugin_config")), []).append(e.value)
+    return values
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = (significant(x, 2) for x in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _of_run(live: LiveRun) -> tuple[float | None, ...]:
+    frame, facts = live.storage.allocations, live.storage.facts
+    if frame is None:
+        raise ValueError(f"{live.run.name}: its allocations were not counted")
+    number, size = frame["allocations"], int(frame["allocated_bytes"].sum())
+    return (
+        float(number.head(facts.write_calls).sum()) / facts.write_calls,
+        float(number.sum()) / facts.message_count,
+        size / facts.bytes,
+        live.memory,
+    )
+
+
+def allocations_table(found: Sequence[Estimate]) -> ReportTable:
+    """A row per cell."""
+    headings = {
+        PER_CALL: ("allocations per call", 1.0),
+        PER_MESSAGE: ("per message", 1.0),
+        PER_BYTE: ("bytes per byte", 1.0),
+        MEMORY: ("peak memory [MB]", 1e-6),
+    }
+    return cells_table(
+        found,
+        headings,
+        "What write calls allocate, and the memory that is resident at most",
+        "Allocations: calls of malloc, calloc, realloc and their like by any thread; per "
+        "message and per byte: the close as well; bytes: those asked for. Memory: resident "
+        "at most beyond that before the file was opened. Messages are there before they are "
+        "written and do not count.",
+    )

@@ -1,0 +1,220 @@
+"""Runs of the storage benchmark: what each measured, as one row, and estimates over runs.
+
+The throughput of a run is there in two ways: the study's, and the right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.runs import Run, by_cell
+from roslens.analysis.statistics.fractions import fraction_over_runs
+from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
+from roslens.recording import Recording, UsageError
+from roslens.studies.storage.results.comparison import DIGEST_SCHEMA, Batches
+from roslens.studies.storage.results.runs import StorageRun
+
+
+def mean_of_ratios(run: Batches) -> float:
+    """Bytes per second as the study has it: the mean over calls of each call's own ratio.
+
+    The close time is left out, so a configuration that only fills a buffer in most calls looks
+    free.
+
+    Raises
+    ------
+    ValueError
+        A call took no time.
+    """
+    if run.calls["write_ns"].eq(0).any():
+        raise ValueError("a write call took no time by the clock: its own ratio is not defined")
+    ratio = run.calls.select((pl.col("num_bytes") / (pl.col("write_ns") * 1e-9)).mean())
+    return float(ratio.item())
+
+
+def overall(run: Batches) -> float:
+    """Bytes per second: all bytes over all time, closing the file included.
+
+    Raises
+    ------
+    ValueError
+        Nothing took any time.
+    """
+    nanoseconds = int(run.calls["write_ns"].sum()) + run.close_ns
+    if nanoseconds == 0:
+        raise ValueError("writing and closing took no time by the clock")
+    return int(run.calls["num_bytes"].sum()) / nanoseconds * 1e9
+
+
+FACTORS = ("message_size", "batch_size", "plugin_config")
+IMPLEMENTATIONS = {"rosbag2": "rosbag2's plugins", "rust": "the Rust libraries"}
+"""Levels of the factor `implementation`. The second stood in for the plugins; the oldest
+recordings, which have no such factor, are of it."""
+
+THROUGHPUT = Metric(
+    "storage_throughput",
+    "bytes of all messages over the time of all write calls and of the close",
+    "byte/s",
+    "higher",
+)
+AS_PUBLISHED = Metric(
+    "storage_throughput_mean_of_calls",
+    "mean over write calls of each call's bytes over its time, the close left out (as published; "
+    "calls that only fill a buffer look free)",
+    "byte/s",
+    "higher",
+)
+DROPPED = Metric(
+    "storage_dropped",
+    "messages that found the queue before the writer full, of those that came",
+    "1",
+    scale="fraction",
+)
+_WRITE_TIME = "time of a write call by the program's own monotonic clock"
+_PERCENTILES = {"storage_write_p50": 0.5, "storage_write_p99": 0.99}
+MEMORY = Metric(
+    "storage_memory",
+    "peak resident memory while writing beyond that just before opening the file",
+    "byte",
+)
+ON_DISK = Metric("storage_bytes_on_disk", "bytes of the files when closed", "byte")
+SIZE = Metric("storage_size", "bytes of the files over bytes of the messages", "byte/byte")
+_PER_RUN = {
+    "close_ns": Metric("storage_close_time", "time of closing the file", "ns"),
+    "cpu_ns_per_byte": Metric(
+        "storage_cpu_per_byte",
+        "CPU time of all threads from the first write call to the close, per byte of messages",
+        "ns/byte",
+    ),
+    "memory_bytes": MEMORY,
+    "bytes_on_disk": ON_DISK,
+    "size_ratio": SIZE,
+}
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """A run that counts, with what its benchmark left.
+
+    Attributes
+    ----------
+    machine
+        Model of the CPU; campaigns of one machine belong together.
+    """
+
+    run: Run
+    machine: str
+    storage: StorageRun
+
+    @property
+    def subject(self) -> str:
+        """What statements are about: the machine, and what wrote where there are two."""
+        wrote = IMPLEMENTATIONS.get(str(self.run.cell.get("implementation")))
+        return f"{self.machine}, {wrote}" if wrote else self.machine
+
+    @property
+    def memory(self) -> float | None:
+        """`MEMORY` in bytes; None where the system does not say."""
+        before, peak = self.storage.facts.rss_before_bytes, self.storage.facts.rss_peak_bytes
+        return None if before is None or peak is None else float(max(0, peak - before))
+
+
+def machine_of(recording: Recording) -> str:
+    """What to call a machine: the model of its CPU, never its name."""
+    manifest = recording.manifest
+    return (manifest.host.cpu_model if manifest else None) or "this machine"
+
+
+def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
+    """The runs in the columns of the published digests, `run` being the block.
+
+    `avg_byte_throughput` is bytes over time, close included, whatever the column's name says.
+
+    Raises
+    ------
+    UsageError
+        A run lacks one of the factors, or one cell has two runs of a block.
+    """
+    # The same campaign twice has the same blocks; other campaigns have others.
+    blocks = list(dict.fromkeys(live.run.block for live in runs))
+    rows = [
+        (
+            live.subject,
+            blocks.index(live.run.block),
+            *_study_cell(live),
+            overall(live.storage.batches),
+            live.storage.batches.close_ns / 1e9,
+        )
+        for live in runs
+    ]
+    frame = pl.DataFrame(rows, schema=DIGEST_SCHEMA, orient="row")
+    key = ["machine", "run", "messages", "batch_size", "plugin_config"]
+    twice = frame.filter(pl.struct(key).is_duplicated())
+    if not twice.is_empty():
+        raise UsageError(
+            f"{', '.join(map(str, twice.row(0)[1:5]))}: a block has this cell more than once; the "
+            "same recording was given twice"
+        )
+    return frame
+
+
+def _study_cell(live: LiveRun) -> tuple[str, str, str]:
+    missing = [name for name in FACTORS if name not in live.run.cell]
+    if missing:
+        raise UsageError(
+            f"{live.run.name}: no factor {', '.join(missing)}; this is no run of the suite storage"
+        )
+    size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
+    return size, batch, config
+
+
+def estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
+    """Everything that is estimated, cell by cell."""
+    return [e for members in by_cell(runs) for e in _of_cell(members, members[0].run.cell, level)]
+
+
+def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate]:
+    calls = sum(live.storage.facts.write_calls for live in runs)
+    found = [
+        value_over_runs(metric, cell, [of(live.storage.batches) for live in runs], calls, level)
+        for metric, of in ((THROUGHPUT, overall), (AS_PUBLISHED, mean_of_ratios))
+    ]
+    facts = [live.storage.facts for live in runs]
+    if all(f.produced is not None for f in facts):
+        dropped = [f.dropped or 0 for f in facts]
+        found.append(
+            fraction_over_runs(DROPPED, cell, dropped, [f.produced or 0 for f in facts], level)
+        )
+    times = [write_times(live) for live in runs]
+    for name, q in _PERCENTILES.items():
+        metric = Metric(name, f"P{100 * q:g} of the {_WRITE_TIME}", "ns")
+        found.append(percentile_over_runs(metric, cell, times, q, level))
+    per_run = [_per_run(live) for live in runs]
+    for column, metric in _PER_RUN.items():
+        values = [row[column] for row in per_run]
+        known = [value for value in values if value is not None]
+        if known:
+            found.append(value_over_runs(metric, cell, known, len(known), level))
+    return found
+
+
+def write_times(live: LiveRun) -> NDArray[np.float64]:
+    """Time of each write call in ns, in their order."""
+    return live.storage.batches.calls["write_ns"].to_numpy().astype(np.float64)
+
+
+def _per_run(live: LiveRun) -> Mapping[str, float | None]:
+    facts = live.storage.facts
+    return {
+        "close_ns": float(facts.close_ns),
+        "cpu_ns_per_byte": facts.cpu_ns / facts.bytes,
+        "memory_bytes": live.memory,
+        "bytes_on_disk": float(facts.bytes_on_disk),
+        "size_ratio": facts.bytes_on_disk / facts.bytes,
+    }

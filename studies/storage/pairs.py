@@ -1,0 +1,207 @@
+"""Claims that one way of writing takes less than another, cell by cell; those about a disk."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from roslens.analysis.estimate import Estimate, Metric, cell_label
+from roslens.analysis.reports.numbers import significant, value_and_interval
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.tables import statements_table
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.ratio import Spread, ratio_of_means
+from roslens.analysis.verdicts.comparison import LEVEL
+from roslens.analysis.verdicts.statement import Statement, Verdict
+from roslens.studies.storage.live import IMPLEMENTATIONS, LiveRun, overall
+from roslens.studies.storage.statements import ALPHA, over_cells
+
+RULE = (
+    "Ratios of means over runs with Fieller's 95 % interval; a cell holds where the interval lies "
+    "beyond 1 and p, by Holm over the cells of a claim, is at most 5 %."
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That `new` takes less of something than `base`.
+
+    Attributes
+    ----------
+    text
+        What is claimed.
+    value
+        What is taken, of one run; None where that is not known.
+    new, base
+        Levels of what `judged` is told to tell apart.
+    """
+
+    text: str
+    value: Callable[[LiveRun], float | None]
+    new: str
+    base: str
+
+
+def judged(
+    runs: Sequence[LiveRun],
+    claims: Sequence[Claim],
+    level: Callable[[LiveRun], str],
+    cell: Callable[[LiveRun], tuple[str, str]],
+    subject: Callable[[LiveRun], str],
+) -> list[Statement]:
+    """Each claim about each subject; its ratio is base / new, above 1 `new` takes less.
+
+    Parameters
+    ----------
+    level
+        Which of the two ways a run is.
+    cell
+        What else differs: size of messages, and all other.
+    subject
+        Whom a statement is about, such as the machine.
+    """
+    found = []
+    for name in dict.fromkeys(map(subject, runs)):
+        own = [live for live in runs if subject(live) == name]
+        for claim in claims:
+            rows = _compared(own, claim, level, cell)
+            verdict, because = over_cells(rows, one_suffices=False)
+            if not rows.is_empty():
+                ratios = rows["ratio"].to_list()
+                low, high = significant(min(ratios), 3), significant(max(ratios), 3)
+                because += f"; {low} to {high} times" if low != high else f"; {low} times"
+            found.append(Statement(claim.text, verdict, because, name))
+    return found
+
+
+def _compared(
+    runs: Sequence[LiveRun],
+    claim: Claim,
+    level: Callable[[LiveRun], str],
+    cell: Callable[[LiveRun], tuple[str, str]],
+) -> pl.DataFrame:
+    """`messages`, `batch_size` (of a cell), `ratio`, `answer`; cells with enough runs of both."""
+    values: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for live in runs:
+        value = claim.value(live)
+        if value is not None:
+            values[cell(live)][level(live)].append(value)
+    cells, effects = [], []
+    for key, by_level in values.items():
+        base, new = by_level[claim.base], by_level[claim.new]
+        if min(len(base), len(new)) >= MINIMUM_RUNS and sum(new) > 0:
+            cells.append(key)
+            effects.append(ratio_of_means(Spread.of(base), Spread.of(new), LEVEL))
+    adjusted = holm([effect.p for effect in effects])
+    answers: list[Verdict] = [
+        "undecided" if p > ALPHA or e.low <= 1 <= e.high else "holds" if e.low > 1 else "false"
+        for e, p in zip(effects, adjusted, strict=True)
+    ]
+    return pl.DataFrame(
+        [(*key, e.value, a) for key, e, a in zip(cells, effects, answers, strict=True)],
+        schema={
+            "messages": pl.String,
+            "batch_size": pl.String,
+            "ratio": pl.Float64,
+            "answer": pl.String,
+        },
+        orient="row",
+    )
+
+
+def claims_table(found: Sequence[Statement], title: str, rule: str = RULE) -> ReportTable:
+    """The claims with their answers."""
+    columns = {"by": "subject", "claim": "claim", "answer": "told", "cells": "because"}
+    return statements_table(found, columns, title, [rule])
+
+
+def cells_table(
+    found: Sequence[Estimate],
+    headings: dict[Metric, tuple[str, float]],
+    title: str,
+    note: str,
+) -> ReportTable:
+    """A row per cell, and two columns per metric: its value and its interval.
+
+    Parameters
+    ----------
+    headings
+        Of each metric, with the factor to its unit.
+    """
+    cells: dict[str, dict[str, Estimate]] = {}
+    for e in found:
+        cells.setdefault(cell_label(e.cell), {})[e.metric] = e
+    level = f"{100 * found[0].level:g} % interval"
+    rows = [
+        [
+            label,
+            *(
+                text
+                for metric, (_, factor) in headings.items()
+                for text in (
+                    value_and_interval(of[metric.name], factor) if metric.name in of else ("-", "-")
+                )
+            ),
+        ]
+        for label, of in cells.items()
+    ]
+    return ReportTable(
+        ["cell", *(x for heading, _ in headings.values() for x in (heading, level))],
+        rows,
+        title,
+        notes=[note],
+        left=frozenset({"cell"}),
+    )
+
+
+FSYNC = "+fsync"
+
+
+def _per_byte(live: LiveRun) -> float:
+    return 1 / overall(live.storage.batches)
+
+
+def disk_claims(runs: Sequence[LiveRun]) -> list[Statement]:
+    """What a disk and a sync cost, by each implementation; the claims were declared before data."""
+    synced = [live for live in runs if _is_synced(live)]
+    unsynced = [live for live in runs if not _is_synced(live)]
+    on_disk = [live for live in runs if not _is_memory(live)]
+    disk = "writing to a disk takes longer than to memory, {}"
+    by_place = [
+        (unsynced, Claim(disk.format("without a sync"), _per_byte, "memory", "disk")),
+        (synced, Claim(disk.format("with a sync at close"), _per_byte, "memory", "disk")),
+    ]
+    found = []
+    for own, claim in by_place:
+        found += judged(own, [claim], _place, _cell, _subject)
+    sync = Claim("a sync at close takes time on a disk", _per_byte, "unsynced", "synced")
+    return found + judged(on_disk, [sync], _sync, _cell, _subject)
+
+
+def _is_synced(live: LiveRun) -> bool:
+    return live.storage.facts.plugin_config.endswith(FSYNC)
+
+
+def _is_memory(live: LiveRun) -> bool:
+    return live.storage.facts.file_system in {"tmpfs", "ramfs"}
+
+
+def _place(live: LiveRun) -> str:
+    return "memory" if _is_memory(live) else "disk"
+
+
+def _sync(live: LiveRun) -> str:
+    return "synced" if _is_synced(live) else "unsynced"
+
+
+def _cell(live: LiveRun) -> tuple[str, str]:
+    facts = live.storage.facts
+    return facts.messages, facts.plugin_config.removesuffix(FSYNC)
+
+
+def _subject(live: LiveRun) -> str:
+    return IMPLEMENTATIONS[str(live.run.cell.get("implementation", "rust"))]

@@ -1,0 +1,541 @@
+"""What the storage notebook takes, and what it shows, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Protocol
+
+import polars as pl
+from pydantic import Field, model_validator
+
+from roslens.analysis.estimate import Cell, Estimate
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.reports.base import Part, Report, Section
+from roslens.analysis.reports.given import Tables
+from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
+from roslens.analysis.reports.table import Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.verdicts.statement import Statement, told_of
+from roslens.recording import Recording, UsageError
+from roslens.studies.storage import allocations, compression, statements
+from roslens.studies.storage.clocks import Agreement, agreement
+from roslens.studies.storage.figures import bars_plot, effects_plot, write_times_plot
+from roslens.studies.storage.live import (
+    AS_PUBLISHED,
+    DROPPED,
+    FACTORS,
+    IMPLEMENTATIONS,
+    THROUGHPUT,
+    LiveRun,
+    digests_of,
+    estimates,
+    machine_of,
+    write_times,
+)
+from roslens.studies.storage.pairs import claims_table, disk_claims
+from roslens.studies.storage.published import CELL, REFUSED, cells, throughput_bounds
+from roslens.studies.storage.recorder import (
+    RecorderRun,
+    recorder_estimates,
+    recorder_headline,
+    recorder_sentences,
+    recorder_table,
+)
+from roslens.studies.storage.recovery import (
+    RESILIENCE_RULE,
+    RecoveryRun,
+    recovery_estimates,
+    recovery_table,
+    resilience,
+)
+from roslens.studies.storage.results.runs import (
+    RECORDER_NAME,
+    RECOVERY_NAME,
+    Facts,
+    is_storage_run,
+    read_recorder,
+    read_recovery,
+    read_storage_run,
+)
+from roslens.studies.storage.tables import (
+    agreement_table,
+    bounds_table,
+    compared_table,
+    takeaways_table,
+)
+
+
+class StorageParameters(ReportParameters):
+    """Parameters of the storage notebook.
+
+    Attributes
+    ----------
+    recordings
+        Recordings of the suite storage, or folders that hold some; none: the published rows.
+    source
+        ``recordings`` or ``published``; empty: as `recordings` says.
+    digests
+        A digest CSV of the study's ``sweep.py``, or a folder of them, in place of the published.
+    threshold
+        So much slower is still on par.
+    """
+
+    recordings: Texts = Field(default_factory=list)
+    source: Literal["", "published", "recordings"] = ""
+    digests: OptionalText = None
+    threshold: float = Field(0.05, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> StorageParameters:
+        if self.source == "recordings" and not self.recordings:
+            raise UsageError("source = 'recordings', but none is given; give PATH")
+        if self.source == "published" and self.recordings:
+            raise UsageError("source = 'published' takes no recordings; leave out PATH")
+        if self.digests and self.recordings:
+            raise UsageError("digests are no recordings; give either PATH or digests")
+        return self
+
+
+CSV_COLUMNS = [*CELL, "mean", "half_width_published", "half_width_t"]
+_PUBLISHED = replace(AS_PUBLISHED, scale="signed")
+"""By Student's t, as its authors had it."""
+_HEADLINES = ("storage_throughput", "storage_write_p99", "storage_close_time")
+
+
+class Opened(Tables, Protocol):
+    """Recordings, as ``rl.open`` gives them."""
+
+    @property
+    def recordings(self) -> Sequence[Recording]: ...  # noqa: D102
+
+
+class StorageReport(Report[StorageParameters]):
+    """The sections of a storage report; each is computed when it is asked for.
+
+    Parameters
+    ----------
+    opened
+        Recordings of the suite storage; None: `published` is looked at.
+    published
+        Digests of the study, as of `results.comparison.read_digests`.
+    """
+
+    # No ROS 2 runs here.
+    expected_findings = frozenset({"no_ros_events", "missing_events"})
+
+    def __init__(
+        self, opened: Opened | None, published: pl.DataFrame, parameters: StorageParameters
+    ) -> None:
+        super().__init__(opened, parameters)
+        self._published = published
+        self._opened = opened
+        if opened is not None and not (self.live or self.counted or self.recovery or self.recorded):
+            raise UsageError(
+                "none of the recordings is a complete run of the storage benchmark; record some "
+                "with 'roslens record --suite storage'"
+            )
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def _recording_of(self) -> Mapping[str, Recording]:
+        if self._opened is None:
+            return {}
+        pairs = zip(self._opened.runs, self._opened.recordings, strict=True)
+        return {run.name: recording for run, recording in pairs}
+
+    @cached_property
+    def live(self) -> list[LiveRun]:
+        """The runs that count and were timed."""
+        return [live for live in self._benchmark if live.storage.allocations is None]
+
+    @cached_property
+    def counted(self) -> list[LiveRun]:
+        """Those of the suite storage-allocations: counting slowed what they timed."""
+        return [live for live in self._benchmark if live.storage.allocations is not None]
+
+    @cached_property
+    def _benchmark(self) -> list[LiveRun]:
+        found = []
+        for run in self.counting:
+            recording = self._recording_of[run.name]
+            native = recording.path / "native"
+            if is_storage_run(native):
+                found.append(LiveRun(run, machine_of(recording), read_storage_run(native)))
+        # As the study lists them; blocks in their order within a cell.
+        return sorted(found, key=lambda live: _in_order(live.run.cell))
+
+    @cached_property
+    def recovery(self) -> list[RecoveryRun]:
+        """The runs of the suite storage-resilience that count."""
+        return [RecoveryRun(run, read_recovery(path)) for run, path in self._logs(RECOVERY_NAME)]
+
+    @cached_property
+    def recorded(self) -> list[RecorderRun]:
+        """The runs of the suite storage-recorder that count."""
+        return [RecorderRun(run, read_recorder(path)) for run, path in self._logs(RECORDER_NAME)]
+
+    def _logs(self, name: str) -> Iterator[tuple[Run, Path]]:
+        """The runs that count and wrote a file of that name."""
+        for run in self.counting:
+            path = self._recording_of[run.name].path / "native" / name
+            if path.is_file():
+                yield run, path
+
+    @cached_property
+    def resilience(self) -> list[Statement]:
+        """Whether MCAP resists a crash better."""
+        return resilience(self.recovery)
+
+    @cached_property
+    def compressed(self) -> list[LiveRun]:
+        """The runs of the suite storage-compression that count."""
+        return [live for live in self.live if live.storage.facts.compression]
+
+    @cached_property
+    def compression_claims(self) -> list[Statement]:
+        """What compressing messages, chunks and files costs."""
+        return compression.compression_claims(self.compressed)
+
+    @cached_property
+    def disk_claims(self) -> list[Statement]:
+        """What a disk costs; none where there is but one place."""
+        on = [live for live in self.live if "place" in live.run.cell]
+        return disk_claims(on) if len({live.run.cell["place"] for live in on}) > 1 else []
+
+    @property
+    def compared_runs(self) -> list[LiveRun]:
+        """Those that have the factors of the study, and no other but the implementation."""
+        known = {*FACTORS, "implementation", "suite"}
+        return [live for live in self.live if set(live.run.cell) <= known]
+
+    @cached_property
+    def digests(self) -> pl.DataFrame:
+        """Throughput of each run: by bytes over time where the calls are known."""
+        return self._published if self._opened is None else digests_of(self.compared_runs)
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """Each cell with both intervals."""
+        return cells(self.digests, self.level)
+
+    @cached_property
+    def compared(self) -> pl.DataFrame:
+        """Every comparison of the statements."""
+        return statements.comparisons(self.digests, self.parameters.threshold)
+
+    @cached_property
+    def takeaways(self) -> list[Statement]:
+        """The answers."""
+        return statements.takeaways(self.digests, self.compared)
+
+    @cached_property
+    def agreements(self) -> list[Agreement]:
+        """Of every run with tracepoints."""
+        pairs = [(live, agreement(live, self._recording_of[live.run.name])) for live in self.live]
+        return [found for _, found in pairs if found is not None]
+
+    @cached_property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        if self._opened is not None:
+            level = self.level
+            return [
+                *self._of_runs,
+                *self._of_allocations,
+                *recorder_estimates(self.recorded, level),
+            ]
+        found = []
+        for key, group in self.digests.group_by(CELL, maintain_order=True):
+            cell = {name: str(level) for name, level in zip(CELL, key, strict=True)}
+            values = group["avg_byte_throughput"].to_list()
+            found.append(value_over_runs(_PUBLISHED, cell, values, len(values), self.level))
+        return found
+
+    @cached_property
+    def _of_runs(self) -> list[Estimate]:
+        found = recovery_estimates(self.recovery, self.level)
+        found += compression.compression_estimates(self.compressed, self.level)
+        return [*estimates(self.live, self.level), *found]
+
+    @cached_property
+    def _of_allocations(self) -> list[Estimate]:
+        return allocations.allocation_estimates(self.counted, self.level)
+
+    # ------------------------------------------------------------ sections
+
+    def sentences(self) -> list[str]:
+        """What became of the study's takeaways."""
+        if self.recovery and not self.live:
+            said = [told_of(self.resilience, "claims about resilience")]
+            return said + _told(self.resilience)
+        if self.recorded and not self.live:
+            return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
+        if self.counted and not self.live:
+            return allocations.allocation_sentences(self._of_allocations)
+        for claims, about in (
+            (self.compression_claims, "compression"),
+            (self.disk_claims, "a disk"),
+        ):
+            if claims and self.digests.is_empty():
+                figures = compression.compression_sentences(self.compressed)
+                return [told_of(claims, f"claims about {about}"), *figures, *_told(claims)]
+        if self.digests.is_empty():
+            count = len(self.live) + len(self.recovery)
+            return [f"None of {count} runs has the factors of the study; see the estimates."]
+        against = [s for s in self.takeaways if s.failed]
+        said = [told_of(self.takeaways, "statements of the study")]
+        said += [f"{s.told.capitalize()}: {s.claim}: {s.because}." for s in against[:2]]
+        if self._opened is not None and not any(x.storage.facts.rosbag2_version for x in self.live):
+            said.append("Measured are the Rust crate mcap and SQLite, not rosbag2's own plugins.")
+        return said
+
+    def origin(self) -> Mapping[str, str]:
+        """How many rows of the study, and of which machines."""
+        machines = self.digests["machine"].unique(maintain_order=True)
+        return {"rows of the study": f"{self.digests.height:,}", "machines": ", ".join(machines)}
+
+    def picture(self) -> Plot | None:
+        """Throughput of every configuration; by rosbag2's plugins where they ran."""
+        if self.digests.is_empty():
+            return None
+        definition = _PUBLISHED.definition if self._opened is None else THROUGHPUT.definition
+        machines = self.digests["machine"].unique(maintain_order=True).to_list()
+        of_rosbag2 = [x for x in machines if x.endswith(IMPLEMENTATIONS["rosbag2"])]
+        return bars_plot(self.cells, (of_rosbag2 or machines)[0], definition)
+
+    def loss(self) -> Section:
+        """What ran, what the tracer lost, what is not whole."""
+        if self._opened is None:
+            return Section(
+                f"{self.digests.height:,} published rows of rosbag2's own plugins (C++); the "
+                "measurements are the study's, the intervals and answers are computed here."
+            )
+        parts: list[Part] = [self._what_ran()] if self.live else []
+        parts += [*self.tracer_loss(), *self.runs_left_out()]
+        parts += self.design()
+        if not self.live:
+            return Section(*parts)
+        verified = [live for live in self.live if live.storage.verification]
+        readers = sorted({live.storage.verification.reader for live in verified})  # type: ignore[union-attr]
+        cells_read = len({live.run.label for live in verified})
+        total = len({live.run.label for live in self.live})
+        text = (
+            f"Read back with {' and '.join(readers)} in {len(verified)} runs ({cells_read} of "
+            f"{total} cells): number of messages, bytes and CRC-32 are those written."
+            if verified
+            else "Nothing was read back."
+        )
+        parts.append(Sentence(text, loud=not verified))
+        return Section(*parts)
+
+    def _what_ran(self) -> str:
+        facts = [live.storage.facts for live in self.live]
+        places = " and ".join(sorted({f.file_system for f in facts}))
+        sizes = sorted({round(f.bytes / 2**20) for f in facts})
+        text = f"{len(self.live)} runs of {' or '.join(map(str, sizes))} MiB each on {places}: "
+        wrote = []
+        plugins = [f for f in facts if f.rosbag2_version]
+        crates = [f for f in facts if not f.rosbag2_version]
+        if plugins:
+            rosbag2 = " and ".join(sorted({str(f.rosbag2_version) for f in plugins}))
+            wrote.append(
+                f"rosbag2 {rosbag2}'s own plugins, with the C++ library mcap "
+                f"{_versions(plugins, 'mcap')} and SQLite {_versions(plugins, 'sqlite')}"
+            )
+        if crates:
+            wrote.append(
+                f"the Rust crate mcap {_versions(crates, 'mcap')} and SQLite "
+                f"{_versions(crates, 'sqlite')}, which stood in for the plugins"
+            )
+        synced = (
+            " Those named +fsync were synced at close, which is in its time; of the others the "
+            "system wrote what it held back later, in nobody's time."
+            if any(f.plugin_config.endswith("+fsync") for f in facts)
+            else ""
+        )
+        return f"{text}{'; beside them '.join(wrote)}.{synced}"
+
+    def verdicts(self) -> Section:
+        """What the study says."""
+        if self.digests.is_empty():
+            return Section("No run has the factors of the study.")
+        return Section(takeaways_table(self.takeaways))
+
+    def throughput(self) -> Section:
+        """Bar charts as published."""
+        definition = _PUBLISHED.definition if self._opened is None else THROUGHPUT.definition
+        machines = self.digests["machine"].unique(maintain_order=True)
+        return Section(*(bars_plot(self.cells, m, definition) for m in machines))
+
+    def as_it_should_be(self) -> Section:
+        """The metric as published against all bytes over all time."""
+        if self._opened is None:
+            return Section(
+                f"All bytes over all time is refused: {REFUSED}.",
+                bounds_table(throughput_bounds(self.digests)),
+            )
+        biased = [e for e in self.estimates if e.metric == AS_PUBLISHED.name]
+        right = {str(e.cell): e for e in self.estimates if e.metric == "storage_throughput"}
+        factors = [
+            (e.value / r.value, e)
+            for e in biased
+            if (r := right.get(str(e.cell))) is not None
+            and e.value is not None
+            and r.value is not None
+            and r.value > 0
+        ]
+        if not factors:
+            return Section("No throughput was estimated.")
+        most, worst = max(factors, key=lambda pair: pair[0])
+        return Section(
+            "The published metric, the mean of each call's own ratio without the close, says "
+            f"up to {most:.1f} times as much as bytes over time (in {dict(worst.cell)}): calls "
+            "that only fill a buffer look free."
+        )
+
+    def effects(self) -> Section:
+        """Comparisons between configurations."""
+        if self.compared.is_empty():
+            return Section("There is nothing to compare.")
+        tables = [compared_table(self.compared, s) for s in statements.STATEMENTS]
+        shown = effects_plot(self.compared, statements.STATEMENTS, self.parameters.threshold)
+        return Section(shown, *(table for table in tables if table.rows))
+
+    def write_calls(self) -> Section:
+        """How long single write calls take."""
+        if self._opened is None:
+            return Section("The published rows are digests: single calls are not known.")
+        samples: dict[tuple[str, str], dict[str, list[object]]] = {}
+        twofold = len({live.run.cell.get("implementation") for live in self.compared_runs}) > 1
+        for live in self.compared_runs:
+            size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
+            if twofold:
+                config = f"{config}, {live.run.cell['implementation']}"
+            panel = samples.setdefault((size, batch), {})
+            panel.setdefault(config, []).append(write_times(live))
+        if not samples:
+            return Section("No run has the factors of the study.")
+        ordered = {key: dict(sorted(panel.items())) for key, panel in samples.items()}
+        return Section(write_times_plot(ordered))  # type: ignore[arg-type]
+
+    def resources(self) -> Section:
+        """Everything estimated, with CPU, memory, size and close time."""
+        if self._opened is None:
+            return Section("CPU, memory and size on disk were not published.")
+        if not self._of_runs:
+            return Section("No run was timed.")
+        first = [e for e in self._of_runs if e.metric in _HEADLINES]
+        rest = [e for e in self._of_runs if e.metric not in _HEADLINES]
+        return Section(
+            estimates_table(first, "Throughput, slow calls, close", prefix="storage_", most=300),
+            estimates_table(rest, "CPU, memory, size", prefix="storage_", most=300),
+        )
+
+    def sustained(self) -> Section:
+        """How many messages were dropped when they came at a rate."""
+        found = [e for e in self.estimates if e.metric == DROPPED.name]
+        if not found:
+            return Section("Not measured here: 'roslens record --suite storage-sustained' does.")
+        late = max(live.storage.facts.producer_late_ns or 0 for live in self.live) / 1e6
+        return Section(
+            f"The source itself was late by at most {late:,.1f} ms; what it could not send in "
+            "time it sent as a burst.",
+            estimates_table(found, DROPPED.definition, prefix="storage_", most=300),
+        )
+
+    def recorder(self) -> Section:
+        """Where a recorder loses messages, from the publishers to the file."""
+        if not self.recorded:
+            return Section("Not measured here: 'roslens record --suite storage-recorder' does.")
+        facts = [found.facts for found in self.recorded]
+        versions = " and ".join(sorted({f.rosbag2_version for f in facts}))
+        readers = " and ".join(sorted({f.reader for f in facts}))
+        late = max(f.late_ns for f in facts) / 1e6
+        return Section(
+            f"Serialized subscriptions fed the writer of rosbag2 {versions}; the bags were "
+            f"read back with {readers}. Publishers were behind by at most {late:,.1f} ms.",
+            *recorder_sentences(self.recorded),
+            recorder_table(self.recorded, self.level),
+        )
+
+    def allocations(self) -> Section:
+        """What write calls allocate."""
+        if not self.counted:
+            return Section("Not counted here: 'roslens record --suite storage-allocations' does.")
+        return Section(allocations.allocations_table(self._of_allocations))
+
+    def compression(self) -> Section:
+        """What compressing each message, chunks, or the file leaves and takes."""
+        if not self.compressed:
+            return Section("Not measured here: 'roslens record --suite storage-compression' does.")
+        return Section(
+            claims_table(self.compression_claims, "Which compression leaves and takes less?"),
+            compression.compression_table(self._of_runs),
+        )
+
+    def disk(self) -> Section:
+        """What a disk costs beside memory, and a sync."""
+        if not self.disk_claims:
+            return Section("Not measured here: 'roslens record --suite storage-disk' does.")
+        return Section(claims_table(self.disk_claims, "What does a disk cost?"))
+
+    def recovered(self) -> Section:
+        """What a crash or a power loss leaves."""
+        if not self.recovery:
+            return Section(
+                "Not measured here (the study claimed it and did not measure it either): "
+                "'roslens record --suite storage-resilience' does."
+            )
+        title = "Does MCAP resist a crash better?"
+        claims = claims_table(self.resilience, title, RESILIENCE_RULE)
+        return Section(claims, recovery_table(self.recovery))
+
+    def clocks(self) -> Section:
+        """Tracepoints against the program's own clock."""
+        if self._opened is None:
+            return Section("The published runs were not traced.")
+        if not self.agreements:
+            return Section(
+                Sentence("No run has tracepoints of write calls to compare with.", loud=True)
+            )
+        apart = [a for a in self.agreements if not a.agrees]
+        text = (
+            f"In {len(apart)} of {len(self.agreements)} runs tracepoints and own clock disagree."
+            if apart
+            else f"Tracepoints and own clock agree in all {len(self.agreements)} runs."
+        )
+        return Section(Sentence(text, loud=bool(apart)), agreement_table(self.agreements))
+
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """Each cell, each comparison; of published rows also bounds."""
+        found = {"cells.csv": self.cells.select(CSV_COLUMNS), "statements.csv": self.compared}
+        if self._opened is None:
+            found["bounds.csv"] = throughput_bounds(self.digests)
+        return found
+
+
+def _told(found: Sequence[Statement]) -> list[str]:
+    """Each in a sentence; of whom it is said where they are several."""
+    several = len({s.subject for s in found}) > 1
+    return [
+        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})." for s in found
+    ]
+
+
+def _versions(facts: Sequence[Facts], library: str) -> str:
+    return " and ".join(sorted({str(getattr(f, f"{library}_version")) for f in facts}))
+
+
+_SIZES = {"1MiB": 0, "10KiB": 1, "100B": 2, "mixed": 3}
+
+
+def _in_order(cell: Cell) -> tuple[int, int, list[tuple[str, str]]]:
+    batch = str(cell.get("batch_size", ""))
+    rest = [(name, str(level)) for name, level in cell.items() if name != "message_size"]
+    return _SIZES.get(str(cell.get("message_size")), 9), len(batch), rest

@@ -1,0 +1,121 @@
+"""How much of a recording that was cut off other libraries give back."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from roslens.studies.storage.workloads.storage.verify import MCAP_MAGIC, messages_of
+
+Expected = Callable[[int], bytes]
+"""The content of a message by its number."""
+
+
+@dataclass
+class Recovered:
+    """What came back.
+
+    Attributes
+    ----------
+    messages
+        Messages with the content that was written.
+    wrong
+        Messages with another content, or there twice.
+    whole
+        Whether the reader ended without complaint.
+    tool
+        What gave it back.
+    """
+
+    messages: int = 0
+    wrong: int = 0
+    whole: bool = False
+    tool: str = "nothing"
+
+
+def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
+    """What a plain reader gives back, and what a recovery tool does.
+
+    MCAP: the reader of Python's mcap up to its first complaint; there is no other tool here.
+    SQLite: Python's sqlite3, which rolls back or replays a journal as any open does. Where that
+    complains, the better of two: reading although the header's number of pages is wrong (``PRAGMA
+    writable_schema``), from the first row on and from the last one back; and ``.recover`` of the
+    command line ``sqlite3``, where it is installed.
+    """
+    if not path.is_file() or path.stat().st_size == 0:
+        return Recovered(), Recovered()
+    with path.open("rb") as stream:
+        magic = stream.read(len(MCAP_MAGIC))
+    if magic == MCAP_MAGIC:
+        plain = _count(messages_of(path)[1], expected, "mcap (Python)")
+        return plain, plain
+    if magic[:6] != b"SQLite":
+        return Recovered(), Recovered()
+    plain = _count(_sqlite(path), expected, f"sqlite3 {sqlite3.sqlite_version} (Python)")
+    if plain.whole:
+        return plain, plain
+    found = [plain, _count(_sqlite_salvage(path), expected, "sqlite3, writable_schema")]
+    program = shutil.which("sqlite3")
+    if program is not None:
+        found.append(_count(_sqlite_recover(path, program), expected, "sqlite3 .recover"))
+    return plain, max(found, key=lambda one: one.messages)
+
+
+def _count(found: Iterable[tuple[int, bytes]], expected: Expected, tool: str) -> Recovered:
+    result = Recovered(tool=tool)
+    seen: set[int] = set()
+    try:
+        for number, data in found:
+            if number in seen or number < 0 or data != expected(number):
+                result.wrong += 1
+            else:
+                seen.add(number)
+        result.whole = True
+    except Exception:  # noqa: BLE001  (readers raise what they like at what they cannot read)
+        result.whole = False
+    result.messages = len(seen)
+    return result
+
+
+def _sqlite(path: Path) -> Iterable[tuple[int, bytes]]:
+    connection = sqlite3.connect(path)
+    try:
+        yield from connection.execute("SELECT timestamp, data FROM messages ORDER BY id")
+        (answer,) = connection.execute("PRAGMA quick_check").fetchone()
+        if answer != "ok":
+            raise sqlite3.DatabaseError(answer)
+    finally:
+        connection.close()
+
+
+def _sqlite_salvage(path: Path) -> Iterable[tuple[int, bytes]]:
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("PRAGMA writable_schema=ON")
+        rows: dict[int, tuple[int, bytes]] = {}
+        for order in ("ASC", "DESC"):
+            query = f"SELECT id, timestamp, data FROM messages NOT INDEXED ORDER BY id {order}"  # noqa: S608
+            with suppress(sqlite3.DatabaseError):
+                for number, timestamp, data in connection.execute(query):
+                    if number in rows:
+                        break
+                    rows[number] = (timestamp, data)
+        yield from rows.values()
+    finally:
+        connection.close()
+
+
+def _sqlite_recover(path: Path, program: str) -> Iterable[tuple[int, bytes]]:
+    mended = path.with_name("mended")
+    mended.unlink(missing_ok=True)
+    dump = subprocess.run([program, str(path), ".recover"], capture_output=True, check=False)
+    subprocess.run([program, str(mended)], input=dump.stdout, capture_output=True, check=False)
+    try:
+        yield from _sqlite(mended)
+    finally:
+        mended.unlink(missing_ok=True)

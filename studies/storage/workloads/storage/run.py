@@ -1,0 +1,330 @@
+"""Runs the storage benchmark for one cell and removes what it wrote.
+
+``python3 run.py --plugin_config mcap_default --message_size 10KiB --batch_size 1KiB
+--bytes 64MiB --output FOLDER``
+
+Written into FOLDER: ``writes.csv`` (a row per write call, in the format of the published
+comparison), ``run.json`` (what the cell was, and what it took), with ``--allocations True``
+``allocations.csv`` (what each call allocated), and ``verification.json`` (what other libraries
+read back). The recording itself lies on a RAM disk meanwhile.
+
+Exit status: 0 done; 2 wrong use; 4 it failed, or what was read back is not what was written;
+128 + N ended by signal N.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from roslens.recording import RoslensError, UsageError
+from roslens.recording.files import shipped
+from roslens.recording.scratch import scratch_folder
+from roslens.studies.storage.workloads.storage.cells import (
+    PREFIX,
+    RAM_DISK,
+    bytes_of,
+    checked_place,
+    plugin_of,
+)
+from roslens.studies.storage.workloads.storage.verify import NotAsWrittenError, read_back
+
+HERE = Path(__file__).resolve().parent
+SAMPLES = shipped("data", "samples")
+PROGRAMS_VARIABLE = "ROSLENS_STORAGE_PROGRAMS"
+SUITES = {
+    "1MiB": ((1 << 20, 10),),
+    "10KiB": ((10 << 10, 10),),
+    "100B": ((100, 10),),
+    "mixed": ((1_000_000, 7), (10_000, 2), (100, 1)),
+}
+"""Sizes of messages in bytes, a topic each, and how many tenths of all bytes they have."""
+ALSO = ", and null, which writes nothing; each may end in +fsync"
+"""Configurations that the program has beside those of rosbag2's plugins."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is written: messages that carry consecutive slices of `content`, then from its start.
+
+    Attributes
+    ----------
+    sizes
+        Of messages, in bytes, by topic.
+    order
+        The topic of each message, a byte each.
+    content
+        Bytes of real files: neither zeros nor noise.
+    """
+
+    sizes: tuple[int, ...]
+    order: bytes
+    content: bytes
+
+
+def load_of(messages: str, total: int, content: Path, seed: int) -> Load:
+    """So many bytes of messages; sizes are mixed by the seed.
+
+    Raises
+    ------
+    UsageError
+        There is no such suite of messages or no such content, or one of them is too small.
+    """
+    if messages not in SUITES:
+        raise UsageError(f"--message_size {messages}: there are {', '.join(SUITES)}")
+    sizes = tuple(size for size, _ in SUITES[messages])
+    counts = [total * tenths // 10 // size for size, tenths in SUITES[messages]]
+    if not all(counts):
+        raise UsageError(f"--bytes {total}: too few for one message of each size of {messages}")
+    order = [topic for topic, count in enumerate(counts) for _ in range(count)]
+    if len(sizes) > 1:
+        random.Random(seed).shuffle(order)  # noqa: S311
+    found = _content(content)
+    if len(found) < max(sizes):
+        raise UsageError(
+            f"--content {content}: {len(found)} bytes, but the longest message has {max(sizes)}; "
+            "give a larger file of robotics data"
+        )
+    return Load(sizes, bytes(order), found)
+
+
+def _content(path: Path) -> bytes:
+    """A file; of a folder the streams of the traces below it, without what fills up packets."""
+    if path.is_file():
+        return path.read_bytes()
+    if not path.is_dir():
+        raise UsageError(f"--content {path}: no such file or folder")
+    # What vanishes meanwhile, such as tables that are being collected, is none of its traces.
+    streams = sorted(
+        Path(folder, name)
+        for folder, _, names in os.walk(path)
+        if "metadata" in names
+        for name in names
+        if name != "metadata"
+    )
+    # Zeros, which no message would carry.
+    blocks = (
+        data[i : i + 512]
+        for data in (x.read_bytes() for x in streams)
+        for i in range(0, len(data), 512)
+    )
+    return b"".join(block for block in blocks if block.strip(b"\0"))
+
+
+def start(
+    config: str,
+    load: Load,
+    batch: int,
+    place: Path,
+    results: Path,
+    *,
+    environment: dict[str, str] | None = None,
+    **more: str,
+) -> subprocess.Popen[bytes]:
+    """The program, begun: it writes the load into `place` by a configuration.
+
+    Parameters
+    ----------
+    batch
+        A write call gets messages of at least so many bytes.
+    results
+        The folder of what it measured.
+    environment
+        Added to ours.
+    more
+        ``acknowledge`` (a file with the number of messages written so far), ``rate`` (bytes per
+        second) and ``queue`` (bytes), ``compression``.
+
+    Raises
+    ------
+    UsageError
+        There is no such configuration.
+    """
+    base = config.removesuffix("+fsync")
+    plugin = ("null", "", "") if base == "null" else plugin_of(base, ALSO)
+    options = {
+        **dict(zip(("storage", "preset", "configuration"), plugin, strict=True)),
+        "compression": "",
+        "acknowledge": "",
+        "batch": str(batch),
+        "messages": str(len(load.order)),
+        "sizes": " ".join(map(str, load.sizes)),
+        "place": str(place),
+        "results": str(results),
+        **({"fsync": "yes"} if base != config else {}),
+        **more,
+    }
+    process = subprocess.Popen(
+        [
+            str(Path(os.environ[PROGRAMS_VARIABLE], "bag_writer")),
+            *(x for name, value in options.items() for x in (f"--{name}", value)),
+        ],
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.PIPE,
+        # Beyond a limit on the size of files writing fails then, and says so.
+        restore_signals=False,
+    )
+    assert process.stdin is not None
+    # It says itself why it ended.
+    with killed_on_error(process), suppress(BrokenPipeError), process.stdin as stream:
+        stream.write(load.order + load.content)
+    return process
+
+
+@contextmanager
+def killed_on_error(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave no process behind if the block is left by an exception, as by that of a signal."""
+    try:
+        yield
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+
+
+def main() -> int:
+    """Run one cell."""
+    options = _options()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    place = Path(options.place)
+    if not place.is_dir():
+        return _fail(f"{place}: no such folder; give a RAM disk with --place", 2)
+    if PROGRAMS_VARIABLE not in os.environ:
+        return _fail("run it as 'roslens record --suite storage'", 2)
+    try:
+        with scratch_folder(place, PREFIX) as scratch:
+            return _write(options, scratch) or _verify(options, scratch)
+    except RoslensError as error:
+        return _fail(str(error), error.exit_code)
+    except OSError as error:
+        return _fail(f"{error.filename or place}: {error.strerror}", 4)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--plugin_config", required=True, help="such as mcap_default")
+    parser.add_argument("--implementation", choices=("rosbag2",), help="not used: there is one")
+    parser.add_argument("--message_size", required=True, help="1MiB, 10KiB, 100B or mixed")
+    parser.add_argument("--batch_size", required=True, help="such as 1KiB")
+    parser.add_argument("--bytes", default="250MiB", help="of all messages together")
+    parser.add_argument(
+        "--content",
+        type=Path,
+        default=SAMPLES,
+        help="a file, or the folder of a recording, whose bytes the messages carry; default: the "
+        "traces of the sample recordings",
+    )
+    parser.add_argument("--place", default=RAM_DISK, help="a folder on a RAM disk")
+    parser.add_argument("--any_disk", default="False", help="True: it need be no RAM disk")
+    parser.add_argument(
+        "--compression",
+        default="",
+        help="none, message or file: rosbag2's writer writes, and compresses this",
+    )
+    parser.add_argument("--rate", default="", help="bytes per second at which messages come")
+    parser.add_argument(
+        "--queue", default="100MiB", help="bytes that the queue before the writer holds"
+    )
+    parser.add_argument(
+        "--allocations", default="False", help="True: count them, which slows what is timed"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the order of messages of mixed sizes"
+    )
+    parser.add_argument("--seconds", help="not used: a run lasts as long as writing takes")
+    parser.add_argument("--output", type=Path, required=True, help="where the results go")
+    return parser.parse_args()
+
+
+def _write(options: argparse.Namespace, scratch: Path) -> int:
+    """Write the cell, and what it was and took; the exit status, 0 where it is done."""
+    total, batch = (bytes_of(x, getattr(options, x)) for x in ("bytes", "batch_size"))
+    disk = checked_place(scratch, total, any_disk=options.any_disk.lower() == "true")
+    load = load_of(options.message_size, total, options.content, options.seed)
+    cell: dict[str, object] = {
+        "schema_version": 1,
+        "plugin_config": options.plugin_config,
+        "messages": options.message_size,
+        "batch_bytes": batch,
+        "content_bytes": len(load.content),
+        "seed": options.seed,
+        "file_system": disk,
+    }
+    more = {}
+    if options.compression not in ("", "none", "message", "file"):
+        raise UsageError(f"--compression {options.compression}: there are none, message, file")
+    if options.compression:
+        more["compression"] = cell["compression"] = options.compression
+    if options.rate:
+        rate = bytes_of("rate", options.rate)
+        more |= {"rate": str(rate), "queue": str(bytes_of("queue", options.queue))}
+        cell["rate_bytes_per_s"] = rate
+    process = start(
+        *(options.plugin_config, load, batch, scratch, options.output),
+        environment=_counting(options),
+        **more,
+    )
+    with killed_on_error(process):
+        status = process.wait()
+    if status < 0:
+        return _fail(f"the program was ended by {signal.Signals(-status).name}", 128 - status)
+    if status == 0:
+        path = options.output / "run.json"
+        # The kernel need not know how much memory is resident.
+        unknown = {"rss_before_bytes": None, "rss_peak_bytes": None}
+        cell |= {**unknown, **json.loads(path.read_bytes())}
+        cell["bytes_on_disk"] = sum(x.stat().st_size for x in scratch.rglob("*") if x.is_file())
+        path.write_text(json.dumps(cell, indent=1) + "\n", encoding="utf-8")
+    return status
+
+
+def _counting(options: argparse.Namespace) -> dict[str, str]:
+    if options.allocations.lower() != "true":
+        return {}
+    # Only where it is needed: the package reads Polars, which takes longer than most cells.
+    from roslens.tracing.sampling.preloaded import preloadable, preloaded  # noqa: PLC0415
+
+    library = preloadable(HERE / "allocations.c", "--allocations")
+    return {"LD_PRELOAD": preloaded(dict(os.environ), library)}
+
+
+def _verify(options: argparse.Namespace, scratch: Path) -> int:
+    written = json.loads((options.output / "run.json").read_bytes())
+    if not any(scratch.iterdir()):
+        return 0  # the configuration that writes nothing
+    try:
+        found = read_back(scratch, options.compression)
+    except NotAsWrittenError as error:
+        return _fail(f"{options.plugin_config}: what was written cannot be read back: {error}", 4)
+    wanted = {
+        "messages": written["message_count"],
+        "bytes": written["bytes"],
+        "crc32": written["crc32"],
+    }
+    wrong = [
+        f"{k} {getattr(found, k)} for {v}" for k, v in wanted.items() if getattr(found, k) != v
+    ]
+    if wrong:
+        return _fail(f"{options.plugin_config}: {found.reader} reads {', '.join(wrong)}", 4)
+    text = json.dumps({"reader": found.reader, **wanted}, indent=1)
+    (options.output / "verification.json").write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"storage: error: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

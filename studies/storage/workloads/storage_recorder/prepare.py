@@ -1,0 +1,23 @@
+"""Compiles the program that publishes and the recorder, on rosbag2's writer and plugins; once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from roslens.studies.storage.workloads.storage.prepare import programs
+from roslens.studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
+
+PYTHON_VARIABLE = "ROSLENS_STORAGE_PYTHON"
+
+
+def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
+    """The variables that ``run.py`` needs: where the programs are, and the Python that records.
+
+    Raises
+    ------
+    RoslensError
+        rosbag2 cannot be had here, or something does not compile.
+    """
+    folder = programs(("messages", "recorder"), note)
+    return {PROGRAMS_VARIABLE: str(folder), PYTHON_VARIABLE: sys.executable}
