@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from roslens.analysis.estimate import Cell, not_none
-from roslens.analysis.statistics.factorial import Observation, effects
+from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Effect
@@ -41,6 +41,8 @@ class Pair:
     verdict
         The same after Holm's correction: a difference that does not survive it is
         not_enough_evidence.
+    over
+        Of how many conditions the ratio is the geometric mean; `conditions` is empty if of several.
     """
 
     metric: str
@@ -54,6 +56,7 @@ class Pair:
     by_itself: Verdict
     verdict: Verdict
     refused: str | None = None
+    over: int = 1
 
 
 def pairs(
@@ -76,14 +79,9 @@ def pairs(
     threshold
         Differences below this part are of no importance.
     """
-    conditions: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
-    for o in observations:
-        rest = tuple((name, value) for name, value in o.cell.items() if name != factor)
-        if factor in o.cell:
-            conditions.setdefault(rest, []).append(o)
     found: list[Pair] = []
     p_values: list[float | None] = []
-    for rest, members in conditions.items():
+    for rest, members in _conditions(observations, factor).items():
         levels = list(dict.fromkeys(o.cell[factor] for o in members))
         for reference, other in combinations(levels, 2):
             two = [
@@ -96,28 +94,78 @@ def pairs(
             if fewest < MINIMUM_RUNS:
                 reason = f"{fewest} runs; at least {MINIMUM_RUNS} are needed"
                 effect = replace(effect, low=None, high=None, p=None, refused=reason)
-            verdict: Verdict = "not_enough_evidence"
-            if effect.value is not None and effect.low is not None and effect.high is not None:
-                ratio = Effect(effect.value, effect.low, effect.high, not_none(effect.p))
-                judged = verdict_of(ratio, threshold)
-                verdict = _NEUTRAL.get(judged, judged)
-            found.append(
-                Pair(
-                    metric,
-                    dict(rest),
-                    other,
-                    reference,
-                    effect.value,
-                    effect.low,
-                    effect.high,
-                    None,
-                    verdict,
-                    verdict,
-                    effect.refused,
-                )
-            )
+            found.append(_pair(metric, dict(rest), effect, threshold))
             p_values.append(effect.p)
     return _corrected(found, p_values, 1 - level)
+
+
+def overall_pairs(
+    metric: str,
+    observations: Sequence[Observation],
+    factor: str,
+    *,
+    threshold: float = 0.05,
+    level: float = 0.95,
+) -> list[Pair]:
+    """Every pair of levels of `factor` over the conditions that have runs of both.
+
+    The main effect of the two levels, in which every condition has the same weight: how the levels
+    differ on average over these conditions, whatever each of them says. A condition that lacks a
+    run in a block which others have is left out; a pair of fewer than two conditions, too.
+
+    Parameters
+    ----------
+    observations, threshold
+        As in `pairs`.
+    """
+    conditions = _conditions(observations, factor)
+    levels = list(dict.fromkeys(o.cell[factor] for rest in conditions.values() for o in rest))
+    found: list[Pair] = []
+    p_values: list[float | None] = []
+    for two in combinations(levels, 2):
+        blocks = {
+            rest: {(o.cell[factor], o.block) for o in members if o.cell[factor] in two}
+            for rest, members in conditions.items()
+        }
+        most = max(map(len, blocks.values()))
+        whole = [rest for rest, there in blocks.items() if len(there) == most]
+        if len(whole) < 2:
+            continue
+        narrow = [
+            Observation({factor: o.cell[factor], "conditions": index}, o.value, o.block)
+            for index, rest in enumerate(whole)
+            for o in conditions[rest]
+            if o.cell[factor] in two
+        ]
+        effect = effects(narrow, references={factor: two[0]}, interactions=False, level=level)[0]
+        found.append(replace(_pair(metric, {}, effect, threshold), over=len(whole)))
+        p_values.append(effect.p)
+    return _corrected(found, p_values, 1 - level)
+
+
+def _conditions(
+    observations: Sequence[Observation], factor: str
+) -> dict[tuple[tuple[str, Level], ...], list[Observation]]:
+    """By the levels of all other factors, those that have a level of `factor`."""
+    found: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
+    for o in observations:
+        if factor in o.cell:
+            rest = tuple((name, value) for name, value in o.cell.items() if name != factor)
+            found.setdefault(rest, []).append(o)
+    return found
+
+
+def _pair(metric: str, conditions: Cell, effect: FactorEffect, threshold: float) -> Pair:
+    """Before Holm's correction."""
+    verdict: Verdict = "not_enough_evidence"
+    if effect.value is not None and effect.low is not None and effect.high is not None:
+        ratio = Effect(effect.value, effect.low, effect.high, not_none(effect.p))
+        judged = verdict_of(ratio, threshold)
+        verdict = _NEUTRAL.get(judged, judged)
+    return Pair(
+        metric, conditions, effect.levels[0], effect.references[0], effect.value, effect.low,
+        effect.high, None, verdict, verdict, effect.refused,
+    )  # fmt: skip
 
 
 def _corrected(found: list[Pair], p_values: list[float | None], alpha: float) -> list[Pair]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,6 +33,9 @@ from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.manifest import Level
 from roslens.widgets import FOLDER, RANGE
+
+# Of more than 512 runs, whose scans then wait for each other's threads, not for each other.
+warnings.filterwarnings("ignore", "POLARS_MAX_BLOCKING_THREAD_COUNT reached")
 
 
 class RunTables:

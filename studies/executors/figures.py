@@ -13,7 +13,7 @@ from roslens.analysis.figures import style
 from roslens.analysis.figures.grid import column_headings, label_squares
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.numbers import shown_unit
-from roslens.analysis.statistics.factorial import FactorEffect
+from roslens.analysis.statistics.factorial import BY_BLOCK, FactorEffect
 from roslens.analysis.verdicts.pairs import Pair
 
 _COLUMNS = 3
@@ -146,9 +146,11 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     found
         In the order in which rows are wanted; the pairs that differ most make the columns.
     """
+    over = {p.metric: f"{p.over} conditions" for p in sorted(found, key=lambda p: p.over)}
 
     def row(p: Pair) -> tuple[str, str]:
-        return p.metric, cell_label(p.conditions) if p.conditions else ""
+        told = over[p.metric] if p.over > 1 else ""
+        return p.metric, cell_label(p.conditions) if p.conditions else told
 
     def column(p: Pair) -> tuple[str, str]:
         return str(p.level), str(p.reference)
@@ -165,7 +167,8 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     if len(columns) <= _FEW_PAIRS:
         placed = [(columns.index(column(p)), rows.index(row(p)), p) for p in found
                   if row(p) in rows and column(p) in columns]  # fmt: skip
-        return _forest(placed, labels, [f"{a} / {b}" for a, b in columns], factor, len(every))
+        heads = [f"{a} / {b}" for a, b in columns]
+        return _forest(placed, labels, heads, f"{factor} {_within(found)}", len(every))
     intervals = len(columns) <= _WITH_INTERVAL
     heads = column_headings([f"{a}\n/ {b}" for a, b in columns])
     high = max(0.36 if intervals else 0.24, 0.14 * max(x.count("\n") + 1 for x in labels))
@@ -196,7 +199,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
         hidden.append(f"the {len(columns)} of {len(farthest)} pairs that differ most")
     return Plot(
         figure,
-        f"Ratio of each pair of levels of {factor} within the same conditions"
+        f"Ratio of each pair of levels of {factor} {_within(found)}"
         + (", with its interval. " if intervals else "; intervals are in pairs.csv. ")
         + "Pale: the verdict of the pair by itself; strong and bold: it stands after Holm's "
         "correction over all pairs of a metric.",
@@ -208,7 +211,7 @@ def _forest(
     placed: Sequence[tuple[int, int, Pair]],
     labels: Sequence[str],
     heads: Sequence[str],
-    factor: str,
+    of: str,
     of_rows: int,
 ) -> Plot:
     """Few pairs: the ratios with their intervals, an axis for each pair.
@@ -219,6 +222,8 @@ def _forest(
         Panel, row, and the pair that stands there.
     labels, heads
         Of rows and panels.
+    of
+        Of what the levels are, and where they are compared.
     of_rows
         How many rows there would be.
     """
@@ -244,13 +249,18 @@ def _forest(
     style.legend_of_squares(figure, PAIR_COLOURS)
     return Plot(
         figure,
-        f"Ratio of each pair of levels of {factor} within the same conditions with its interval. "
+        f"Ratio of each pair of levels of {of} with its interval. "
         "Hollow: the verdict of the pair by itself; filled: it stands after Holm's correction over "
         "all pairs of a metric.",
         left_out=style.left_out(
             len(labels), of_rows, "metrics and conditions", "; pairs.csv has all"
         ),
     )
+
+
+def _within(found: Sequence[Pair]) -> str:
+    mean = any(p.over > 1 for p in found)
+    return "on average over all conditions that have both" if mean else "within the same conditions"
 
 
 def _ratio(value: float) -> str:
@@ -277,10 +287,11 @@ def effects_plot(found: Sequence[FactorEffect], metric: str) -> Plot:
     axes.set_xscale("log")
     style.plain_numbers(axes)
     style.rows(axes, [e.label for e in known], f"ratio of {metric}", 8)
-    blocks = max((e.replications for e in known), default=0)
+    count = max((e.replications for e in known), default=0)
+    blocks = "blocks" if any(e.method == BY_BLOCK for e in known) else "runs"
     return Plot(
         figure,
-        f"Effects on {metric}: ratio with its interval over {blocks} blocks; dots: main effects, "
+        f"Effects on {metric}: ratio with its interval over {count} {blocks}; dots: main effects, "
         "over all levels of the other factors; diamonds: by how much the first factor's effect "
         "differs at the second's level; orange: clear after Holm's correction.",
     )

@@ -37,7 +37,7 @@ from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.quantiles import quantile
-from roslens.analysis.verdicts.pairs import Pair, pairs
+from roslens.analysis.verdicts.pairs import Pair, overall_pairs, pairs
 from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.ros2.callbacks import of_callbacks
@@ -81,6 +81,7 @@ PAYLOADS = ("payload", "message_bytes", "size")
 _TAILS = ("p99", "mean", "max")
 """Statistics that are for statements and tables, not for figures."""
 
+_SURE = ("more", "less")
 _BYTES = "rss"
 _PICTURED = 9
 _NAMES = {
@@ -211,6 +212,24 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         }
 
     @cached_property
+    def overall(self) -> dict[str, list[Pair]]:
+        """The same pairs over all conditions that have both, by metric."""
+        parameters = self.parameters
+        return {
+            metric: found
+            for metric, members in self.observations.items()
+            if (
+                found := overall_pairs(
+                    metric,
+                    members,
+                    parameters.factor,
+                    threshold=parameters.threshold,
+                    level=self.level,
+                )
+            )
+        }
+
+    @cached_property
     def load(self) -> str:
         """The factor along the axis; empty where none is a load."""
         if self.parameters.load:
@@ -222,13 +241,17 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     # ------------------------------------------------------------ sections
 
     @cached_property
+    def _headline(self) -> dict[str, list[Pair]]:
+        """Pairs over all conditions; those within a condition if none has several."""
+        known = any(p.ratio is not None for members in self.overall.values() for p in members)
+        return self.overall if known else self.pairs
+
+    @cached_property
     def _headline_pairs(self) -> list[Pair]:
-        """Pairs of medians and of CPU, the largest sure difference first."""
-        found = [p for members in self.pairs.values() for p in members
-                 if not p.metric.endswith(_TAILS) and p.ratio is not None]  # fmt: skip
-        sure = ("more", "less")
+        """Of these, pairs of medians and of CPU, the largest sure difference first."""
         return sorted(
-            found, key=lambda p: (p.verdict not in sure, -abs(math.log(not_none(p.ratio))))
+            _shown(self._headline),
+            key=lambda p: (p.verdict not in _SURE, -abs(math.log(not_none(p.ratio)))),
         )
 
     def sentences(self) -> list[str]:
@@ -245,26 +268,35 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         said = []
         for metric in dict.fromkeys(p.metric for p in found):
             pair = next(p for p in found if p.metric == metric)
-            if pair.verdict in ("more", "less"):
+            if pair.verdict in _SURE:
                 where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
+                where = f" over {pair.over} conditions" if pair.over > 1 else where
                 bounds = not_none(pair.ratio), not_none(pair.low), not_none(pair.high)
                 more, less, how = larger_first(str(pair.level), str(pair.reference), bounds)
                 said.append(
                     f"{_NAMES.get(metric, metric)} of {more} is {how.relation} of {less}: "
                     f"{how.numbers}{where}{self._at_p99(pair)}."
                 )
+        if self._headline is self.overall:
+            said.append(self._counted(found, "over all conditions"))
+            found = _shown(self.pairs)
+        said.append(self._counted(found, "within a condition" if len(said) > 1 else ""))
+        return said
+
+    def _counted(self, found: Sequence[Pair], where: str) -> str:
+        """How many of the pairs differ."""
         unsure = sum(p.verdict == "not_enough_evidence" for p in found)
         alike = sum(p.verdict == "no_difference" for p in found)
         differ = len(found) - unsure - alike
-        rest = f"Of {len(found)} pairs {differ} differ{'s' * (differ == 1)}"
-        rest += f", {alike} do not (within {100 * self.parameters.threshold:g} %)" if alike else ""
-        said.append(rest + (f", and {unsure} cannot be told apart." if unsure else "."))
-        return said
+        said = f"Of {len(found)} pairs{' ' * bool(where)}{where} {differ} differ"
+        said += "s" * (differ == 1)
+        said += f", {alike} do not (within {100 * self.parameters.threshold:g} %)" if alike else ""
+        return said + (f", and {unsure} cannot be told apart." if unsure else ".")
 
     def _at_p99(self, pair: Pair) -> str:
         """That P99 tells the contrary of a pair of medians; nothing where it does not."""
         where = (pair.conditions, pair.level, pair.reference)
-        for p in self.pairs.get(f"{pair.metric.removesuffix('_p50')}_p99", ()):
+        for p in self._headline.get(f"{pair.metric.removesuffix('_p50')}_p99", ()):
             if (p.conditions, p.level, p.reference) == where and p.ratio is not None:
                 other = (p.ratio - 1) * (not_none(pair.ratio) - 1) < 0
                 return f"; at P99 it is the other way round: {p.ratio:.2f}" if other else ""
@@ -284,6 +316,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                 if len(first) > 1
                 else None
             )
+        if self._headline is self.overall:
+            found = [p for members in self.overall.values() for p in members]
+            with_p99 = [p for p in found if not p.metric.endswith(("mean", "max"))]
+            return pairs_plot(with_p99, self.parameters.factor)
         return pairs_plot(self._headline_pairs, self.parameters.factor, _PICTURED)
 
     def loss(self) -> Section:
@@ -527,18 +563,30 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         ]
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """All pairs."""
-        return {"pairs.csv": pairs_frame([p for x in self.pairs.values() for p in x])}
+        """All pairs: over all conditions, then within each."""
+        both = (self.overall, self.pairs)
+        return {"pairs.csv": pairs_frame([p for of in both for x in of.values() for p in x])}
+
+
+def _shown(found: Mapping[str, Sequence[Pair]]) -> list[Pair]:
+    """Pairs of medians and of CPU that have a ratio."""
+    return [
+        p
+        for members in found.values()
+        for p in members
+        if not p.metric.endswith(_TAILS) and p.ratio is not None
+    ]
 
 
 def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:
-    """One row per pair: metric, conditions, levels, ratio with interval, p, verdict."""
+    """One row per pair: metric, conditions (and over how many), ratio with interval, p, verdict."""
     names = list(dict.fromkeys(name for p in found for name in p.conditions))
     return pl.DataFrame(
         [
             {
                 "metric": p.metric,
                 **{n: None if n not in p.conditions else str(p.conditions[n]) for n in names},
+                "over": p.over,
                 "level": str(p.level),
                 "reference": str(p.reference),
                 "ratio": p.ratio,

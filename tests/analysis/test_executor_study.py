@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
@@ -19,7 +20,7 @@ from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import Observation
-from roslens.analysis.verdicts.pairs import Pair, pairs
+from roslens.analysis.verdicts.pairs import Pair, overall_pairs, pairs
 from roslens.collectors.results.tool_result import ToolResult, summary_frame
 from roslens.collectors.schema import RESOURCES, TABLES
 from roslens.recording import UsageError
@@ -219,6 +220,36 @@ def test_pairs_within_blocks() -> None:
     assert more.low is not None
     assert more.low > 1.27
     assert dict(more.conditions) == {"payload": 1}
+
+
+def test_pairs_over_all_conditions_by_hand() -> None:
+    """Ratios 2 and 4.5 in two conditions: 3 on average; blocks differ by factors x of b."""
+    factors = {0: 0.98, 1: 1.0, 2: 1.03}
+    found = [
+        Observation({"executor": executor, "payload": payload}, value * (1 + block), str(block))
+        for block, x in factors.items()
+        for executor, payload, value in (
+            *(("a", 1, 1.0), ("b", 1, 2.0 * x), ("a", 2, 2.0), ("b", 2, 9.0 * x)),
+            # Of one executor only, and of a block that has not both: left out.
+            *(("a", 3, 1.0), ("a", 4, 1.0)),
+        )
+    ]
+    found.append(Observation({"executor": "b", "payload": 4}, 100.0, "0"))
+    (pair,) = overall_pairs("cpu", found, "executor")
+    mean, half = scipy_interval([math.log(3 * x) for x in factors.values()])
+    assert (pair.level, pair.reference, pair.over, dict(pair.conditions)) == ("b", "a", 2, {})
+    assert [pair.ratio, pair.low, pair.high] == pytest.approx(
+        [math.exp(mean), math.exp(mean - half), math.exp(mean + half)]
+    )
+    assert pair.verdict == "more"
+    alone = [o for o in found if o.cell["payload"] == 1]
+    assert overall_pairs("cpu", alone, "executor") == []
+
+
+def scipy_interval(values: list[float]) -> tuple[float, float]:
+    """Mean and half-width of Student's 95 % interval, by scipy."""
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    return float(np.mean(values)), float(half)
 
 
 def test_two_repetitions_give_no_pair_and_say_why() -> None:
@@ -490,8 +521,15 @@ def test_the_slower_executor_is_found(campaign: Path, tmp_path: Path) -> None:
     # Made twice as slow, in both sizes.
     assert [(p.level, p.verdict) for p in latency] == [("slow", "more")] * 2
     assert [p.ratio for p in latency] == [pytest.approx(2, rel=0.02)] * 2
+    (both,) = found.overall["latency_p50"]
+    assert (both.verdict, both.over) == ("more", 2)
+    assert both.ratio == pytest.approx(2, rel=0.02)
+    told = found.sentences()
+    assert told[0].startswith("The median latency of slow is 2 times that of fast")
+    assert told[0].endswith(" over 2 conditions.")
     found.write()
     written = pl.read_csv(tmp_path / "pairs.csv")
+    assert sorted(written.filter(metric="latency_p50")["over"]) == [1, 1, 2]
     assert set(written["level"]) == {"slow"}
     assert {"message_bytes"} <= set(written.columns)
     assert "threads" not in written.columns  # says nothing that the executor does not

@@ -36,7 +36,6 @@ ONE_ROW = {
     ("studies/communication/backlog.py", "['run', 'subscription_id']"): "queues, unique",
     ("studies/communication/estimates.py", "'run'"): "what a run used",
     ("studies/communication/logged.py", "[*on, 'number', 'count']"): "both are numbered",
-    ("studies/communication/traffic.py", "'run'"): "a run's first moment",
 }
 
 

@@ -79,7 +79,7 @@ class Executors(Noun[ExecutorsReport]):
         return estimates_frame(self._report(by).estimates, full=full)
 
     def pairs(self, factor: str | None = None) -> pl.DataFrame:
-        """All pairs of levels of a factor under the same conditions.
+        """All pairs of levels of a factor: over all conditions that have both, then within each.
 
         Parameters
         ----------
@@ -88,9 +88,9 @@ class Executors(Noun[ExecutorsReport]):
 
         Returns
         -------
-        One row per metric, condition and pair: ``metric``, the conditions, ``level``,
-        ``reference``, ``ratio``, ``low``, ``high`` (level / reference, 1: the same), ``p_holm``,
-        ``verdict``, ``refused``. No columns where there are no two levels.
+        One row per metric, condition and pair: ``metric``, the conditions (null: all), ``over``
+        (how many), ``level``, ``reference``, ``ratio``, ``low``, ``high`` (level / reference, 1:
+        the same), ``p_holm``, ``verdict``, ``refused``. No columns where there are no two levels.
 
         Raises
         ------
