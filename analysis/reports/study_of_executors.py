@@ -17,7 +17,7 @@ def study_table(found: Sequence[Statement]) -> ReportTable:
     return statements_table(
         found,
         {"statement": "claim", "here": "told", "because": "because"},
-        "Published statements about latency and CPU, compared with these recordings",
+        "Published statements, compared with these recordings",
         notes=[
             "The study published graphs without data: its curves cannot be computed again.",
             "It compared Events with EventsCBG on one thread: other pairs say nothing of it.",

@@ -54,8 +54,8 @@ def depth_estimates(
     found: Traffic, backlogs: Mapping[str, Backlog], runs: Sequence[Run], level: float
 ) -> list[Estimate]:
     """``queue_depth_seen`` of each cell; its verdict says whether the queue was full."""
-    taken = found.messages.filter(pl.col("take_ns").is_not_null())
-    counts = taken.group_by("run").agg(pl.col("behind").count())
+    taken = found.messages.lazy().filter(pl.col("take_ns").is_not_null())
+    counts = taken.group_by("run").agg(pl.col("behind").count()).collect()
     of_run = counts.with_columns(
         pl.col("run")
         .replace_strict(
@@ -100,7 +100,7 @@ def latency_measures(
 
 def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:
     """Mean duration of each hop that messages of a cell have."""
-    delivered = messages.filter(pl.col("outcome") == "delivered")
+    delivered = messages.lazy().filter(pl.col("outcome") == "delivered")
     estimates = []
     for hop, definition in HOPS.items():
         metric = Metric(f"hop_{hop}", definition + "; mean over delivered messages of a run", "ns")
@@ -109,6 +109,7 @@ def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> 
             delivered.group_by("run")
             .agg(column.mean().alias("mean"), column.count().alias("count"))
             .drop_nulls("mean")
+            .collect()
         )
         estimates += _per_cell(metric, of_run, ("mean", "count"), runs, level)
     return estimates
@@ -116,20 +117,22 @@ def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> 
 
 def copy_estimates(copied: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:
     """What a log shows beside the trace, of each cell that has one: copies and the latency."""
-    publication = copied.unique(["run", "message_id"], keep="first", maintain_order=True)
+    messages = copied.lazy()
+    publication = messages.unique(["run", "message_id"], keep="first", maintain_order=True)
     before = pl.col("publish_ns") - pl.col("logged_publish_ns")
     logged = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
     found: list[Estimate] = []
     for metric, frame, value, statistic in (
-        (COPY_HOP, copied, pl.col("copy_ns"), pl.col("value").median()),
+        (COPY_HOP, messages, pl.col("copy_ns"), pl.col("value").median()),
         (BEFORE_HOP, publication, before, pl.col("value").median()),
-        (LOGGED_LATENCY, copied, logged, pl.col("value").mean()),
+        (LOGGED_LATENCY, messages, logged, pl.col("value").mean()),
     ):
         of_run = (
             frame.select("run", value=value)
             .drop_nulls("value")
             .group_by("run")
             .agg(statistic, pl.len().alias("count"))
+            .collect()
         )
         found += _per_cell(metric, of_run, ("value", "count"), runs, level)
     return found
@@ -142,12 +145,14 @@ def cpu_estimates(
     used = usage_per_run(resources, parts)
     span = pl.col("end_ns") - pl.col("begin_ns")
     of_run = (
-        found.messages.join(used, on="run")
+        found.messages.lazy()
+        .join(used.lazy(), on="run")
         .filter(pl.col("publish_ns").is_between(pl.col("begin_ns"), pl.col("end_ns")))
         .group_by("run")
         .agg((pl.col("cpu") * span).first(), pl.col("message_id").n_unique().alias("count"))
         .with_columns((pl.col("cpu") / pl.col("count")).alias("each"))
         .drop_nulls("each")
+        .collect()
     )
     return _per_cell(CPU_PER_PUBLICATION, of_run, ("each", "count"), runs, level)
 

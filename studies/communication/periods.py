@@ -30,8 +30,8 @@ def publisher_periods(messages: pl.DataFrame) -> pl.DataFrame:
     A row of the messages table is one publication for one subscription: each counts once.
     """
     return _periods(
-        messages.unique(["run", "message_id"]), ["run", "topic", "publisher_id"], "publish_ns",
-        "publications",
+        messages.lazy().unique(["run", "message_id"]), ["run", "topic", "publisher_id"],
+        "publish_ns", "publications",
     )  # fmt: skip
 
 
@@ -40,10 +40,10 @@ def subscription_periods(callbacks: pl.DataFrame) -> pl.DataFrame:
 
     Over all executions of the callback, also those of which the message is not known.
     """
-    return _periods(callbacks, ["run", "topic", "subscription_id"], "start_ns", "receptions")
+    return _periods(callbacks.lazy(), ["run", "topic", "subscription_id"], "start_ns", "receptions")
 
 
-def _periods(rows: pl.DataFrame, entity: list[str], time: str, count: str) -> pl.DataFrame:
+def _periods(rows: pl.LazyFrame, entity: list[str], time: str, count: str) -> pl.DataFrame:
     known = pl.col(time).count()
     span = (pl.col(time).max() - pl.col(time).min()).cast(pl.Float64)
     return (
@@ -53,6 +53,7 @@ def _periods(rows: pl.DataFrame, entity: list[str], time: str, count: str) -> pl
             pl.when(known > 1).then(span / (known - 1)).alias("period_ns"),
         )
         .sort(entity, nulls_last=True)
+        .collect()
     )
 
 
@@ -71,7 +72,8 @@ def pairs(messages: pl.DataFrame) -> pl.DataFrame:
     sent = lost | outcome.is_in(ARRIVED)
     key = ["run", "topic", "publisher_id", "subscription_id"]
     return (
-        messages.filter(outcome != "no_subscriber")
+        messages.lazy()
+        .filter(outcome != "no_subscriber")
         .group_by(key)
         .agg(
             sent.sum().cast(pl.Int64).alias("sent"),
@@ -82,4 +84,5 @@ def pairs(messages: pl.DataFrame) -> pl.DataFrame:
             pl.col("latency_ns").filter(outcome == "delivered").mean(),
         )
         .sort(key, nulls_last=True)
+        .collect()
     )

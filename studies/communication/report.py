@@ -374,7 +374,7 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def statements(self) -> Section:
         """What was said of these ways of communication, and whether the recordings bear it out."""
-        delivered = self.copied.filter(pl.col("outcome") == "delivered")
+        delivered = self.copied.lazy().filter(pl.col("outcome") == "delivered")
         within = delivered.filter(pl.col("publisher_vpid") == pl.col("subscription_vpid"))
         periods = publisher_periods(self.found.messages)
         found = statements(
@@ -395,10 +395,10 @@ class CommunicationReport(Report[CommunicationParameters]):
         title = "Published statements, compared with these recordings"
         return Section(statements_table(found, columns, title, notes))
 
-    def _mean_latencies(self, messages: pl.DataFrame) -> list[Observation]:
+    def _mean_latencies(self, messages: pl.LazyFrame) -> list[Observation]:
         """By the logs where all runs have one: cells are compared by one definition."""
         logged = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
-        means = messages.group_by("run").agg(logged.mean(), pl.col("latency_ns").mean())
+        means = messages.group_by("run").agg(logged.mean(), pl.col("latency_ns").mean()).collect()
         whole = means.height > 0 and means[:, 1].null_count() == 0
         return self._observations(means.select("run", means.columns[1 if whole else 2]))
 
