@@ -290,7 +290,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         differ = len(found) - unsure - alike
         said = f"Of {len(found)} pairs{' ' * bool(where)}{where} {differ} differ"
         said += "s" * (differ == 1)
-        said += f", {alike} do not (within {100 * self.parameters.threshold:g} %)" if alike else ""
+        not_so = "does not" if alike == 1 else "do not"
+        said += (
+            f", {alike} {not_so} (within {100 * self.parameters.threshold:g} %)" if alike else ""
+        )
         return said + (f", and {unsure} cannot be told apart." if unsure else ".")
 
     def _at_p99(self, pair: Pair) -> str:
@@ -500,8 +503,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return Section(
             study_table(
                 [
-                    statements.cpu_statement(cpu_pairs),
-                    statements.latency_statement(self.pairs.get("latency_mean", [])),
+                    statements.cpu_statement(cpu_pairs, self._without_actions("cpu")),
+                    statements.latency_statement(
+                        self.pairs.get("latency_mean", []), self.overall.get("latency_mean", [])
+                    ),
                     statements.payload_statement("CPU", self._by_payload(cpu), rmw),
                     statements.payload_statement("Latency", self._by_payload(means), rmw),
                     statements.saving_statement(cpu_pairs),
@@ -509,6 +514,12 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                 ]
             )
         )
+
+    def _without_actions(self, metric: str) -> list[Pair]:
+        """Over all conditions but those of actions."""
+        members = self.observations.get(metric, [])
+        rest = [o for o in members if not statements.is_of_actions(o.cell)]
+        return overall_pairs(metric, rest, self.parameters.factor, level=self.level)
 
     def _over_time(self) -> list[Statement]:
         """What the study said of CPU over time, from the runs that were long enough."""

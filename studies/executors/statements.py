@@ -7,10 +7,10 @@ published graphs without data: its curves cannot be computed again. Its statemen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roslens.analysis.estimate import Cell, cell_label
-from roslens.analysis.judged import judged, turned
+from roslens.analysis.judged import judged, told, turned
 from roslens.analysis.verdicts.pairs import Pair
 from roslens.analysis.verdicts.statement import Statement, borne_out
 
@@ -33,28 +33,48 @@ def _of_the_study(found: Sequence[Pair]) -> list[Pair]:
     return [p for p in found if {_name(p.level), _name(p.reference)} == {_EVENTS, _CBG}]
 
 
-def cpu_statement(cpu_pairs: Sequence[Pair]) -> Statement:
+def is_of_actions(conditions: Cell) -> bool:
+    """Whether the work was goals."""
+    return conditions.get("workload") in _ACTIONS
+
+
+def cpu_statement(cpu_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) -> Statement:
     """Events and EventsCBG take the same CPU; of actions the study had long runs only.
 
     Parameters
     ----------
     cpu_pairs
         All pairs of executors, within the same conditions.
+    overall
+        Over all conditions without actions.
     """
-    own = [p for p in _of_the_study(cpu_pairs) if p.conditions.get("workload") not in _ACTIONS]
-    return judged("Events and EventsCBG take the same CPU for messages and calls.", own, "alike")
+    own = [p for p in _of_the_study(cpu_pairs) if not is_of_actions(p.conditions)]
+    claim = "Events and EventsCBG take the same CPU for messages and calls."
+    return _with_average(judged(claim, own, "alike"), overall)
 
 
-def latency_statement(mean_pairs: Sequence[Pair]) -> Statement:
+def latency_statement(mean_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) -> Statement:
     """Events and EventsCBG have the same mean latency of messages.
 
     Parameters
     ----------
     mean_pairs
         All pairs of executors, of the mean latency of messages in each run.
+    overall
+        Over all conditions.
     """
     claim = "Events and EventsCBG have the same mean latency."
-    return judged(claim, _of_the_study(mean_pairs), "alike")
+    return _with_average(judged(claim, _of_the_study(mean_pairs), "alike"), overall)
+
+
+def _with_average(found: Statement, overall: Sequence[Pair]) -> Statement:
+    """With the ratio over all conditions, which the verdict does not rest on."""
+    means = [
+        f"on average over {pair.over} conditions {told(pair)}"
+        for pair in _of_the_study(overall)
+        if pair.low is not None
+    ]
+    return replace(found, because="; ".join([found.because, *means]))
 
 
 def payload_statement(what: str, of_payload: Sequence[Pair], rmw: str = "") -> Statement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -242,6 +243,11 @@ def test_pairs_over_all_conditions_by_hand() -> None:
         [math.exp(mean), math.exp(mean - half), math.exp(mean + half)]
     )
     assert pair.verdict == "more"
+    average = [replace(pair, level="EventsCBG", reference="Events")]
+    assert cpu_statement([], average).because == (
+        "no pair that it is about; on average over 2 conditions EventsCBG is "
+        f"{pair.ratio:.2f} [{pair.low:.2f}, {pair.high:.2f}] times Events"
+    )
     alone = [o for o in found if o.cell["payload"] == 1]
     assert overall_pairs("cpu", alone, "executor") == []
 
