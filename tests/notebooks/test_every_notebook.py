@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
 
+import nbformat
 import pytest
 from playwright.sync_api import Browser
 from rich.console import Console
 
 import roslens as rl
+import roslens.report
 from roslens.execution import known_parameters
 from roslens.recording import UsageError
 from roslens.report import find_notebook, run_report
@@ -24,7 +27,7 @@ from roslens.summary_text import SUMMARY_NAME, Summary
 
 sys.path.insert(0, str(Path(__file__).parent))
 import independent
-from drawn import first_screen
+from drawn import executed, first_screen
 from told import checked, reversed_unsaid
 
 ROOT = Path(__file__).parents[2]
@@ -57,12 +60,27 @@ def runs_of(sample: Path) -> list[independent.Run]:
     return independent.runs_of(rl.open(sample))
 
 
+def executed_here(
+    source: Path, _: Path, parameters: Mapping[str, object], *more: object
+) -> nbformat.NotebookNode:
+    """As `roslens.execution.execute` does it in a kernel."""
+    return executed(source.stem, **parameters)[0]
+
+
 @pytest.mark.recording
-@pytest.mark.parametrize(("notebook", "sample"), pairs())
+@pytest.mark.parametrize("pair", pairs(), ids="-".join)
 def test_a_notebook_on_a_sample(
-    samples: Path, tmp_path: Path, browser: Browser, notebook: str, sample: str
+    samples: Path,
+    tmp_path: Path,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    pair: tuple[str, str],
 ) -> None:
+    notebook, sample = pair
     quiet = Console(quiet=True)
+    if sample != "demo":
+        # Each notebook runs in a kernel once; to start one takes longer than most notebooks.
+        monkeypatch.setattr(roslens.report, "execute", executed_here)
     if notebook == "storage":
         with pytest.raises(UsageError, match=r"^none of the .* 'roslens record --suite storage'$"):
             run_report(notebook, [samples / sample], tmp_path / "out", console=quiet)
