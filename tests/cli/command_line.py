@@ -1,6 +1,24 @@
-"""The type of the fixture `roslens`."""
+"""The command line in this process, whose start is half of most verbs."""
 
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
+from roslens.cli import main
+
 Roslens = Callable[..., subprocess.CompletedProcess[str]]
+"""The type of the fixture `roslens`."""
+
+
+def roslens_here(
+    capfd: pytest.CaptureFixture[str], *arguments: object
+) -> subprocess.CompletedProcess[str]:
+    """Run a verb as another process would: its exit code, and what it wrote."""
+    words = list(map(str, arguments))
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    out, err = capfd.readouterr()
+    assert isinstance(ended.value.code, int)
+    return subprocess.CompletedProcess(words, ended.value.code, out, err)

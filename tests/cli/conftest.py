@@ -1,16 +1,24 @@
-"""Runs the command line as a user would: another process."""
+"""Runs the command line as a user would."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command_line import Roslens
+from command_line import Roslens, roslens_here
+
+RECORDS = ("record", "race")
+"""These end programs that they started and heed signals: each in a process of its own."""
 
 
 @pytest.fixture
-def roslens(tmp_path: Path) -> Roslens:
+def roslens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Roslens:
     def run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+        if not options and arguments[0] not in RECORDS:
+            monkeypatch.chdir(tmp_path)
+            return roslens_here(capfd, *arguments)
         return subprocess.run(
             [sys.executable, "-m", "roslens", *map(str, arguments)],
             capture_output=True,

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -106,15 +107,18 @@ def test_that_no_callback_was_recorded_is_said(bare: Path) -> None:
     assert "Not recorded: callbacks, so that no latency has an end" in without.not_seen
 
 
-@pytest.mark.parametrize("width", ["60", "80", "100", "160", None])
 def test_every_figure_of_the_json_is_whole_at_any_width(
-    bare: Path, roslens: Roslens, width: str | None, monkeypatch: pytest.MonkeyPatch
+    bare: Path, roslens: Roslens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if width is not None:
-        monkeypatch.setenv("COLUMNS", width)
     page = json.loads(roslens(bare, "--json").stdout)
-    text = roslens(bare).stdout
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole_at(None, page, bare, roslens(bare).stdout)
+    for width in ("60", "80", "100", "160"):
+        monkeypatch.setenv("COLUMNS", width)
+        whole_at(width, page, bare, roslens(bare).stdout)
+
+
+def whole_at(width: str | None, page: dict[str, Any], bare: Path, text: str) -> None:
     words = " ".join(text.split())
     # A path may be longer than a line.
     lines = [line for line in text.splitlines() if str(bare) not in line]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.cli.command_line import roslens_here
 
 from roslens.tracing.native_tracer.library import native_library
 
@@ -163,6 +164,24 @@ VERBS: dict[str, Arguments] = {
 # Folders in which whole parts were made one by one, and the folder that was given to take them.
 PARTS = {"events as parquet", "catalog --dataset", "record", "record --suite", "race", "report"}
 FOLDERS = {"collect -o", "collect --workers", "unpack", "env", "lab"}
+# These start others, record, or have a kernel: each in a process of its own.
+APART = {"collect --workers", "lab", "record", "record --suite", "report", "snapshot",
+         *(verb for verb in VERBS if verb.startswith("race"))}  # fmt: skip
+
+
+@pytest.fixture
+def ask(
+    given: Given, disk: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a verb, in this process where that may be: to start one takes longer than most verbs."""
+
+    def run(verb: str, arguments: list[str | Path]) -> subprocess.CompletedProcess[str]:
+        if verb in APART:
+            return roslens(*arguments, cwd=disk if verb == "lab" else given.folder)
+        monkeypatch.chdir(given.folder)
+        return roslens_here(capfd, *arguments)
+
+    return run
 
 
 def no_space(disk: Path) -> None:
@@ -180,12 +199,16 @@ def no_more_files(disk: Path) -> None:
 @pytest.mark.parametrize("full", [no_space, no_more_files])
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_names_what_cannot_be_written(
-    given: Given, disk: Path, verb: str, full: Callable[[Path], None]
+    given: Given,
+    disk: Path,
+    ask: Callable[..., subprocess.CompletedProcess[str]],
+    verb: str,
+    full: Callable[[Path], None],
 ) -> None:
     arguments = VERBS[verb](given, disk)
     full(disk)
     before = set(disk.rglob("*"))
-    done = roslens(*arguments, cwd=disk if verb == "lab" else given.folder)
+    done = ask(verb, arguments)
     assert done.returncode == 4, done.stderr
     (said,) = [x for x in done.stderr.splitlines() if x.startswith("roslens: error: ")]
     # The lab's folder is below the working directory.
