@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ from roslens.tracing.workloads.rclcpp_workloads import prepare, run
 HERE = Path(__file__).parent
 REASON = why_no_ftrace()
 pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
-RAN_BEFORE_S = 10
+RAN_BEFORE_S = 5
 ATTACHED_S = 4
 
 
@@ -74,14 +75,15 @@ def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Pope
     ros = rclcpp_for(embedded_ros()).environment(ros)
     programs = Path(prepare.prepare()["RCLCPP_WORKLOADS"])
     environment = ros.process_environment(dict(os.environ))
-    seconds = str(RAN_BEFORE_S + ATTACHED_S + 20)
     for role in ("subscriber", "publisher"):
-        command = [str(programs / "messages"), "--role", role, "--seconds", seconds]
+        command = [str(programs / "messages"), "--role", role, "--seconds", "300"]
         command += ["--rate", "100", "--output", str(folder)]
         started.append(subprocess.Popen(command, env=environment))
 
     def log() -> pl.DataFrame:
-        assert [x.wait(timeout=90) for x in started] == [0, 0]
+        _, publisher = started
+        publisher.send_signal(signal.SIGINT)
+        assert [x.wait(timeout=60) for x in started] == [0, 128 + signal.SIGINT]
         run.merge(folder)
         return pl.read_csv(folder / "messages.csv").select(
             publish_ns="publish_realtime_ns", callback_ns="callback_realtime_ns"
@@ -91,7 +93,7 @@ def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Pope
     return Pair([x.pid for x in started], log, nodes, "/data", kind)
 
 
-@pytest.fixture(params=["rmw_fastrtps_cpp", "rmw_cyclonedds_cpp"])
+@pytest.fixture
 def ros(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RosEnvironment]:
     found = embedded_ros()
     if request.param == "rmw_cyclonedds_cpp":
@@ -103,7 +105,7 @@ def ros(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RosEnvironme
         yield isolated
 
 
-@pytest.fixture(params=[rclpy_pair, rclcpp_pair])
+@pytest.fixture
 def pair(request: pytest.FixtureRequest, ros: RosEnvironment, tmp_path: Path) -> Iterator[Pair]:
     started: list[subprocess.Popen[bytes]] = []
     with ExitStack() as stack:
@@ -111,6 +113,8 @@ def pair(request: pytest.FixtureRequest, ros: RosEnvironment, tmp_path: Path) ->
         yield request.param(ros, tmp_path, started)
 
 
+@pytest.mark.parametrize("pair", [rclpy_pair, rclcpp_pair], indirect=True)
+@pytest.mark.parametrize("ros", ["rmw_fastrtps_cpp", "rmw_cyclonedds_cpp"], indirect=True)
 def test_messages_have_names_and_are_those_of_the_log(pair: Pair, tmp_path: Path) -> None:
     time.sleep(RAN_BEFORE_S)
     folder, manifest = record_attached(
@@ -124,6 +128,11 @@ def test_messages_have_names_and_are_those_of_the_log(pair: Pair, tmp_path: Path
     assert agrees(folder, manifest, pair, log) == 0
 
 
+@pytest.mark.parametrize(
+    ("pair", "ros"),
+    [(rclpy_pair, "rmw_fastrtps_cpp"), (rclcpp_pair, "rmw_cyclonedds_cpp")],
+    indirect=True,
+)
 def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
