@@ -1,9 +1,11 @@
-// Nodes of rclcpp that call a service within a timer's callback after 2 s and wait, LASTS_S or 4 s:
-// NAME/SERVES/ASKS ... Each node has a thread and an executor of its own; with THREADS=2 an executor
-// of two threads.
+// Nodes of rclcpp that call a service within a timer's callback after 2 s and wait: NAME/SERVES/ASKS
+// ... Each node has a thread and an executor of its own; with THREADS=2 an executor of two threads.
+// The program ends after 6 s, or if STOP names a file, when that is there.
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <future>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -19,7 +21,8 @@ using Empty = test_msgs::srv::Empty;
 namespace
 {
 
-void spin(const std::string & told)
+// No answer can come, as whoever would take it waits.
+void spin(const std::string & told, std::shared_future<void> over)
 {
   std::istringstream stream(told);
   std::string name, serves, asks;
@@ -32,13 +35,12 @@ void spin(const std::string & told)
   auto client = node->create_client<Empty>(asks);
   const auto begun = std::chrono::steady_clock::now();
   bool asked = false;
-  const char * given = std::getenv("LASTS_S");
-  const std::chrono::seconds lasts(given == nullptr ? 4 : std::atoi(given));
   auto timer = node->create_wall_timer(
-    50ms, [client, begun, lasts, &asked] {
+    50ms, [client, begun, over, &asked] {
       if (!asked && std::chrono::steady_clock::now() - begun > 2s) {
         asked = true;
-        client->async_send_request(std::make_shared<Empty::Request>()).wait_for(lasts);
+        client->async_send_request(std::make_shared<Empty::Request>());
+        over.wait();
         rclcpp::shutdown();
       }
     });
@@ -57,10 +59,18 @@ void spin(const std::string & told)
 int main(int count, char ** values)
 {
   rclcpp::init(count, values);
+  std::promise<void> over;
+  const auto waits = over.get_future().share();
+  const auto begun = std::chrono::steady_clock::now();
   std::vector<std::thread> threads;
   for (int i = 1; i < count; ++i) {
-    threads.emplace_back(spin, values[i]);
+    threads.emplace_back(spin, values[i], waits);
   }
+  const char * stop = std::getenv("STOP");
+  while (stop ? !std::filesystem::exists(stop) : std::chrono::steady_clock::now() - begun < 6s) {
+    std::this_thread::sleep_for(50ms);
+  }
+  over.set_value();
   for (auto & thread : threads) {
     thread.join();
   }

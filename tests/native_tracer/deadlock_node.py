@@ -1,12 +1,14 @@
 """Nodes that call a service within a timer's callback after 2 s and wait: NAME/SERVES/ASKS ...
 
-Each node has a thread and an executor of its own; with THREADS=2 an executor of two threads.
+Each node has a thread and an executor of its own; with THREADS=2 an executor of two threads. The
+program ends after 5 s, or if STOP names a file, when that is there.
 """
 
 import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 import rclpy
 from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
@@ -38,6 +40,8 @@ threads = [
 ]
 for thread in threads:
     thread.start()
-time.sleep(float(os.environ.get("LASTS_S", "5")))
+stop = os.environ.get("STOP")
+while not Path(stop).exists() if stop else time.monotonic() - begun < 5:
+    time.sleep(0.05)
 if os.environ.get("THREADS"):
     os._exit(0)  # threads of an executor's pool would be waited for

@@ -1,13 +1,20 @@
-"""Programs that lock themselves, recorded: who waits for whom, by how they are written."""
+"""Programs that lock themselves: who waits for whom, by how they are written.
+
+`roslens dump` tells it while they hang, and the recording afterwards.
+"""
 
 from __future__ import annotations
 
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.native_tracer.test_dump import shown
 
 import roslens as rl
+from roslens.recording import UsageError
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 
@@ -15,8 +22,8 @@ NODE = Path(__file__).parent / "deadlock_node.py"
 pytestmark = pytest.mark.live
 
 
-def sentences(command: list[str], folder: Path, *nodes: str) -> dict[str, str]:
-    """What is said of each node that hangs."""
+def recorded(command: list[str], folder: Path, *nodes: str) -> Path:
+    """The run of a program that hangs until it ends."""
     run, manifest = record_command(
         [*command, *nodes],
         folder / "run",
@@ -26,24 +33,59 @@ def sentences(command: list[str], folder: Path, *nodes: str) -> dict[str, str]:
         time_limit=60,
     )
     assert manifest.status == "complete", manifest.failure
+    return run
+
+
+def sentences(run: Path) -> dict[str, str]:
+    """What is said of each node that hangs."""
     rows = rl.open(run).silences()
     assert set(rows["state"]) == {"hung"}
     return {row["node"]: row["sentence"] for row in rows.iter_rows(named=True)}
 
 
-def test_a_service_of_the_own_executor(program: list[str], tmp_path: Path) -> None:
-    told = sentences(program, tmp_path, "alone/own/own")
-    assert list(told) == ["/alone"]
-    assert "/own of /alone, which only this thread could serve: a deadlock" in told["/alone"]
+DEADLOCKS = {
+    "alone/own/own": [("/alone", "/alone", "/own")],
+    # Whichever comes first is served once, and then cannot take the answer.
+    "one/a/b two/b/a": [("/one", "/two", "/b"), ("/two", "/one", "/a")],
+    "one/a/b two/b/c three/c/a": [
+        *(("/one", "/two", "/b"), ("/two", "/three", "/c")),
+        ("/three", "/one", "/a"),
+    ],
+}
+"""By what the program is told: each node, whom it waits for, and of what service."""
 
 
-def test_two_executors_that_call_each_other(program: list[str], tmp_path: Path) -> None:
-    """Whichever comes first is served once, and then cannot take the answer."""
-    told = sentences(program, tmp_path, "one/a/b", "two/b/a")
-    assert sorted(told) == ["/one", "/two"]
-    for own, other, service in (("/one", "/two", "/b"), ("/two", "/one", "/a")):
-        assert f"it waits for the answer of {service} of {other}, which only" in told[own]
-        assert told[own].count(": a deadlock") == 1
+@pytest.mark.parametrize("nodes", DEADLOCKS)
+def test_executors_that_wait_for_themselves_or_each_other(
+    program: list[str],
+    nodes: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits, stop = DEADLOCKS[nodes], tmp_path / "stop"
+    monkeypatch.setenv("STOP", str(stop))
+    # Wide enough that no cell is wrapped.
+    monkeypatch.setenv("COLUMNS", "200")
+    told = ""
+    with ThreadPoolExecutor() as pool:
+        recording = pool.submit(recorded, program, tmp_path, *nodes.split())
+        while not recording.done() and told.count(": a deadlock") < len(waits):
+            time.sleep(0.5)
+            try:
+                told = shown(waits[0][0], capsys)
+            except UsageError:
+                capsys.readouterr()
+        time.sleep(1)  # a silence that is shorter is none
+        stop.touch()
+        found = sentences(recording.result())
+    assert sorted(found) == sorted(own for own, _, _ in waits)
+    for own, other, service in waits:
+        assert f"it waits for the answer of {service} of {other}, which only" in told
+        assert re.search(rf"in the timer callback 50 ms of {own} [\d.]+ m?s asleep", told)
+        whose = f"{service} of {other}, which only this thread could serve: a deadlock"
+        assert (whose if own == other else f"{service} of {other}, which only") in found[own]
+        assert found[own].count(": a deadlock") == 1
 
 
 def test_a_service_of_the_own_callback_group(
@@ -54,16 +96,8 @@ def test_a_service_of_the_own_callback_group(
     A thread that has run no callback is not known to be one of the executor's.
     """
     monkeypatch.setenv("THREADS", "2")
-    told = sentences(program, tmp_path, "alone/own/own")
+    told = sentences(recorded(program, tmp_path, "alone/own/own"))
     assert list(told) == ["/alone"]
     free = r"no thread has served although thread \d+ waits for work"
     named = rf"/own of /alone, which ({free}|only this thread could serve): a deadlock"
     assert re.search(named, told["/alone"])
-
-
-def test_three_executors_in_a_ring(program: list[str], tmp_path: Path) -> None:
-    told = sentences(program, tmp_path, "one/a/b", "two/b/c", "three/c/a")
-    assert sorted(told) == ["/one", "/three", "/two"]
-    for own, other, service in (("/one", "/two", "/b"), ("/two", "/three", "/c")):
-        assert f"it waits for the answer of {service} of {other}, which only" in told[own]
-        assert told[own].count(": a deadlock") == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -13,60 +12,11 @@ import pytest
 
 from roslens.dump import mutexes, run_dump
 from roslens.recording import UsageError
-from roslens.tracing.command import record_command
-from roslens.tracing.lttng import TracingOptions
-
-NODE = Path(__file__).parent / "deadlock_node.py"
 
 
 def shown(target: str, capsys: pytest.CaptureFixture[str]) -> str:
     run_dump(target)
     return " ".join(capsys.readouterr().out.split())
-
-
-DEADLOCKS = {
-    "alone/own/own": [("/alone", "/alone", "/own")],
-    "one/a/b two/b/a": [("/one", "/two", "/b"), ("/two", "/one", "/a")],
-    "one/a/b two/b/c three/c/a": [
-        *(("/one", "/two", "/b"), ("/two", "/three", "/c")),
-        ("/three", "/one", "/a"),
-    ],
-}
-"""By what the program is told: each node, whom it waits for, and of what service."""
-
-
-@pytest.mark.live
-@pytest.mark.parametrize("nodes", DEADLOCKS)
-def test_executors_that_wait_for_themselves_or_each_other(
-    program: list[str],
-    nodes: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """After 2 s each calls a service in a timer's callback, and waits."""
-    waits = DEADLOCKS[nodes]
-    monkeypatch.setenv("LASTS_S", "20")
-    # Wide enough that no cell is wrapped.
-    monkeypatch.setenv("COLUMNS", "200")
-    recording = threading.Thread(
-        target=record_command,
-        args=([*program, *nodes.split()], tmp_path / "run"),
-        kwargs={"options": TracingOptions(tracer="native", kernel="off"), "ros": "embedded",
-                "trace_rclpy": program[0] == "python", "time_limit": 60},
-    )  # fmt: skip
-    recording.start()
-    told = ""
-    while recording.is_alive() and told.count(": a deadlock") < len(waits):
-        time.sleep(0.5)
-        try:
-            told = shown(waits[0][0], capsys)
-        except UsageError:
-            capsys.readouterr()
-    recording.join()
-    for own, other, service in waits:
-        assert f"it waits for the answer of {service} of {other}, which only" in told
-        assert re.search(rf"in the timer callback 50 ms of {own} [\d.]+ m?s asleep", told)
 
 
 def test_a_program_that_records_nothing(capsys: pytest.CaptureFixture[str]) -> None:
