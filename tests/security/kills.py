@@ -49,6 +49,7 @@ from roslens.recording.manifest import read_manifest
 from roslens.tracing.ftrace.tracefs import PROBES, tracefs
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.domain import own_domain
 
 TESTS = Path(__file__).resolve().parents[1]
 RUN = TESTS.parent / "data" / "samples" / "two_process" / "000_r0_fastrtps"
@@ -120,11 +121,12 @@ def flight(place: Place, stack: ExitStack) -> None:
 def pair(place: Place, stack: ExitStack) -> None:
     """A talker and a listener."""
     ros = embedded_ros()
+    # One of its own: who is found elsewhere on the machine is given shared memory, too.
+    domain = stack.enter_context(own_domain())
     for role in ("listener", "talker"):
         node = [str(TESTS / "kernel" / "pair_node.py"), role, str(place.folder / role)]
         command = [str(ros.python), *node, str(place.folder / "stop")]
-        # A domain of its own: who is found elsewhere on the machine is given shared memory, too.
-        apart = {"ROS_DOMAIN_ID": str(os.getpid() % 100 + 1)}
+        apart = {"ROS_DOMAIN_ID": str(domain)}
         begin(place, stack, command, ros.process_environment(os.environ | apart))
     wait((place.folder / "listener.on").exists)
 
