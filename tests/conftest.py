@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,16 @@ settings.register_profile(
 )
 settings.load_profile("roslens")
 
-RECORDING = {"micro_ros", "native_tracer", "recording", "ros", "storage"}
+RECORDING = {"native_tracer", "ros"}
 """Folders whose tests share what is compiled for recordings."""
-COMPILING = "test_wheels.py"
-"""It compiles where they do."""
+ELSEWHERE = {"security", "workbench"}
+"""Folders whose live tests are about verbs and pages: they may run beside recordings."""
+LONG = {
+    *("test_another_user.py", "test_checks.py", "test_every_notebook.py", "test_every_width.py"),
+    *("test_kills.py", "test_lab.py", "test_many_cells.py", "test_no_space.py", "test_screen.py"),
+    "test_wheels.py",
+}
+"""Files that take a minute and more: begun first, so that no worker has one at the end."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,7 +38,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         file = item.path.relative_to(Path(__file__).parent)
-        records = (
-            item.get_closest_marker("live") or file.parts[0] in RECORDING or file.name == COMPILING
-        )
+        live = item.get_closest_marker("live") and file.parts[0] not in ELSEWHERE
+        records = live or file.parts[0] in RECORDING
         item.add_marker(pytest.mark.xdist_group("recording" if records else str(file)))
+    items.sort(key=lambda item: (not is_recording(item), item.path.name not in LONG))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Workers that do not record give way to the one that does, whose programs have deadlines."""
+    if hasattr(item.config, "workerinput") and not is_recording(item):
+        os.nice(max(0, 10 - os.nice(0)))
+
+
+def is_recording(item: pytest.Item) -> bool:
+    """Whether the test is one of those that run one after the other."""
+    group = item.get_closest_marker("xdist_group")
+    return group is not None and group.args == ("recording",)

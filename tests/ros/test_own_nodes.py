@@ -19,8 +19,7 @@ NODE = Path(__file__).parent / "nodes" / "ticking.cpp"
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("tracer", ["lttng", "native"])
-def test_what_an_own_node_prints_is_what_is_recorded(tracer: str, tmp_path: Path) -> None:
+def test_what_an_own_node_prints_is_what_is_recorded(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()
     shutil.copy(NODE, package / "node.cpp")
@@ -34,15 +33,16 @@ def test_what_an_own_node_prints_is_what_is_recorded(tracer: str, tmp_path: Path
 
     made = roslens("dev", "ros", "compile", package, "-o", tmp_path / "made").splitlines()[-1]
     assert [x.name for x in (tmp_path / "made").iterdir()] == ["mine_node"]
-    run = tmp_path / "run"
-    options = ("--ros", "embedded", "--tracer", tracer, "--kernel", "off", "-o", run)
-    printed = roslens("record", *options, "--", made)
-    heard = [x for x in printed.splitlines() if x.isdecimal()]
-    messages = rl.open(run).messages.collect()
-    of_node = messages.filter((pl.col("topic") == "/ticks") & (pl.col("outcome") == "delivered"))
-    assert heard == ["1", "2", "3"]
-    assert of_node.height == len(heard)
-    assert set(of_node["publisher_node"]) == set(of_node["subscription_node"]) == {"/ticking"}
+    of_node = (pl.col("topic") == "/ticks") & (pl.col("outcome") == "delivered")
+    for tracer in ("lttng", "native"):
+        run = tmp_path / tracer
+        options = ("--ros", "embedded", "--tracer", tracer, "--kernel", "off", "-o", run)
+        printed = roslens("record", *options, "--", made)
+        heard = [x for x in printed.splitlines() if x.isdecimal()]
+        messages = rl.open(run).messages.filter(of_node).collect()
+        assert heard == ["1", "2", "3"]
+        assert messages.height == len(heard)
+        assert set(messages["publisher_node"]) == set(messages["subscription_node"]) == {"/ticking"}
 
 
 @pytest.mark.parametrize(
