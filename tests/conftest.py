@@ -24,8 +24,8 @@ ELSEWHERE = {"security", "workbench"}
 """Folders whose live tests are about verbs and pages: they may run beside recordings."""
 LONG = {
     *("test_another_user.py", "test_checks.py", "test_every_notebook.py", "test_every_width.py"),
-    *("test_kills.py", "test_lab.py", "test_many_cells.py", "test_no_space.py", "test_screen.py"),
-    "test_wheels.py",
+    *("test_kills.py", "test_lab.py", "test_many_cells.py", "test_mcp.py", "test_no_space.py"),
+    *("test_screen.py", "test_wheels.py"),
 }
 """Files that take a minute and more: begun first, so that no worker has one at the end."""
 
