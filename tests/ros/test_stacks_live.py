@@ -48,11 +48,11 @@ def rclcpp_program(ros: RosEnvironment, folder: Path, work: str = "burn.c") -> l
         pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
     made, program, burn = rclcpp_for(ros), folder / "burner", folder / "burn.o"
     subprocess.run(["cc", "-O2", "-c", NODES / work, "-o", burn], check=True)
-    source = [str(NODES / "burner.cpp"), str(burn)]
-    subprocess.run(
-        [*made.compiler, *made.compile_flags(), *source, "-o", str(program), *made.link_flags()],
-        check=True,
-    )
+    # Beside the folders of all tests, so that it is compiled once.
+    if not (node := folder.parent / "burner.o").exists():
+        source = ["-c", NODES / "burner.cpp", "-o", node]
+        subprocess.run([*made.compiler, *made.compile_flags(), *source], check=True)
+    subprocess.run([*made.compiler, node, burn, "-o", str(program), *made.link_flags()], check=True)
     return [str(program)]
 
 
