@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from roslens.analysis.timing.schema import Samples, TimedExecutor
 
 _THREAD = ("host", "vpid", "vtid")
-_LEAST_HANDOVERS = 3
-"""Fewer tell nothing of the soonest: what always waits for others is never handed over."""
+_LEAST_FOUND = 3
+"""Fewer tell nothing of the soonest: what always waits for others is never found at once."""
 _LEAST_POLLS = 0.1
 """Part of the waits that are polls, so that these are told from what only looks like one."""
 _NEVER = 2**62
@@ -30,6 +31,8 @@ def with_waits(rows: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
         .sort("woken_ns")
     )
     own = pl.col("woken_ns") >= pl.col("ended").fill_null(0)
+    # If another thread was woken later and has started something, that wait had found nothing.
+    latest = pl.col("woken_ns") >= pl.col("woken_ns").cum_max().over("executor")
     return (
         rows.sort("start_ns", "end_ns")
         .with_columns(ended=pl.col("end_ns").shift(1).over(_THREAD))
@@ -37,44 +40,71 @@ def with_waits(rows: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
             waits, left_on="start_ns", right_on="woken_ns", by=_THREAD, check_sortedness=False
         )
         .with_columns(pl.when(own).then(name).alias(name) for name in ("wait_ns", "woken_ns"))
+        .with_columns(pl.when(latest).then(name).alias(name) for name in ("wait_ns", "woken_ns"))
     )
 
 
-def delayed(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
-    """The executions of `with_waits` with ``handover``, ``gap``, ``poll`` and ``lag`` (ns).
+def delayed(
+    rows: pl.DataFrame, intervals: pl.DataFrame, executors: Sequence[TimedExecutor]
+) -> pl.DataFrame:
+    """The executions of `with_waits` with handover, gap, poll, lag and takeover, in ns.
 
     A thread that waits is woken by what is ready first, and begins with what comes first in its
     order: from the one to the start of the other is the handover. What is there when it comes to
-    wait it finds after the time of a poll. From its choice to the start is a gap. What a thread of
-    the executor itself publishes it can take next; what others publish, after a lag: no later than
-    the soonest that one woke a thread.
+    wait it finds after the time of a poll, which begins with the end of its last execution if it
+    came back from that at once. From its choice to the start is a gap. What a thread of the
+    executor itself publishes it can take next; what others publish, after a lag: no later than the
+    soonest that a wait found one that was published during that wait. A takeover
+    lasts from the start until a thread of the executor looks for work again (it is negative if one
+    did before the start).
+
+    Parameters
+    ----------
+    rows
+        All times are ns.
+    intervals
+        From `on_wait_sets`, with ``executor``.
     """
     vtids = [executor.vtids for executor in executors]
     of_executor = pl.col("executor").replace_strict(
         range(len(vtids)), vtids, return_dtype=pl.List(pl.Int32)
     )
-    other = (pl.col("from_vpid") != pl.col("vpid")) | ~pl.col("from_vtid").is_in(of_executor)
-    handed = pl.col("until_woken").filter(other)
-    soonest = pl.when(handed.count() >= _LEAST_HANDOVERS).then(handed.min()).over("callback_id")
     held = pl.col("end_ns").cum_max().shift(1).over("excluding")
     # Threads look into the wait set one after the other.
     looked = pl.col("start_ns").shift(1).over("executor")
     waits = pl.col("woken_ns").is_not_null().any().over("executor")
+    other = (
+        (pl.col("from_vpid") != pl.col("vpid"))
+        | ~pl.col("from_vtid").is_in(of_executor)
+        | (waits & (pl.col("from_vtid") != pl.col("vtid")))
+    )
     rows = rows.with_columns(
         lag=pl.lit(0, dtype=pl.Int64), held=pl.when(pl.col("reentrant").is_null()).then(held)
     ).with_columns(free=pl.max_horizontal("ended", "held", pl.when(waits).then(looked)))
-    first = _with_delays(rows)
-    return _with_delays(first.with_columns(lag=soonest.fill_null(0)))
+    first = _with_delays(rows, intervals, executors)
+    found = pl.col("found").filter(other)
+    chosen = pl.col("start_ns") - pl.col("gap") - pl.col("ready")
+    soonest = pl.min_horizontal(found.min(), chosen.filter(chosen >= 0).min())
+    soonest = pl.when(found.count() >= _LEAST_FOUND).then(soonest).over("callback_id")
+    return _with_delays(first.with_columns(lag=soonest.fill_null(0)), intervals, executors)
 
 
-def _with_delays(rows: pl.DataFrame) -> pl.DataFrame:
+def _with_delays(
+    rows: pl.DataFrame, intervals: pl.DataFrame, executors: Sequence[TimedExecutor]
+) -> pl.DataFrame:
+    waits = intervals.filter(pl.col("state") == "wait").drop_nulls(["begin_ns", "end_ns"])
     return pl.concat(
-        [_of_executor(of) for of in rows.partition_by("executor", maintain_order=True)]
+        [
+            _of_executor(of, waits.filter(pl.col("executor") == number), executors[number].threads)
+            for (number,), of in rows.partition_by(
+                "executor", as_dict=True, maintain_order=True
+            ).items()
+        ]
     ).sort("start_ns", "end_ns")
 
 
-def _of_executor(rows: pl.DataFrame) -> pl.DataFrame:
-    """With ``handover``, ``gap`` and ``poll``, of the executions of one executor, in order."""
+def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.DataFrame:
+    """With its delays, of the executions of one executor, in order, and all of its waits."""
     start = rows["start_ns"].to_numpy()
     known = rows["ready"].is_not_null().to_numpy()
     ready = rows["ready"].fill_null(_NEVER).to_numpy()
@@ -83,28 +113,61 @@ def _of_executor(rows: pl.DataFrame) -> pl.DataFrame:
     began = rows["wait_ns"].fill_null(-1).to_numpy()
     woken = rows["woken_ns"].fill_null(-1).to_numpy()
     waited = woken >= 0
-    idle = ~waited & (free <= arrived) & known
+    # What was left in a wait set, or came into it afterwards, was found by a thread that looked.
+    idle = ~waited & (free <= arrived) & known & (waits.height == 0)
     handover = np.where(idle, start - ready, -1)
-    chosen = np.where(waited, woken, free)
+    chosen = np.where(waited, woken, np.maximum(free, np.where(known, arrived, free)))
     gap = np.where(waited | (known & ~idle & (free > 0)), start - chosen, -1)
     # What was ready first of all that had not started when a wait ended.
     first = _first_from_here(arrived)
     polled = waited & (arrived[first] <= began)
     # Where hardly any wait is one, it is another message's delay that looks like it.
     polled &= polled.sum() >= _LEAST_POLLS * waited.sum()
-    poll = np.where(polled, woken - began, -1)
-    usual = np.median(poll[polled]) if polled.any() else 0
+    usual = np.median((woken - began)[polled]) if polled.any() else 0
+    # A thread came back at once if no thread was woken between its execution and its wait.
+    ended = rows["ended"].fill_null(-1).to_numpy()
+    wakes = np.concatenate([[-1], waits["end_ns"].sort().to_numpy()])
+    at_once = ended > wakes[np.searchsorted(wakes, began) - 1]
+    poll = np.where(polled, woken - np.where(at_once, ended, began), -1)
     led = np.flatnonzero(waited & (arrived[first] > began + usual) & known[first])
-    until_woken = handover.copy()
     handover[first[led]] = start[led] - ready[first[led]]
-    until_woken[first[led]] = woken[led] - ready[first[led]]
-    return rows.with_columns(
+    rows = rows.with_columns(
         pl.when(values >= 0).then(values).alias(name)
         for name, values in (
-            ("handover", pl.Series(handover)), ("until_woken", pl.Series(until_woken)),
-            ("gap", pl.Series(gap)), ("poll", pl.Series(poll)),
+            ("handover", pl.Series(handover)), ("gap", pl.Series(gap)), ("poll", pl.Series(poll)),
         )
     )  # fmt: skip
+    if not waits.height:
+        return rows.with_columns(found="handover", takeover=pl.lit(None, dtype=pl.Int64))
+    # The wait before the execution found the message if it lasted when that was published.
+    last = np.searchsorted(wakes, start, "right") - 1
+    begins = np.append(_NEVER, waits.sort("end_ns")["begin_ns"].to_numpy())
+    found = (begins[last] < ready) & (ready <= wakes[last])
+    return rows.with_columns(
+        pl.when(pl.Series(found)).then(pl.Series(wakes[last] - ready)).alias("found"),
+        _takeovers(rows, waits, threads, chosen),
+    )
+
+
+def _takeovers(
+    rows: pl.DataFrame, waits: pl.DataFrame, threads: int, chosen: NDArray[np.int64]
+) -> pl.Series:
+    """From each start until the next wait begins, or a thread finds what was left in the wait set.
+
+    If all other threads executed something, it is not known, and taken to be the median.
+    """
+    if threads == 1:
+        return pl.Series("takeover", [None] * rows.height, pl.Int64)
+    start = rows["start_ns"].to_numpy()
+    begins = np.append(waits["begin_ns"].sort().to_numpy(), _NEVER)
+    looks = begins[np.searchsorted(begins, chosen, "right")]
+    without = np.append(np.where(rows["woken_ns"].is_null(), chosen, _NEVER)[1:], _NEVER)
+    looks = np.minimum(looks, without)
+    ended = np.searchsorted(rows["end_ns"].sort().to_numpy(), chosen, "right")
+    busy = np.arange(len(start)) - ended >= threads - 1
+    known = ~busy & (looks < _NEVER)
+    usual = int(np.median((looks - start)[known])) if known.any() else 0
+    return pl.Series("takeover", np.where(known, looks - start, usual))
 
 
 def _first_from_here(

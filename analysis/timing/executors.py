@@ -137,17 +137,15 @@ def wait_set_places(rows: pl.DataFrame, intervals: pl.DataFrame) -> dict[int, in
     Parameters
     ----------
     rows
-        Executions: ``executor``, ``callback_id``, ``kind``, ``intra_process``, ``start_ns`` and
-        their thread.
+        Executions: ``executor``, ``callback_id``, ``kind``, ``intra_process``, ``start_ns``.
     intervals
-        From `on_wait_sets`.
+        From `on_wait_sets`, with ``executor``.
 
     Returns
     -------
     By ``callback_id``, from 0; none for executors that wait without a wait set.
     """
-    threads = rows.select(*_THREAD, "executor").unique()
-    waits = intervals.filter(pl.col("state") == "wait").join(threads, on=_THREAD)
+    waits = intervals.filter(pl.col("state") == "wait")
     found: dict[int, int] = {}
     kinds = rows.group_by("executor", "kind", pl.col("intra_process").fill_null(value=False))
     for (executor, *_), of in kinds:

@@ -71,20 +71,24 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     begin = first + start_up
     # What ran in the start-up may have kept a thread from what follows.
     every = _executions(whole, frames)
-    counts = pl.col("start_ns") >= begin
     known = every.drop_nulls("kind")
+    heard = set(known.filter(pl.col("kind") == "subscription")["name"].drop_nulls())
+    sent = frames["publications"].filter(pl.col("topic").is_in(sorted(heard)))
+    # Afterwards nothing comes any more, and queues run empty.
+    causes = pl.concat([known["ready"].fill_null(known["start_ns"]), sent["publish_ns"]])
+    latest = causes.max()
+    last = min(last, latest) if isinstance(latest, int) else last
+    counts = pl.col("start_ns").is_between(begin, last)
     if not known.filter(counts).height:
         raise UsageError(f"{run.name}: no callback ran after the start-up of {start_up / 1e9:g} s")
     intervals = on_wait_sets(frames["executor_intervals"])
     executors = recorded_executors(known, intervals, run)
+    intervals = with_executor(intervals, executors)
     known = with_waits(with_executor(known, executors), intervals)
-    waited = delayed(grouped(known, executors), executors)
+    waited = delayed(grouped(known, executors), intervals, executors)
     by_kernel, known = _with_own_time(waited.filter(counts), frames["callback_scheduling"])
     known = known.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
-    heard = set(known.filter(pl.col("kind") == "subscription")["name"].drop_nulls())
-    published = _published(known, frames["publications"], begin).filter(
-        pl.col("topic").is_in(sorted(heard))
-    )
+    published = _published(known, sent, begin)
     places = wait_set_places(known, intervals)
     of = _Of(frames, published, places, begin)
     callbacks = [
@@ -94,7 +98,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     return TimingModel(
         run=run.name,
         start_up_ns=start_up,
-        length_ns=last - begin,
+        length_ns=max(1, last - begin),
         execution_time="own" if by_kernel else "duration",
         cpus=_cpus(run),
         tracer_lost=frames["losses"].height > 0,
@@ -217,6 +221,7 @@ class _Of:
             place=self._places.get(first["callback_id"]),
             lag_ns=first["lag"],
             executions=self._samples(rows, "took"),
+            takeovers_ns=rows["takeover"].drop_nulls().to_list(),
             publications=[
                 Publication(execution=number, offset_ns=offset, topic=topic)
                 for number, offset, topic in published.select("number", "offset", "topic")

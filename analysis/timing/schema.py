@@ -94,6 +94,11 @@ class TimedCallback(_Part):
     )
     lag_ns: int = Field(ge=0, description="from a publication until the message can be taken")
     executions: Samples = Field(description="how long each execution took")
+    takeovers_ns: list[int] = Field(
+        default_factory=list,
+        description="of each execution, on several threads with a wait set: from its start until a "
+        "thread looked for work again; none: at once",
+    )
     publications: list[Publication]
     handovers: Samples = Field(
         description="ready to the start of what an idle thread then began with"
@@ -150,6 +155,8 @@ class TimingModel(_Part):
             if (callback.period_ns is None) != (callback.phase_ns is None):
                 raise ValueError(f"{where}: period_ns and phase_ns go together")
             count = len(callback.executions.value_ns)
+            if len(callback.takeovers_ns) not in (0, count):
+                raise ValueError(f"{where}: takeovers_ns is not as long as its executions")
             if any(x.execution >= count for x in callback.publications):
                 raise ValueError(f"{where}: a publication is of an execution that is not there")
         return self

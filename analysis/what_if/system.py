@@ -146,6 +146,7 @@ def _callback(
         "lag": of.lag_ns,
         "executions": _series(of.executions),
         "outputs": [sorted(x) for x in outputs],
+        "takeovers": of.takeovers_ns,
         "handovers": _series(_filled(of, every, "handovers")),
         "gaps": _series(_filled(of, every, "gaps")),
     }

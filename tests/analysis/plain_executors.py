@@ -2,15 +2,17 @@
 
 SingleThreaded and MultiThreaded: a free thread executes what is left of the wait set in the order
 timers, subscriptions, services, waitables (of which subscriptions within the process are some);
-each is in it once. What an exclusive group forbids is dropped, but for timers, which stay. If
-nothing is left, one thread waits and the others wait for it: for the time of a poll, then all that
-is ready is in the wait set. If nothing is, it sleeps until something is, which wakes it before its
-handover is over by its gap; then it looks what is ready. MultiThreaded: the end of an exclusive
-callback interrupts the wait, or the next one. A wait that was interrupted and found nothing begins
-anew, and before the wait after an interrupted one, callbacks of groups that run leave the wait set
-and others that had left come back behind those of their kind. Events: first in, first
-out; a timer is called when it is due. EventsCBG: groups take turns, one callback at a time each,
-first in, first out within it; a timer is armed again after its execution. Time goes in steps of 1.
+each is in it once, waitables whether ready or not until their turn comes. What an exclusive group
+forbids is dropped, but for timers, which stay. Of the threads that were idle when a callback was
+chosen, one comes after the takeover of its execution. If nothing is left, one thread waits and the
+others wait for it: for the time of a poll, then all that is ready is in the wait set. If nothing
+is, it sleeps until something is, which wakes it before its handover is over by its gap; then it
+looks what is ready. MultiThreaded: the end of an exclusive callback interrupts the wait, or the
+next one. A wait that was interrupted and found nothing begins anew, and before the wait after an
+interrupted one, callbacks of groups that run leave the wait set and others that had left come back
+behind those of their kind. Events: first in, first out; a timer is called when it is due.
+EventsCBG: groups take turns, one callback at a time each, first in, first out within it; a timer is
+armed again after its execution. Time goes in steps of 1.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ class Callback:
     depth: int | None = None
     handover: int = 0
     gap: int = 0
+    takeovers: list[int] = field(default_factory=list)
     publishes: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -67,6 +70,7 @@ class Thread:
     callback: int | None = None
     ready: int = 0
     start: int = 0
+    took: int = 0
     steps: list[tuple[int, str, int]] = field(default_factory=list)
 
 
@@ -90,6 +94,8 @@ class Schedule:
         self.wait_sets = [self.in_order(e, every) for e in range(len(world.executors))]
         self.interrupted = [False for _ in world.executors]
         self.to_collect = [False for _ in world.executors]
+        self.chosen = [-1 for _ in world.executors]
+        self.taken_over = [-1 for _ in world.executors]
         self.threads = [Thread(e) for e, (_, n) in enumerate(world.executors) for _ in range(n)]
         self.done: list[Run] = []
         for self.now in range(world.length):
@@ -124,14 +130,12 @@ class Schedule:
         assert thread.callback is not None
         number, callback = thread.callback, self.all[thread.callback]
         if what == "start":
-            took = callback.takes[self.used[number] % len(callback.takes)]
-            self.used[number] += 1
             thread.start = self.now
             thread.steps = [
-                (self.now + min(offset, took), "publish", topic)
+                (self.now + min(offset, thread.took), "publish", topic)
                 for offset, topic in callback.publishes
             ]
-            thread.steps.append((self.now + took, "end", 0))
+            thread.steps.append((self.now + thread.took, "end", 0))
         elif what == "publish":
             self.publish(topic)
         else:
@@ -204,7 +208,7 @@ class Schedule:
         """What an executor with a wait set does next; whether it did anything."""
         waiter = self.waiters[executor]
         if waiter is None:
-            idle = [t for t in self.threads if t.executor == executor and t.callback is None]
+            idle = self.idle(executor)
             if not idle:
                 return False
             number = self.of_wait_set(executor)
@@ -225,7 +229,7 @@ class Schedule:
             return bool(able)
         if waiter.until > self.now:
             return False
-        self.queue[executor] = [n for n in own if self.ready(n)]
+        self.queue[executor] = [n for n in own if self.all[n].kind == 4 or self.ready(n)]
         number = self.of_wait_set(executor)
         if self.interrupted[executor]:
             self.interrupted[executor], self.to_collect[executor] = False, True
@@ -239,6 +243,12 @@ class Schedule:
         same = waiter.woken_by is not None and waiter.woken_by[0] == number
         self.give(waiter.thread, number, waiter.woken_by[1] if same and waiter.woken_by else None)
         return True
+
+    def idle(self, executor: int) -> list[Thread]:
+        """Threads that may look, those that came back since the last choice before all others."""
+        idle = [t for t in self.threads if t.executor == executor and t.callback is None]
+        back = [t for t in idle if t.ended >= self.chosen[executor]]
+        return back if back or self.now < self.taken_over[executor] else idle
 
     def interrupt(self, executor: int) -> None:
         waiter = self.waiters[executor]
@@ -275,6 +285,13 @@ class Schedule:
         if free <= thread.ready and not self.waits(callback.executor):
             start = max(self.now, thread.ready + callback.handover)
         thread.steps = [(start, "start", 0)]
+        used = self.used[number] % len(callback.takes)
+        thread.took = callback.takes[used]
+        self.used[number] += 1
+        self.chosen[thread.executor] = self.now
+        self.taken_over[thread.executor] = self.now
+        if callback.takeovers:
+            self.taken_over[thread.executor] = start + callback.takeovers[used]
         self.working[callback.group] += 1
 
     def ready(self, number: int) -> bool:

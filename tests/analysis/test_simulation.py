@@ -29,7 +29,7 @@ def native(world: World, **more: Any) -> dict[str, Any]:
             "depth": c.depth, "period": c.period, "phase": c.phase, "lag": 0,
             "executions": series(c.takes),
             "outputs": [c.publishes] * len(c.takes), "handovers": series([c.handover]),
-            "gaps": series([c.gap]),
+            "gaps": series([c.gap]), "takeovers": c.takeovers,
         }
         for c in world.callbacks
     ]  # fmt: skip
@@ -168,6 +168,28 @@ def test_one_thread_waits_and_keeps_the_other_from_it() -> None:
     assert starts(world) == [(0, 3), (1, 3), (2, 11)]
 
 
+@pytest.mark.parametrize(("takeovers", "start"), [([], 6), ([1], 7), ([9], 12)])
+def test_a_thread_that_comes_back_before_the_takeover_waits_itself(
+    takeovers: list[int], start: int
+) -> None:
+    """After a poll of 3, a timer runs from 3 to 9 and publishes at 5.
+
+    The second thread waits from 3 or 4 on, and finds the message after its poll, at 6 or 7. If it
+    came at 12, the first one is back before: it waits from 9 on and finds the message at 12.
+    """
+    chain = [timer(100, 6, publishes=[(2, 0)], takeovers=takeovers), Callback(0, 1, [5])]
+    world = one("MultiThreaded", 2, chain, 50, topics=[[1]], polls=[3])
+    assert sorted(starts(world)) == [(0, 3), (1, start)]
+
+
+def test_a_waitable_is_executed_though_it_became_ready_after_the_wait() -> None:
+    """A timer runs from 3 to 9 and publishes at 5; a subscription needs another poll of 3."""
+    for kind, start in ((4, 9), (1, 12)):
+        chain = [timer(100, 6, publishes=[(2, 0)]), Callback(0, 1, [5], kind)]
+        world = one("SingleThreaded", 1, chain, 50, topics=[[1]], polls=[3])
+        assert starts(world) == [(0, 3), (1, start)]
+
+
 def test_what_runs_when_entities_are_collected_comes_last_in_the_wait_set() -> None:
     """After a poll of 1, the first runs until 4 and the second until 21, on the other thread.
 
@@ -219,12 +241,14 @@ def random_world(seed: int) -> World:
     for _ in range(draw.randint(1, 6)):
         group = draw.randrange(len(owners))
         kind = draw.choice([0, 0, 1, 1, 2, 4])
+        takes = draw.choices(range(16), k=draw.randint(1, 4))
+        takeovers = draw.choices(range(-5, 20), k=len(takes))
         callbacks.append(
             Callback(
-                owners[group], group, draw.choices(range(16), k=draw.randint(1, 4)), kind,
+                owners[group], group, takes, kind,
                 period=draw.randint(5, 40) if kind == 0 else None, phase=draw.randint(0, 20),
                 depth=draw.choice([None, 1, 2, 5]), handover=draw.randint(0, 5),
-                gap=draw.randint(0, 5),
+                gap=draw.randint(0, 5), takeovers=draw.choice([[], takeovers]),
             )
         )  # fmt: skip
     receivers = [n for n, c in enumerate(callbacks) if c.kind]

@@ -89,7 +89,8 @@ def test_by_hand() -> None:
     timer, receiver = model.callbacks
     assert (model.start_up_ns, model.execution_time) == (50 * MS, "duration")
     # The first execution is at 0.1 ms, so 50.1 ms are cut off, and the one at 50.1 ms counts.
-    assert model.length_ns == round((195.6 - 50.1) * MS)
+    # The last message is published at 191.1 ms, and what began later is left out.
+    assert model.length_ns == round((191.1 - 50.1) * MS)
     assert [x.kind for x in model.executors] == ["SingleThreaded"]
     assert timer.executions.value_ns == [2 * MS] * 15
     assert timer.handovers.value_ns == [100_000] * 15
@@ -97,8 +98,8 @@ def test_by_hand() -> None:
     assert {(x.offset_ns, x.topic) for x in timer.publications} == {(1 * MS, "/t2")}
     # Published 1 ms before the timer's callback ended; taken up 0.5 ms after that.
     assert receiver.handovers.value_ns == []
-    assert receiver.gaps.value_ns == [500_000] * 15
-    assert receiver.waits_ns == [1_500_000] * 15
+    assert receiver.gaps.value_ns == [500_000] * 14
+    assert receiver.waits_ns == [1_500_000] * 14
     assert (receiver.queue_depth, receiver.group, receiver.reentrant) == (5, None, None)
     assert (model.sources, model.left_out) == ([], [])
 
@@ -130,6 +131,42 @@ def test_what_another_thread_publishes_can_be_taken_after_the_soonest_handover()
     (source,) = model.sources
     # Of the first message, published before the first callback began, the model knows nothing.
     assert (source.topic, len(source.at_ns)) == ("/t2", 19)
+
+
+def test_another_thread_waits_soon_or_after_the_first_one_came_back() -> None:
+    """A timer of 10 ms starts at 0.2 ms, after a wait until 0.1, publishes at 1.1, ends at 2.2.
+
+    In even rounds the second thread waits from 0.4 to 1.4 ms and starts the receiver at 1.5. In odd
+    ones the first thread does all: it waits from 2.3 to 2.5 ms and starts the receiver at 2.6.
+    """
+    calls, waits = [], []
+    for n in range(20):
+        thread, begin, end = (10, 2.3, 2.5) if n % 2 else (11, 0.4, 1.4)
+        calls.append(execution(2 * n, 1, 10 * n + 0.2, 10 * n + 2.2))
+        late = execution(2 * n + 1, 2, 10 * n + end + 0.1, 10 * n + end + 0.2)
+        calls.append(late | {"vtid": thread})
+        for vtid, first, last in ((10, -2, 0.1), (thread, begin, end)):
+            times = (round((10 * n + x) * MS) for x in (first, last))
+            row = dict(zip(("begin_ns", "end_ns"), times, strict=True))
+            waits.append(row | {"host": "h0", "vpid": 1, "vtid": vtid, "state": "wait"})
+    one = two_in_one_thread().rows | {
+        "callback_instances": calls, "executor_intervals": [x | {"timeout_ns": -1} for x in waits],
+    }  # fmt: skip
+    model = recorded_timing(Tables(**one), Run("r"), warm_up_s=0)
+    timer, receiver = model.callbacks
+    assert [(x.kind, x.threads) for x in model.executors] == [("MultiThreaded", 2)]
+    # From the timer's start to the second thread's wait, or to that of the first one itself.
+    assert timer.takeovers_ns == [200_000, 2_100_000] * 10
+    # In odd rounds the next wait begins at 8 ms, 5.4 after the receiver. In even ones the first
+    # thread executes when the second one chooses, so the median counts: of 10 x 0.2, 10 x 2.1 and
+    # 9 x 5.4, as the last of these is too late.
+    assert receiver.takeovers_ns[:4] == [2_100_000, 5_400_000] * 2
+    # What the first thread published, the second found 0.3 ms later, and started after 0.1 more.
+    assert receiver.lag_ns == 300_000
+    assert set(receiver.handovers.value_ns) == {400_000}
+    assert set(receiver.gaps.value_ns) == {100_000}
+    # From the end of the timer's callback to the end of the wait; the last one is too late.
+    assert model.executors[0].polls.value_ns == [300_000] * 9
 
 
 def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:

@@ -4,9 +4,11 @@
 //! `WaitResult::next_ready_*` (`wait_result.hpp`). Every callback that is ready when the wait ends
 //! is executed once, in the order timers, subscriptions, services, clients, waitables (these
 //! include intra-process subscriptions). Then the executor waits again. A timer whose group is busy
-//! stays in the wait set; anything else whose group is busy is dropped from it. Within a kind the
-//! order is that in which nodes were added to the executor, which `place` stands for. Only one thread at a time searches the
-//! wait set or waits (`MultiThreadedExecutor::run`), see `wait.rs`.
+//! stays in the wait set; anything else whose group is busy is dropped from it. Whether a waitable
+//! is ready is decided when its turn comes, so that it also executes what arrived after the wait.
+//! Within a kind the order is that in which nodes were added to the executor, which `place` stands
+//! for. Only one thread at a time searches the wait set or waits (`MultiThreadedExecutor::run`), see
+//! `wait.rs`.
 //!
 //! `Events`: rclcpp 29.3.0, `EventsExecutor::spin` and
 //! `TimersManager::execute_ready_timers_unsafe`. There is one queue of events. A timer is called
@@ -21,7 +23,7 @@
 use std::collections::VecDeque;
 
 use super::state::View;
-use super::system::Order;
+use super::system::{Order, WAITABLE};
 
 /// The callbacks that wait for one executor.
 pub struct Dispatch {
@@ -104,10 +106,11 @@ impl Dispatch {
         }
     }
 
-    /// A wait has ended: the wait set now holds every ready callback.
+    /// A wait has ended: the wait set now holds every ready callback, and every waitable.
     pub fn woken(&mut self, view: &View) {
+        let waitable = |x: usize| view.system.callbacks[x].kind == WAITABLE;
         let ready = view.ordered.iter().copied();
-        self.queue = ready.filter(|x| view.ready(*x)).collect();
+        self.queue = ready.filter(|x| waitable(*x) || view.ready(*x)).collect();
     }
 
     fn of_snapshot(&mut self, view: &View) -> Option<usize> {

@@ -9,7 +9,7 @@ use super::outcome::{Executed, Outcome};
 use super::resampling::{Blocks, Place};
 use super::state::{State, View};
 use super::system::{Order, Series, System};
-use super::wait::{Wait, WaitSet};
+use super::wait::{Takeover, Wait, WaitSet};
 
 /// An entry of the event calendar. Entries of the same time are handled in this order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +58,7 @@ pub struct Simulation<'a> {
     /// The waiting thread of each executor with a wait set, and the position in its recorded polls.
     waits: Vec<Option<Wait>>,
     polls: Vec<Place>,
+    takeovers: Vec<Takeover>,
     /// Executor of each thread, its execution if it has one, and the end of its last execution.
     threads: Vec<(usize, Option<Job>, i64)>,
     calendar: BinaryHeap<Reverse<(i64, Entry)>>,
@@ -92,6 +93,7 @@ impl<'a> Simulation<'a> {
             ordered,
             waits: system.executors.iter().map(|_| None).collect(),
             polls: vec![Place::default(); system.executors.len()],
+            takeovers: vec![Takeover::NEVER; system.executors.len()],
             limited: system.cpus.is_some_and(|cpus| cpus < threads.len()),
             threads,
             calendar: BinaryHeap::new(),
@@ -138,7 +140,11 @@ impl<'a> Simulation<'a> {
     fn next_time(&self) -> Option<i64> {
         let jobs = self.threads.iter().filter_map(|x| x.1.as_ref());
         let entry = self.calendar.peek().map(|Reverse((at, _))| *at);
-        let waits = self.waits.iter().flatten().filter_map(|x| x.until);
+        let waits = self.waits.iter().zip(&self.takeovers);
+        let waits = waits.filter_map(|(wait, takeover)| match wait {
+            Some(wait) => wait.until,
+            None => Some(takeover.at).filter(|at| *at > self.now),
+        });
         jobs.map(|job| job.at).chain(waits).chain(entry).min()
     }
 
@@ -238,9 +244,15 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// A thread that may look for work: first those that came back since a callback was chosen.
     fn idle(&self, executor: usize) -> Option<usize> {
-        let idle = |x: &(usize, Option<Job>, i64)| x.0 == executor && x.1.is_none();
-        self.threads.iter().position(idle)
+        let Takeover { chosen, at } = self.takeovers[executor];
+        let since = |earliest: i64| {
+            let idle =
+                |x: &(usize, Option<Job>, i64)| x.0 == executor && x.1.is_none() && x.2 >= earliest;
+            self.threads.iter().position(idle)
+        };
+        since(chosen).or_else(|| since(i64::MIN).filter(|_| self.now >= at))
     }
 
     fn with_view<T>(
@@ -379,12 +391,23 @@ impl<'a> Simulation<'a> {
             let handover = drawn(&mut state.handovers, series, &self.blocks, self.now);
             self.now.max(ready + handover)
         };
+        let drawn = state
+            .executions
+            .draw(&callback.executions, &self.blocks, self.now);
+        let execution = drawn.unwrap_or(0);
+        if executor.order == Order::WaitSet {
+            let takeover = callback.takeovers.get(execution);
+            self.takeovers[callback.executor] = Takeover {
+                chosen: self.now,
+                at: takeover.map_or(self.now, |after| at + after),
+            };
+        }
         self.running[callback.group] += 1;
         self.threads[thread].1 = Some(Job {
             callback: number,
             ready,
             started: None,
-            execution: 0,
+            execution,
             published: 0,
             at,
             left: 0.0,
@@ -405,11 +428,6 @@ impl<'a> Simulation<'a> {
         let number = job.execution;
         if job.started.is_none() {
             job.started = Some(self.now);
-            let series = &callback.executions;
-            let drawn = self.states[job.callback]
-                .executions
-                .draw(series, &self.blocks, self.now);
-            job.execution = drawn.unwrap_or(0);
             self.outcomes[job.callback].waits.push(self.now - job.ready);
             self.go_on(thread, job, 0);
         } else if let Some((offset, topic)) = callback.outputs[number].get(job.published).copied() {

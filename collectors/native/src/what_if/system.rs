@@ -15,6 +15,9 @@ pub struct Series {
 /// A publication that an execution makes: the time since its start [ns], and the topic.
 pub type Output = (i64, usize);
 
+/// Rank of a waitable among the kinds of callbacks, such as an intra-process subscription.
+pub const WAITABLE: usize = 4;
+
 /// A callback.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -40,6 +43,9 @@ pub struct Callback {
     pub executions: Series,
     /// Publications of each execution.
     pub outputs: Vec<Vec<Output>>,
+    /// When another thread looks for work, since the start of each execution [ns], unless the
+    /// executing thread has come back before. None: at once.
+    pub takeovers: Vec<i64>,
     /// Times from the moment this callback became ready and woke an idle thread until that thread
     /// started an execution.
     pub handovers: Series,

@@ -6,6 +6,10 @@
 //! ready already takes the time of a poll. Otherwise the thread sleeps until something becomes
 //! ready, and then executes whatever is first in the wait set.
 //!
+//! A thread that has chosen a callback releases the mutex and wakes another thread, which needs time
+//! until it runs, above all on the same CPU. Meanwhile the first one may have come back to the mutex
+//! and taken it again. `Takeover` is about that.
+//!
 //! After an execution of a mutually exclusive group, `MultiThreadedExecutor::run` triggers
 //! `interrupt_guard_condition_`. That ends the wait of another thread, or the next wait at once, and
 //! before the wait after that one the entities are collected anew (`Executor::wait_for_work`). Those
@@ -29,6 +33,23 @@ impl Wait {
     pub fn asleep(&self) -> bool {
         self.until.is_none()
     }
+}
+
+/// When threads that were idle while another one chose a callback get the mutex.
+#[derive(Clone, Copy)]
+pub struct Takeover {
+    /// When a callback was last chosen [ns].
+    pub chosen: i64,
+    /// When another thread can take the mutex [ns].
+    pub at: i64,
+}
+
+impl Takeover {
+    /// Nothing was chosen yet.
+    pub const NEVER: Self = Self {
+        chosen: i64::MIN,
+        at: i64::MIN,
+    };
 }
 
 /// What the wait set of an executor holds.
