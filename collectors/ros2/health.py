@@ -33,7 +33,6 @@ _LOST_BY_KERNEL = (
     "say how many of these)"
 )
 _BENT_BY_KERNEL = "callback_scheduling has no rows of that time; no other table is touched"
-BLOCK_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)

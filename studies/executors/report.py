@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -197,37 +197,20 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     @cached_property
     def pairs(self) -> dict[str, list[Pair]]:
         """All pairs of levels of the factor, by metric."""
-        return {
-            metric: found
-            for metric, members in self.observations.items()
-            if (
-                found := pairs(
-                    metric,
-                    members,
-                    self.parameters.factor,
-                    threshold=self.parameters.threshold,
-                    level=self.level,
-                )
-            )
-        }
+        return self._compared_by(pairs)
 
     @cached_property
     def overall(self) -> dict[str, list[Pair]]:
         """The same pairs over all conditions that have both, by metric."""
-        parameters = self.parameters
-        return {
-            metric: found
+        return self._compared_by(overall_pairs)
+
+    def _compared_by(self, compare: Callable[..., list[Pair]]) -> dict[str, list[Pair]]:
+        factor, threshold = self.parameters.factor, self.parameters.threshold
+        found = {
+            metric: compare(metric, members, factor, threshold=threshold, level=self.level)
             for metric, members in self.observations.items()
-            if (
-                found := overall_pairs(
-                    metric,
-                    members,
-                    parameters.factor,
-                    threshold=parameters.threshold,
-                    level=self.level,
-                )
-            )
         }
+        return {metric: members for metric, members in found.items() if members}
 
     @cached_property
     def load(self) -> str:

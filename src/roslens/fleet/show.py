@@ -29,7 +29,6 @@ from roslens.recording.terminal import Console, say
 
 _MOST_PROBLEMS = 20
 _MOST_ODD = 5
-_STYLES = {"regression": "bold red", "improvement": "green"}
 
 
 def updated(

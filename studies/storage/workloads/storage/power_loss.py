@@ -20,7 +20,6 @@ BLOCK, SECTOR = 4096, 512
 _HEAD = struct.Struct("=QQQQ")
 
 Later = Literal["dropped", "torn"]
-LATER: tuple[Later, ...] = ("dropped", "torn")
 
 
 @dataclass(frozen=True)
