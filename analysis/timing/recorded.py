@@ -80,7 +80,8 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     last = min(last, latest) if isinstance(latest, int) else last
     counts = pl.col("start_ns").is_between(begin, last)
     if not known.filter(counts).height:
-        raise UsageError(f"{run.name}: no callback ran after the start-up of {start_up / 1e9:g} s")
+        since = f"after the start-up of {start_up / 1e9:g} s"
+        raise UsageError(f"{run.name}: no callback ran {since} while messages were published")
     intervals = on_wait_sets(frames["executor_intervals"])
     executors = recorded_executors(known, intervals, run)
     intervals = with_executor(intervals, executors)

@@ -157,6 +157,8 @@ class Comparison:
     causes
         By cause, the largest first: its part of `difference`; they add up to that. Empty where the
         metric did not change or its causes are not known.
+    doubted
+        Of a change that does not show without the disturbed runs: the verdict with them.
     notes
         What the reader must know.
     """
@@ -177,6 +179,7 @@ class Comparison:
     minimum_detectable: float | None = None
     runs_needed: int | None = None
     causes: tuple[tuple[str, Effect], ...] = ()
+    doubted: Verdict | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -205,6 +208,7 @@ class Comparison:
             "cell": dict(self.cell),
             "verdict": self.verdict,
             "confirmed": self.confirmed,
+            "doubted": self.doubted,
             "ratio": finite(self.ratio),
             "low": finite(self.low),
             "high": finite(self.high),
@@ -369,17 +373,21 @@ def _undisturbed(
     ]
 
     def checked(c: Comparison) -> Comparison:
-        left, right = (_by_cell(side, c.metric).get(_key(c.cell)) for side in rest)
-        shows = left and right and compare(left, right, threshold).verdict == c.verdict
-        if c.verdict not in _CHANGES or shows:
+        if c.verdict not in _CHANGES:
             return c
-        notes = (*c.notes, f"{c.verdict} {ONLY_DISTURBED}")
-        return replace(c, verdict="not_enough_evidence", confirmed=None, notes=notes)
+        left, right = (_by_cell(side, c.metric).get(_key(c.cell)) for side in rest)
+        again: Verdict = "not_enough_evidence"
+        if left and right:
+            again = compare(left, right, threshold).verdict
+        if again == c.verdict:
+            return c
+        note = f"{c.verdict} by all runs, but {again} without the disturbed ones; record again"
+        return replace(
+            c, verdict="not_enough_evidence", confirmed=None, doubted=c.verdict,
+            notes=(*c.notes, note),
+        )  # fmt: skip
 
     return [checked(c) for c in compared]
-
-
-ONLY_DISTURBED = "only with runs that were disturbed: record again, or use 'roslens race'"
 
 
 def _environments_apart(base: Side, new: Side) -> Differences:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -107,11 +109,13 @@ def overall_pairs(
     threshold: float = 0.05,
     level: float = 0.95,
 ) -> list[Pair]:
-    """Every pair of levels of `factor` over the conditions that have runs of both.
+    """Every pair of levels of `factor`, on average over the conditions that have runs of both.
 
     The main effect of the two levels, in which every condition has the same weight: how the levels
-    differ on average over these conditions, whatever each of them says. A condition that lacks a
-    run in a block which others have is left out; a pair of fewer than two conditions, too.
+    differ on average, whatever a single condition says. Of an incomplete design the largest part
+    counts that is complete: conditions that have the same three or more blocks; without such, all
+    runs of the conditions that have two of each level. A pair of less than two conditions, or of
+    values that are not above 0, is left out.
 
     Parameters
     ----------
@@ -123,24 +127,55 @@ def overall_pairs(
     found: list[Pair] = []
     p_values: list[float | None] = []
     for two in combinations(levels, 2):
-        blocks = {
-            rest: {(o.cell[factor], o.block) for o in members if o.cell[factor] in two}
-            for rest, members in conditions.items()
-        }
-        most = max(map(len, blocks.values()))
-        whole = [rest for rest, there in blocks.items() if len(there) == most]
-        if len(whole) < 2:
+        design = _complete([_both(x, factor, two) for x in conditions.values()], factor)
+        if len(design) < 2:
             continue
         narrow = [
             Observation({factor: o.cell[factor], "conditions": index}, o.value, o.block)
-            for index, rest in enumerate(whole)
-            for o in conditions[rest]
-            if o.cell[factor] in two
+            for index, members in enumerate(design)
+            for o in members
         ]
-        effect = effects(narrow, references={factor: two[0]}, interactions=False, level=level)[0]
-        found.append(replace(_pair(metric, {}, effect, threshold), over=len(whole)))
+        given = effects(narrow, references={factor: two[0]}, interactions=False, level=level)
+        (effect,) = (e for e in given if e.factors == (factor,))
+        found.append(replace(_pair(metric, {}, effect, threshold), over=len(design)))
         p_values.append(effect.p)
     return _corrected(found, p_values, 1 - level)
+
+
+def _both(
+    members: Sequence[Observation], factor: str, two: tuple[Level, Level]
+) -> list[Observation]:
+    """Runs of two levels in one condition; none if it has but one, or a value without a ratio."""
+    own = [o for o in members if o.cell[factor] in two]
+    whole = {o.cell[factor] for o in own} == {*two}
+    return own if whole and all(math.isfinite(o.value) and o.value > 0 for o in own) else []
+
+
+def _complete(conditions: Sequence[list[Observation]], factor: str) -> list[list[Observation]]:
+    """The largest part of a design of two levels in which every condition has the same blocks."""
+    there = [(members, _blocks(members, factor)) for members in conditions if members]
+    common = [block for block, _ in Counter(b for _, x in there for b in x).most_common()]
+    best: list[list[Observation]] = []
+    most = 0
+    for count in range(MINIMUM_RUNS, len(common) + 1):
+        chosen = {*common[:count]}
+        whole = [[o for o in members if o.block in chosen] for members, x in there if chosen <= x]
+        if len(whole) > 1 and count * len(whole) > most:
+            best, most = whole, count * len(whole)
+    return best or [
+        [replace(o, block=None) for o in members]
+        for members, _ in there
+        if min(Counter(o.cell[factor] for o in members).values()) > 1
+    ]
+
+
+def _blocks(members: Sequence[Observation], factor: str) -> set[str]:
+    """Blocks in which both levels were run."""
+    levels: dict[str, set[Level]] = {}
+    for o in members:
+        if o.block is not None:
+            levels.setdefault(o.block, set()).add(o.cell[factor])
+    return {block for block, own in levels.items() if len(own) > 1}
 
 
 def _conditions(

@@ -258,8 +258,15 @@ def _timed(callback: TimedCallback, took: Took) -> TimedCallback:
         )
         for x in callback.publications
     ]
+    # A thread that came back from the execution itself comes back when that ends now.
+    takeovers = [
+        at + now - before if at >= before else at
+        for at, before, now in zip(callback.takeovers_ns, old.value_ns, new, strict=False)
+    ]
     executions = Samples(at_ns=old.at_ns, value_ns=new)
-    return callback.model_copy(update={"executions": executions, "publications": published})
+    return callback.model_copy(
+        update={"executions": executions, "publications": published, "takeovers_ns": takeovers}
+    )
 
 
 def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:

@@ -53,7 +53,10 @@ def _memory(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
 def _chains(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
     from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 
-    parameters = ChainsParameters.checked({"recordings": report.parameters.recordings})
+    asked = report.parameters
+    parameters = ChainsParameters.checked(
+        {"recordings": asked.recordings, "leave_out": asked.leave_out}
+    )
     chains = ChainsReport(report.tables, parameters)
     return chains.estimates_with(_percentiles(names), bound="response_time_bound" in names)
 

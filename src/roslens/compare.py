@@ -531,6 +531,8 @@ def summary(found: Comparisons) -> str:
         for name, count in counts.items()
         if count
     ]
+    doubted = Counter(words.get(c.doubted, c.doubted) for c in found.compared if c.doubted)
+    parts += [f"{count} {name} only with disturbed runs" for name, count in doubted.items()]
     cells = len({cell_label(c.cell) for c in found.compared})
     made = f"{counted(len(found.compared), 'comparison')} in {counted(cells, 'cell')}"
     if found.unmatched:

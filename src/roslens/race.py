@@ -322,6 +322,7 @@ def _compared(state: _Race, ended: Ended, threshold: float) -> Comparisons:
             load_side(ended.folder / name, [metric.name], state.topics),
             estimates=[both[i] for both in of_cell.values()],
             cells=[],
+            undisturbed=None,
         )
         for i, name in enumerate(SIDES)
     )

@@ -34,7 +34,7 @@ from roslens.recording.files import text_path
 from roslens.recording.manifest import Level
 from roslens.widgets import FOLDER, RANGE
 
-# Of more than 512 runs, whose scans then wait for each other's threads, not for each other.
+# With more than 512 runs their scans share polars' threads, which is slower but right.
 warnings.filterwarnings("ignore", "POLARS_MAX_BLOCKING_THREAD_COUNT reached")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -146,11 +147,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     found
         In the order in which rows are wanted; the pairs that differ most make the columns.
     """
-    over = {p.metric: f"{p.over} conditions" for p in sorted(found, key=lambda p: p.over)}
-
-    def row(p: Pair) -> tuple[str, str]:
-        told = over[p.metric] if p.over > 1 else ""
-        return p.metric, cell_label(p.conditions) if p.conditions else told
+    row = partial(_row, averaged=_averaged(found))
 
     def column(p: Pair) -> tuple[str, str]:
         return str(p.level), str(p.reference)
@@ -258,9 +255,30 @@ def _forest(
     )
 
 
+def _row(p: Pair, averaged: Mapping[str, str]) -> tuple[str, str]:
+    """Metric and conditions, or over how many of these."""
+    if p.over > 1:
+        return p.metric, averaged[p.metric]
+    return p.metric, cell_label(p.conditions) if p.conditions else ""
+
+
+def _averaged(found: Sequence[Pair]) -> dict[str, str]:
+    """By metric over how many conditions its averages are."""
+    over: dict[str, set[int]] = {}
+    for p in found:
+        if p.over > 1:
+            over.setdefault(p.metric, set()).add(p.over)
+    return {
+        metric: f"{f'{min(counts)} to ' * (len(counts) > 1)}{max(counts)} conditions"
+        for metric, counts in over.items()
+    }
+
+
 def _within(found: Sequence[Pair]) -> str:
-    mean = any(p.over > 1 for p in found)
-    return "on average over all conditions that have both" if mean else "within the same conditions"
+    averages = {p.over > 1 for p in found}
+    if averages == {True}:
+        return "on average over conditions that have both"
+    return f"{'on average over conditions, or ' * (True in averages)}within the same conditions"
 
 
 def _ratio(value: float) -> str:

@@ -225,9 +225,13 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def _headline(self) -> dict[str, list[Pair]]:
-        """Pairs over all conditions; those within a condition if none has several."""
-        known = any(p.ratio is not None for members in self.overall.values() for p in members)
-        return self.overall if known else self.pairs
+        """By metric pairs on average over conditions; those within one if it has no average."""
+        averaged = {
+            metric: found
+            for metric, found in self.overall.items()
+            if any(p.low is not None for p in found)
+        }
+        return {metric: averaged.get(metric, found) for metric, found in self.pairs.items()}
 
     @cached_property
     def _headline_pairs(self) -> list[Pair]:
@@ -260,10 +264,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                     f"{_NAMES.get(metric, metric)} of {more} is {how.relation} of {less}: "
                     f"{how.numbers}{where}{self._at_p99(pair)}."
                 )
-        if self._headline is self.overall:
-            said.append(self._counted(found, "over all conditions"))
-            found = _shown(self.pairs)
-        said.append(self._counted(found, "within a condition" if len(said) > 1 else ""))
+        averaged = [p for p in found if p.over > 1]
+        if averaged:
+            said.append(self._counted(averaged, "on average over conditions"))
+        said.append(self._counted(_shown(self.pairs), "within one condition" if averaged else ""))
         return said
 
     def _counted(self, found: Sequence[Pair], where: str) -> str:
@@ -302,11 +306,14 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                 if len(first) > 1
                 else None
             )
-        if self._headline is self.overall:
-            found = [p for members in self.overall.values() for p in members]
-            with_p99 = [p for p in found if not p.metric.endswith(("mean", "max"))]
-            return pairs_plot(with_p99, self.parameters.factor)
-        return pairs_plot(self._headline_pairs, self.parameters.factor, _PICTURED)
+        averaged = [
+            p
+            for members in self._headline.values()
+            for p in members
+            if p.over > 1 and not p.metric.endswith(("mean", "max"))
+        ]
+        within = [p for p in self._headline_pairs if p.over == 1]
+        return pairs_plot([*averaged, *within], self.parameters.factor, _PICTURED)
 
     def loss(self) -> Section:
         """What the tracer lost, and the runs that enter no estimate."""
@@ -502,7 +509,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         """Over all conditions but those of actions."""
         members = self.observations.get(metric, [])
         rest = [o for o in members if not statements.is_of_actions(o.cell)]
-        return overall_pairs(metric, rest, self.parameters.factor, level=self.level)
+        parameters = self.parameters
+        return overall_pairs(
+            metric, rest, parameters.factor, threshold=parameters.threshold, level=self.level
+        )
 
     def _over_time(self) -> list[Statement]:
         """What the study said of CPU over time, from the runs that were long enough."""

@@ -7,6 +7,7 @@ stage with the system clock.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.taking_turns import as_yaml, links_found
+from roslens.compare import measured
 from roslens.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
@@ -143,6 +145,16 @@ def test_response_times_are_those_that_the_program_logged(
     assert (~wrong).sum() >= right
     latency = log["sink_start_realtime_ns"].to_numpy() - published
     assert instance["latency_ns"].mean() == pytest.approx(latency.mean(), rel=1e-3)
+
+
+@pytest.mark.recording
+def test_chains_of_disturbed_runs_can_be_left_out(recording: rl.Recordings) -> None:
+    disturbed = [replace(run, disturbances=("heat",)) for run in recording.runs]
+    opened = recording.with_runs(disturbed)
+    _, found = measured(opened, ["chain_rate"])
+    _, rest = measured(opened, ["chain_rate"], leave_out=["disturbed"])
+    assert any(e.metric == "chain_rate" for e in found)
+    assert not any(e.metric == "chain_rate" for e in rest)
 
 
 REQUIRED = f"""

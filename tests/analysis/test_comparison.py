@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.analysis.statistics.ratio import Effect, Spread
 from roslens.analysis.verdicts.comparison import (
-    ONLY_DISTURBED,
     Comparisons,
     Side,
     compare,
@@ -383,22 +382,59 @@ def test_a_regression_must_show_without_the_disturbed_runs(
     disturbed: int, verdict: str, campaigns: Path, tmp_path: Path
 ) -> None:
     """All four runs are 30 % slower; three of them are enough to say so."""
-    shutil.copytree(campaigns / "new", tmp_path / "new")
-    for path in sorted(tmp_path.glob("new/*_b/manifest.json"))[:disturbed]:
-        manifest = read_manifest(path)
-        write_manifest(manifest.model_copy(update={"disturbances": ["heat"]}), path)
-    base, new = campaigns / "base", tmp_path / "new"
-    found = compare_sides(*(load_side(path, collect=False) for path in (base, new)))
+    new = tmp_path / "new"
+    shutil.copytree(campaigns / "new", new)
+    disturb(sorted(new.glob("*_b"))[:disturbed])
+    found = compared(campaigns / "base", new, "latency_p50")
     judged = {(c.metric, c.cell["cell"]): c for c in found.compared}
     slower = judged["latency_p50", "b"]
     assert slower.verdict == verdict
-    assert (ONLY_DISTURBED in str(slower.notes)) == (disturbed == 4)
+    assert slower.doubted == (None if disturbed == 1 else "regression")
     assert found.exit_code == {1: 1, 4: 3}[disturbed]
+    assert ("1 regression only with disturbed runs" in summary(found)) == (disturbed == 4)
     assert judged["latency_p50", "a"].verdict == "no_difference"
     # With the sides exchanged the change is an improvement, and as doubtful.
-    back = compare_sides(*(load_side(path, collect=False) for path in (new, base)))
-    (faster,) = (c for c in back.compared if (c.metric, c.cell["cell"]) == ("latency_p50", "b"))
+    back = compared(new, campaigns / "base", "latency_p50")
+    (faster,) = (c for c in back.compared if c.cell["cell"] == "b")
     assert faster.verdict == verdict.replace("regression", "improvement")
+
+
+def test_what_is_asked_for_beside_latencies_is_also_measured_without_disturbed_runs(
+    campaigns: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(campaigns / "new", tmp_path / "new")
+    disturb(tmp_path.glob("new/*_b"))
+    names = ["response_time_p50", "memory_slope", "callback_duration_p99"]
+    whole = load_side(tmp_path / "new", names, collect=False)
+    assert whole.undisturbed is not None
+    rest = whole.undisturbed()
+    assert {e.cell["cell"] for e in rest.estimates} == {"a"}
+    assert {e.cell["cell"] for e in whole.estimates} == {"a", "b"}
+    assert {e.metric for e in rest.estimates} == {e.metric for e in whole.estimates}
+
+
+def test_a_change_that_turns_without_disturbed_runs_says_so() -> None:
+    """By all runs NEW is better; without the slow disturbed ones of BASE it is worse."""
+    quiet = side(cpu([1.0, 1.001, 0.999]))
+    base = side(
+        cpu([1.0, 1.001, 0.999, 9.0, 9.0, 9.0, 9.1, 9.2]),
+        disturbed={"r3": ["heat"]}, undisturbed=lambda: quiet,
+    )  # fmt: skip
+    (found,) = compare_sides(base, side(cpu([1.5, 1.501, 1.499])), ["cpu"]).compared
+    assert (found.verdict, found.doubted) == ("not_enough_evidence", "improvement")
+    assert "improvement by all runs, but regression without the disturbed ones" in found.notes[-1]
+
+
+def disturb(runs: Iterable[Path]) -> None:
+    for run in runs:
+        manifest = read_manifest(run / "manifest.json")
+        disturbed = manifest.model_copy(update={"disturbances": ["heat"]})
+        write_manifest(disturbed, run / "manifest.json")
+
+
+def compared(base: Path, new: Path, *metrics: str) -> Comparisons:
+    sides = (load_side(path, metrics, collect=False) for path in (base, new))
+    return compare_sides(*sides, metrics)
 
 
 def test_what_is_shown(campaigns: Path) -> None:

@@ -252,6 +252,67 @@ def test_pairs_over_all_conditions_by_hand() -> None:
     assert overall_pairs("cpu", alone, "executor") == []
 
 
+def design(*runs: tuple[str, int, float, str | None]) -> list[Observation]:
+    """Runs of an executor in a condition, with 1 % of noise; one per executor, payload, block."""
+    rng = np.random.default_rng(8)
+    return [
+        Observation({"executor": executor, "payload": payload},
+                    value * (1 + 0.01 * rng.standard_normal()), block)
+        for executor, payload, value, block in runs
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("runs", "over", "ratio"),
+    [
+        # Of one suite more blocks, but one level only: the other suite alone has both.
+        (
+            [("X", p, v, f"A{b}") for b in range(10) for p, v in ((1, 1.0), (2, 5.0))]
+            + [("XY"[i], p, 1.0 + i, f"B{b}") for b in range(3) for p in (3, 4) for i in (0, 1)],
+            2, 2.0,
+        ),
+        # No condition has both.
+        ([("XY"[p], p, 1.0 + p, f"B{b}") for b in range(3) for p in (0, 1)], 0, 0),
+        # Interrupted in the fourth block, of which two conditions (of another ratio) are there.
+        (
+            [
+                (e, p, (2.0 if p > 1 else 10.0) if e == "Y" else 1.0, f"B{b}")
+                for b in range(4) for p in range(20) for e in "XY" if b < 3 or p < 2
+            ],
+            20, (2.0**18 * 10.0**2) ** (1 / 20),
+        ),
+        # Without blocks; one condition has a single run of one level.
+        (
+            [
+                (e, p, 2.0 if e == "Y" else 1.0, None)
+                for p in range(20) for e in "XY" for _ in range(1 if (e, p) == ("X", 0) else 5)
+            ],
+            19, 2.0,
+        ),
+        # A value without a ratio in one condition.
+        (
+            [
+                (e, p, 0.0 if (e, p) == ("X", 0) else 2.0 if e == "Y" else 1.0, f"B{b}")
+                for b in range(3) for p in range(3) for e in "XY"
+            ],
+            2, 2.0,
+        ),
+    ],
+    ids=["another suite", "nothing in common", "interrupted", "without blocks", "zero"],
+)  # fmt: skip
+def test_averages_of_incomplete_designs(
+    runs: list[tuple[str, int, float, str | None]], over: int, ratio: float
+) -> None:
+    """The ratios are those that the runs were made with."""
+    found = overall_pairs("cpu", design(*runs), "executor")
+    if not over:
+        assert found == []
+        return
+    (pair,) = found
+    assert (pair.level, pair.reference, pair.over, pair.verdict) == ("Y", "X", over, "more")
+    assert pair.ratio == pytest.approx(ratio, rel=0.02)
+
+
 def scipy_interval(values: list[float]) -> tuple[float, float]:
     """Mean and half-width of Student's 95 % interval, by scipy."""
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)

@@ -239,7 +239,7 @@ def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_a
 def test_nothing_to_time_is_told() -> None:
     with pytest.raises(UsageError, match="r: no callback was recorded that ended"):
         recorded_timing(Tables(), Run("r"))
-    with pytest.raises(UsageError, match="no callback ran after the start-up of 9 s"):
+    with pytest.raises(UsageError, match="no callback ran after the start-up of 9 s while"):
         recorded_timing(two_in_one_thread(), Run("r"), warm_up_s=9)
 
 

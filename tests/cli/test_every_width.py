@@ -148,6 +148,18 @@ def at_width(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.M
         monkeypatch.setenv("COLUMNS", request.param)
 
 
+@pytest.mark.parametrize("verb", ["compare", "info"])
+def test_the_json_is_the_same_at_each_width(
+    verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    written = []
+    for width in ("60", "160"):
+        monkeypatch.setenv("COLUMNS", width)
+        written.append(ask(verb, {}, capsys)[0])
+    assert written[0] == written[1]
+
+
 @pytest.mark.usefixtures("at_width")
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_number_stands_in_the_text(

@@ -80,7 +80,8 @@ def test_each_method_that_is_cited_is_used(cited: dict[str, Any]) -> None:
     """The code or the documentation names its first author and its year."""
     author = cited["authors"][0]["family-names"].replace("ñ", "[ñn]").replace("é", "[ée]")
     wanted = re.compile(rf"{author}\b.{{0,80}}\b{cited['year']}\b")
-    pages = [*(ROOT / "analysis").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
+    code = (page for room in ("analysis", "studies") for page in (ROOT / room).rglob("*.py"))
+    pages = [*code, *(ROOT / "docs").glob("*.md")]
     assert any(wanted.search(" ".join(page.read_text().split())) for page in pages)
 
 
