@@ -49,6 +49,8 @@ from roslens.recording.manifest import Level
 
 DEFAULT_METRICS = ("latency_p50", "latency_p99", "loss", "cpu")
 _CHANGES = ("regression", "improvement")
+FAR = 2
+"""A change by this factor counts though too few runs were undisturbed; of fractions none does."""
 LEVEL = 0.95
 SCHEMA_VERSION = 1
 
@@ -377,9 +379,11 @@ def _undisturbed(
             return c
         left, right = (_by_cell(side, c.metric).get(_key(c.cell)) for side in rest)
         again: Verdict = "not_enough_evidence"
+        known = False
         if left and right:
-            again = compare(left, right, threshold).verdict
-        if again == c.verdict:
+            found = compare(left, right, threshold)
+            again, known = found.verdict, found.low is not None
+        if again == c.verdict or (not known and _is_far(c)):
             return c
         note = f"{c.verdict} by all runs, but {again} without the disturbed ones; record again"
         return replace(
@@ -388,6 +392,12 @@ def _undisturbed(
         )  # fmt: skip
 
     return [checked(c) for c in compared]
+
+
+def _is_far(c: Comparison) -> bool:
+    """Whether a change is more than what disturbed runs showed without one (docs/comparing.md)."""
+    low, high = c.low or 0.0, math.inf if c.high is None else c.high
+    return c.base.unit != "1" and (low >= FAR or high <= 1 / FAR)
 
 
 def _environments_apart(base: Side, new: Side) -> Differences:

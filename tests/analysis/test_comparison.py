@@ -425,6 +425,27 @@ def test_a_change_that_turns_without_disturbed_runs_says_so() -> None:
     assert "improvement by all runs, but regression without the disturbed ones" in found.notes[-1]
 
 
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [((1.8, 1.81, 1.79), "not_enough_evidence"), ((2.5, 2.51, 2.49), "regression")],
+)
+def test_of_disturbed_runs_alone_a_factor_of_two_counts(
+    values: tuple[float, ...], verdict: str
+) -> None:
+    """No run of either side was undisturbed."""
+    base, new = (
+        side(cpu(x), disturbed={"r0": ["heat"]}, undisturbed=lambda: Side("side", [], [], 3))
+        for x in ((1.0, 1.01, 0.99), values)
+    )
+    (found,) = compare_sides(base, new, ["cpu"]).compared
+    assert found.verdict == verdict
+    # All messages of one side lost, but of disturbed runs alone.
+    lost = [fraction_over_runs(LOSS, {}, [n, n + 3, n + 5], [1000] * 3) for n in (50, 900)]
+    base, new = (replace(x, estimates=[e]) for x, e in zip((base, new), lost, strict=True))
+    (found,) = compare_sides(base, new, ["loss"]).compared
+    assert (found.verdict, found.doubted) == ("not_enough_evidence", "regression")
+
+
 def disturb(runs: Iterable[Path]) -> None:
     for run in runs:
         manifest = read_manifest(run / "manifest.json")

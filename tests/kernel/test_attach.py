@@ -31,7 +31,7 @@ from roslens.tracing.workloads.rclcpp_workloads import prepare, run
 HERE = Path(__file__).parent
 REASON = why_no_ftrace()
 pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
-RAN_BEFORE_S = 5
+RAN_BEFORE_S = 10
 ATTACHED_S = 4
 
 
