@@ -396,8 +396,9 @@ def _undisturbed(
 
 def _is_far(c: Comparison) -> bool:
     """Whether a change is more than what disturbed runs showed without one (docs/comparing.md)."""
-    low, high = c.low or 0.0, math.inf if c.high is None else c.high
-    return c.base.unit != "1" and (low >= FAR or high <= 1 / FAR)
+    if c.low is None or c.high is None:
+        return False
+    return c.base.unit != "1" and (c.low >= FAR or c.high <= 1 / FAR)
 
 
 def _environments_apart(base: Side, new: Side) -> Differences:

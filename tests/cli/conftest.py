@@ -8,7 +8,8 @@ import pytest
 from command_line import Roslens, roslens_here
 
 RECORDS = ("record", "race")
-"""These end programs that they started and heed signals: each in a process of its own."""
+"""These end programs that they started and heed signals: each in a process of its own, as help
+is, whose width is that of the first console."""
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def roslens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Roslens:
     def run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-        if not options and arguments[0] not in RECORDS:
+        if not options and arguments[0] not in RECORDS and "--help" not in arguments:
             monkeypatch.chdir(tmp_path)
             return roslens_here(capfd, *arguments)
         return subprocess.run(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from command_line import Roslens
 from cyclopts import App
+from rich.console import Console
 
 from roslens.asked_metrics import ASKED
 from roslens.cli import app
@@ -55,7 +56,8 @@ def test_help_shows_how_to_call_it_and_nothing_by_accident(
     verb: str, width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
-    app([verb, "--help"], result_action="return_value")
+    # A console of its own: what ran before in this process may have left one of another width.
+    app([verb, "--help"], console=Console(), result_action="return_value")
     text = capsys.readouterr().out
     assert text.startswith(f"Usage: roslens {verb}")
     assert max(map(len, text.splitlines())) <= int(width)
