@@ -109,7 +109,8 @@ class Side:
     by_cause
         Of a cell; None where that is not known, as of a metrics.json.
     undisturbed
-        The same without its disturbed runs; None if they cannot be left out, as of a metrics.json.
+        The same without its disturbed runs; None if it has none, or if they cannot be left out, as
+        of a metrics.json.
     """
 
     name: str
@@ -367,10 +368,10 @@ def _undisturbed(
 ) -> list[Comparison]:
     """The comparisons; without a verdict where a change does not show without disturbed runs."""
     changed = any(c.verdict in _CHANGES for c in compared)
-    if not changed or not any(side.disturbed and side.undisturbed for side in (base, new)):
+    if not changed or not (base.undisturbed or new.undisturbed):
         return list(compared)
     rest = [
-        _by_suite(side.undisturbed(), other) if side.disturbed and side.undisturbed else side
+        _by_suite(side.undisturbed(), other) if side.undisturbed else side
         for side, other in ((base, new), (new, base))
     ]
 

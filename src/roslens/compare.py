@@ -138,6 +138,7 @@ def _side_of(
 ) -> Side:
     pooled = _with_cells(opened, {run.name: _left(run.cell, ignore, by) for run in opened.runs})
     report, estimates = measured(pooled, metrics, topics, leave_out)
+    disturbed = {run.name: run.disturbances for run in report.tables.runs if run.disturbances}
     rest = partial(_side_of, opened, path, metrics, topics, ignore, by=by, leave_out=["disturbed"])
     counting = [run for members in cells_of(report.counting).values() for run in members]
     return Side(
@@ -151,9 +152,9 @@ def _side_of(
         [run.excerpt for run in report.tables.runs if run.excerpt],
         _levels([run.cell for run in opened.runs], ignore),
         [run.environment for run in counting],
-        {run.name: run.disturbances for run in report.tables.runs if run.disturbances},
+        disturbed,
         by_cause=lambda cell: _by_cause(report, cell),
-        undisturbed=rest,
+        undisturbed=rest if disturbed else None,
     )
 
 
