@@ -104,6 +104,6 @@ def simulate(
     counting: Sequence[int],
     quantiles: Sequence[float],
     replications: int,
-    seed: int,
+    seed: int | None,
     schedule: bool,
 ) -> dict[str, Any]: ...

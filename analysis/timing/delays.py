@@ -123,13 +123,12 @@ def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.Da
     polled = waited & (arrived[first] <= began)
     # Where hardly any wait is one, it is another message's delay that looks like it.
     polled &= polled.sum() >= _LEAST_POLLS * waited.sum()
-    usual = np.median((woken - began)[polled]) if polled.any() else 0
     # A thread came back at once if no thread was woken between its execution and its wait.
     ended = rows["ended"].fill_null(-1).to_numpy()
     wakes = np.concatenate([[-1], waits["end_ns"].sort().to_numpy()])
     at_once = ended > wakes[np.searchsorted(wakes, began) - 1]
     poll = np.where(polled, woken - np.where(at_once, ended, began), -1)
-    led = np.flatnonzero(waited & (arrived[first] > began + usual) & known[first])
+    led = np.flatnonzero(waited & (arrived[first] > began) & known[first])
     handover[first[led]] = start[led] - ready[first[led]]
     rows = rows.with_columns(
         pl.when(values >= 0).then(values).alias(name)
@@ -185,6 +184,7 @@ def with_polls(
     """The executor with its polls since the begin."""
     own = rows.filter(pl.col("executor") == number).drop_nulls("poll").sort("woken_ns")
     polls = Samples(
-        at_ns=(own["woken_ns"] - begin).clip(0).to_list(), value_ns=own["poll"].to_list()
+        at_ns=(own["woken_ns"] - own["poll"] - begin).clip(0).to_list(),
+        value_ns=own["poll"].to_list(),
     )
     return executor.model_copy(update={"polls": polls})

@@ -217,7 +217,7 @@ class _Of:
             intra_process=bool(first["intra_process"]),
             queue_depth=self._depths.get(subscription),
             period_ns=period if timed else None,
-            phase_ns=(due - self._begin) % period if timed else None,
+            phase_ns=_phase(due - self._begin, period) if timed else None,
             jitter_ns=told["jitter"],
             place=self._places.get(first["callback_id"]),
             lag_ns=first["lag"],
@@ -229,16 +229,21 @@ class _Of:
                 .sort("number", "offset", maintain_order=True)
                 .iter_rows()
             ],
-            handovers=self._samples(rows, "handover"),
+            handovers=self._samples(rows, "handover", "ready"),
             gaps=self._samples(rows, "gap"),
             waits_ns=(rows["start_ns"] - rows["ready"]).drop_nulls().to_list(),
             lost=self._lost.get(subscription, 0),
         )
 
-    def _samples(self, rows: pl.DataFrame, column: str) -> Samples:
-        known = rows.drop_nulls(column)
-        times = (known["start_ns"] - self._begin).to_list()
+    def _samples(self, rows: pl.DataFrame, column: str, at: str = "start_ns") -> Samples:
+        known = rows.drop_nulls(column).sort(at, maintain_order=True)
+        times = (known[at] - self._begin).clip(0).to_list()
         return Samples(at_ns=times, value_ns=known[column].to_list())
+
+
+def _phase(first: int, period: int) -> int:
+    """When a timer was first due: later than a period if it was made later."""
+    return first if first >= 0 else first % period
 
 
 def _sources(rows: pl.DataFrame, published: pl.DataFrame, begin: int) -> list[Source]:

@@ -40,7 +40,7 @@ def counting(model: TimingModel) -> list[int]:
 def simulated(
     model: TimingModel,
     replications: int,
-    seed: int,
+    seed: int | None,
     *,
     cpus: int | None = None,
     schedule: bool = False,
@@ -52,6 +52,8 @@ def simulated(
     ----------
     replications
         How often.
+    seed
+        For the resampling of blocks; None: each time as recorded, in that order.
     cpus
         On how many callbacks run; none: as recorded.
     schedule

@@ -5,14 +5,16 @@ timers, subscriptions, services, waitables (of which subscriptions within the pr
 each is in it once, waitables whether ready or not until their turn comes. What an exclusive group
 forbids is dropped, but for timers, which stay. Of the threads that were idle when a callback was
 chosen, one comes after the takeover of its execution. If nothing is left, one thread waits and the
-others wait for it: for the time of a poll, then all that is ready is in the wait set. If nothing
-is, it sleeps until something is, which wakes it before its handover is over by its gap; then it
-looks what is ready. MultiThreaded: the end of an exclusive callback interrupts the wait, or the
-next one. A wait that was interrupted and found nothing begins anew, and before the wait after an
-interrupted one, callbacks of groups that run leave the wait set and others that had left come back
-behind those of their kind. Events: first in, first out; a timer is called when it is due.
-EventsCBG: groups take turns, one callback at a time each, first in, first out within it; a timer is
-armed again after its execution. Time goes in steps of 1.
+others wait for it: if something is ready, for the time of a poll, then all that is ready is in the
+wait set. Else it sleeps until something is, which wakes it before its handover is over by its gap;
+then it looks what is ready. MultiThreaded: the end of an exclusive callback interrupts the wait, or
+the next one, which then is a poll. A wait that was interrupted and found nothing begins anew, and
+before the wait after an interrupted one, callbacks of groups that run leave the wait set and others
+that had left come back behind those of their kind. Events: first in, first out; a timer is called
+when it is due and its handover has passed. EventsCBG: groups take turns, one callback at a time
+each, first in, first out within it; a timer is told of likewise, and armed again after its
+execution. Time goes in steps of 1. Each execution repeats the recorded one whose time is nearest, of
+two the later.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+STEP = 50
 Run = tuple[int, int, int, int]
 """Callback, when it became ready, start, end."""
 
@@ -31,6 +34,7 @@ class Callback:
     executor: int
     group: int
     takes: list[int]
+    """Recorded every `STEP`."""
     kind: int = 1
     period: int | None = None
     phase: int = 0
@@ -81,8 +85,10 @@ class Schedule:
         self.world, self.all = world, world.callbacks
         self.waiting: list[list[int]] = [[] for _ in self.all]
         self.due = [c.phase for c in self.all]
-        self.armed = [c.period is not None for c in self.all]
-        self.used = [0] * len(self.all)
+        self.told = [-1] * len(self.all)
+        self.tells = [
+            None if c.period is None else c.phase + self.late(n) for n, c in enumerate(self.all)
+        ]
         self.lost = [0] * len(self.all)
         self.queue: list[list[int]] = [[] for _ in world.executors]
         self.turns: list[list[int]] = [[] for _ in world.executors]
@@ -147,19 +153,27 @@ class Schedule:
                 self.interrupt(callback.executor)
             if self.kind(number) == "EventsCBG":
                 self.take_turn(callback)
-                self.armed[number] = callback.period is not None
+                if callback.period is not None:
+                    self.tells[number] = max(self.now, self.due[number]) + self.late(number)
 
     def timers(self) -> None:
         for number, callback in enumerate(self.all):
-            if not self.armed[number] or self.due[number] > self.now:
+            tells = self.tells[number]
+            if tells is None or tells > self.now:
                 continue
+            self.told[number] = self.now
             if self.kind(number) == "Events":
                 self.call(number)
                 self.queue[callback.executor].append(number)
+                self.tells[number] = self.due[number] + self.late(number)
             elif self.kind(number) == "EventsCBG":
-                self.armed[number] = False
+                self.tells[number] = None
                 self.of_group[callback.group].append(number)
                 self.take_turn(callback)
+
+    def late(self, number: int) -> int:
+        """A thread of its own waits until it is due, unless it is in a wait set."""
+        return 0 if self.waits(self.all[number].executor) else self.all[number].handover
 
     def call(self, number: int) -> None:
         """As rcl_timer_call: the grid goes on, periods that have passed are left out."""
@@ -265,7 +279,9 @@ class Schedule:
             back = [n for n in range(len(self.all)) if self.free(n) and n not in stayed]
             self.wait_sets[executor] = self.in_order(executor, stayed + back)
         took = self.world.polls[executor] if self.world.polls else 0
-        self.waiters[executor] = Waiter(thread, self.now + took)
+        able = any(self.ready(n) and self.free(n) for n in self.wait_sets[executor])
+        polls = able or self.interrupted[executor]
+        self.waiters[executor] = Waiter(thread, self.now + took if polls else None)
 
     def since(self, number: int) -> int:
         return self.waiting[number][0] if self.waiting[number] else self.due[number]
@@ -282,12 +298,15 @@ class Schedule:
         held = self.world.exclusive[callback.group] or self.kind(number) == "EventsCBG"
         free = max(thread.ended, self.released[callback.group] if held else -1)
         start = self.now + (callback.gap if gap is None else gap)
-        if free <= thread.ready and not self.waits(callback.executor):
-            start = max(self.now, thread.ready + callback.handover)
+        if not self.waits(callback.executor):
+            if callback.period is not None and free <= self.told[number]:
+                start = self.now
+            elif callback.period is None and free <= thread.ready:
+                start = max(self.now, thread.ready + callback.handover)
         thread.steps = [(start, "start", 0)]
-        used = self.used[number] % len(callback.takes)
+        recorded = range(len(callback.takes))
+        used = min(recorded, key=lambda n: (abs(n * STEP - self.now), -n))
         thread.took = callback.takes[used]
-        self.used[number] += 1
         self.chosen[thread.executor] = self.now
         self.taken_over[thread.executor] = self.now
         if callback.takeovers:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from plain_executors import Callback, Schedule, World
+from plain_executors import STEP, Callback, Schedule, World
 
 from roslens.collectors._native import simulate
 
@@ -18,10 +18,10 @@ ORDERS = {
 
 
 def native(world: World, **more: Any) -> dict[str, Any]:
-    """The world as the simulation takes it: one block, so that samples come in their order."""
+    """The world as the simulation takes it: one block, so that times are those of the recording."""
 
     def series(values: list[int]) -> dict[str, list[int]]:
-        return {"at": list(range(len(values))), "value": values}
+        return {"at": [n * STEP for n in range(len(values))], "value": values}
 
     callbacks = [
         {
@@ -157,6 +157,26 @@ def test_a_thread_that_is_woken_begins_with_what_is_first_then() -> None:
     assert schedule(one("Events", 1, callbacks, 50, **parts)) == [(0, 1, 10, 14), (1, 5, 15, 17)]
 
 
+@pytest.mark.parametrize("kind", ["Events", "EventsCBG"])
+def test_timers_of_events_executors_are_told_by_a_thread_of_their_own(kind: str) -> None:
+    """A callback runs until 20. A timer due at 5 is told of at 9, after a message of 7, or at 6."""
+    long, other = Callback(0, 0, [20]), Callback(0, 1, [1])
+    parts: dict[str, Any] = {"topics": [[0], [1]], "sources": [([0], 0), ([7], 1)]}
+    for handover, then in ((4, [(1, 20), (2, 23)]), (1, [(2, 22), (1, 23)])):
+        due = timer(1000, 1, phase=5, group=2, handover=handover, gap=2)
+        assert starts(one(kind, 1, [long, other, due], 50, **parts))[1:] == then
+    # An idle thread begins at once.
+    assert starts(one(kind, 1, [timer(1000, 1, phase=5, handover=4, gap=2)], 50)) == [(0, 9)]
+
+
+def test_executions_repeat_what_was_recorded_next_to_their_time() -> None:
+    """Recorded at 0, 50 and 100; of two as near the later."""
+    world = one("SingleThreaded", 1, [timer(25, 1)], 120)
+    world.callbacks[0].takes = [1, 2, 3]
+    took = [(start, end - start) for _, _, start, end in schedule(world)]
+    assert took == [(0, 1), (25, 2), (50, 2), (75, 3), (100, 3)]
+
+
 def test_one_thread_waits_and_keeps_the_other_from_it() -> None:
     """At 3 the poll from 0 on ends: the first thread takes one message, the second the other.
 
@@ -168,14 +188,15 @@ def test_one_thread_waits_and_keeps_the_other_from_it() -> None:
     assert starts(world) == [(0, 3), (1, 3), (2, 11)]
 
 
-@pytest.mark.parametrize(("takeovers", "start"), [([], 6), ([1], 7), ([9], 12)])
+@pytest.mark.parametrize(("takeovers", "start"), [([], 5), ([3], 9), ([9], 12)])
 def test_a_thread_that_comes_back_before_the_takeover_waits_itself(
     takeovers: list[int], start: int
 ) -> None:
     """After a poll of 3, a timer runs from 3 to 9 and publishes at 5.
 
-    The second thread waits from 3 or 4 on, and finds the message after its poll, at 6 or 7. If it
-    came at 12, the first one is back before: it waits from 9 on and finds the message at 12.
+    The second thread sleeps from 3 on and is woken at 5, or waits from 6 on and finds the message
+    after its poll, at 9. If it came at 12, the first one is back before: it waits from 9 on and
+    finds the message at 12.
     """
     chain = [timer(100, 6, publishes=[(2, 0)], takeovers=takeovers), Callback(0, 1, [5])]
     world = one("MultiThreaded", 2, chain, 50, topics=[[1]], polls=[3])
@@ -284,7 +305,7 @@ def test_a_second_implementation_gives_the_same_schedule(block: int) -> None:
     assert executed > 2000
 
 
-def resampled(seed: int, replications: int = 3) -> dict[str, Any]:
+def resampled(seed: int | None, replications: int = 3) -> dict[str, Any]:
     """A timer of 10 with executions of 1 to 5, in blocks of a tenth of the recording."""
     at = list(range(0, 10_000, 10))
     draw = random.Random(5)
@@ -311,6 +332,13 @@ def test_blocks_keep_the_order_of_the_recording() -> None:
     for begin in range(0, 1000, 100):
         block = took[begin : begin + 99]
         assert any(takes[n : n + len(block)] == block for n in range(901)), begin
+
+
+def test_without_a_seed_the_recording_is_repeated() -> None:
+    draw = random.Random(5)
+    takes = [draw.randint(1, 5) for _ in range(1000)]
+    found = resampled(None, 2)
+    assert [end - start for c, _, start, end in found["schedule"] if c == 0] == 2 * takes
 
 
 def test_a_million_executions_take_two_seconds() -> None:

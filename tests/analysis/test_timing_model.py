@@ -94,6 +94,8 @@ def test_by_hand() -> None:
     assert [x.kind for x in model.executors] == ["SingleThreaded"]
     assert timer.executions.value_ns == [2 * MS] * 15
     assert timer.handovers.value_ns == [100_000] * 15
+    # Each is noted for when the timer was due, but for the first, which was due before the cut.
+    assert timer.handovers.at_ns[:3] == [0, 9_900_000, 19_900_000]
     assert (timer.period_ns, timer.phase_ns) == (10 * MS, 9_900_000)
     assert {(x.offset_ns, x.topic) for x in timer.publications} == {(1 * MS, "/t2")}
     # Published 1 ms before the timer's callback ended; taken up 0.5 ms after that.
@@ -102,6 +104,17 @@ def test_by_hand() -> None:
     assert receiver.waits_ns == [1_500_000] * 14
     assert (receiver.queue_depth, receiver.group, receiver.reentrant) == (5, None, None)
     assert (model.sources, model.left_out) == ([], [])
+
+
+def test_a_timer_is_not_due_before_it_was_made() -> None:
+    """Something else ran 25 ms before the timer was first due."""
+    tables = two_in_one_thread()
+    tables.rows["callback_instances"] = [
+        execution(100, 3, -25, -24), *tables.rows["callback_instances"]
+    ]  # fmt: skip
+    model = recorded_timing(tables, Run("r"), warm_up_s=0)
+    (timer,) = (x for x in model.callbacks if x.kind == "timer")
+    assert timer.phase_ns == 25 * MS
 
 
 def test_what_another_thread_publishes_can_be_taken_after_the_soonest_handover() -> None:

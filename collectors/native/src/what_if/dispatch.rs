@@ -11,14 +11,14 @@
 //! `wait.rs`.
 //!
 //! `Events`: rclcpp 29.3.0, `EventsExecutor::spin` and
-//! `TimersManager::execute_ready_timers_unsafe`. There is one queue of events. A timer is called
-//! when it is due, so the calls of a late timer pile up in the queue. When a message is replaced by
-//! a later one, its event stays in the queue and takes nothing.
+//! `TimersManager::execute_ready_timers_unsafe`. There is one queue of events. A thread of its own
+//! calls each timer when it is due, so the calls of a late timer pile up in the queue. When a
+//! message is replaced by a later one, its event stays in the queue and takes nothing.
 //!
 //! `Groups`: `cm_executors` d7fbad3, `FirstInFirstOutScheduler` and `CBGScheduler`. Callback groups
 //! with work stand in one queue, and each group has a queue of its own. After one execution a group
-//! of any type goes back to the end of the queue. A timer becomes due again only after its
-//! execution.
+//! of any type goes back to the end of the queue. A thread of its own queues timers that are due
+//! (`TimerQueue`). A timer becomes due again only after its execution.
 
 use std::collections::VecDeque;
 

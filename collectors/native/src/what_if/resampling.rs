@@ -10,8 +10,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Blocks that cover `total` ns, drawn from a recording of that length. A single block is the
-    /// recording itself.
+    /// Blocks that cover `total` ns, drawn from a recording of that length.
     pub fn drawn(total: i64, length: i64, random: &mut fastrand::Rng) -> Self {
         let count = (total + length - 1) / length;
         let last = (total - length).max(0);
@@ -21,11 +20,32 @@ impl Blocks {
         }
     }
 
-    /// The number of the block at a time, and where that block begins in the original recording.
-    fn at(&self, now: i64) -> (usize, i64) {
+    /// The recording itself, as one block of that length.
+    pub fn whole(length: i64) -> Self {
+        Self {
+            begins: vec![0],
+            length,
+        }
+    }
+
+    /// The time in the original recording.
+    fn original(&self, now: i64) -> i64 {
         let number = usize::try_from(now / self.length).unwrap_or(0);
         let number = number.min(self.begins.len() - 1);
-        (number, self.begins[number])
+        let before = i64::try_from(number).unwrap_or(0) * self.length;
+        self.begins[number] + now - before
+    }
+
+    /// The number of the sample that was recorded next to that time, so that what happened together
+    /// stays together; None if there are none.
+    pub fn nearest(&self, series: &Series, now: i64) -> Option<usize> {
+        let (at, time) = (&series.at, self.original(now));
+        let after = at.partition_point(|x| *x < time);
+        let Some(before) = after.checked_sub(1) else {
+            return Some(after).filter(|_| !at.is_empty());
+        };
+        let nearer = at.get(after).is_some_and(|x| x - time <= time - at[before]);
+        Some(if nearer { after } else { before })
     }
 
     /// The next of the recorded `times`, in the time of the resampled recording; None after the
@@ -53,33 +73,10 @@ impl Blocks {
     }
 }
 
-/// A position in a series of recorded samples.
+/// A position in the recorded times of a source.
 #[derive(Clone, Copy, Default)]
 pub struct Place {
     block: usize,
     next: usize,
     begun: bool,
-}
-
-impl Place {
-    /// The number of the next sample of the block at `now`; None if the series is empty.
-    ///
-    /// After the last sample comes the first, as a simulation may need more than were recorded.
-    pub fn draw(&mut self, series: &Series, blocks: &Blocks, now: i64) -> Option<usize> {
-        let (block, begin) = blocks.at(now);
-        if !self.begun || self.block != block {
-            let next = series.at.partition_point(|x| *x < begin);
-            *self = Self {
-                block,
-                next,
-                begun: true,
-            };
-        }
-        if series.value.is_empty() {
-            return None;
-        }
-        let number = self.next % series.value.len();
-        self.next = number + 1;
-        Some(number)
-    }
 }

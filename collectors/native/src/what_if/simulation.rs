@@ -55,9 +55,8 @@ pub struct Simulation<'a> {
     /// Callbacks of each executor in the order in which they are collected into its wait set.
     ordered: Vec<Vec<usize>>,
     sets: Vec<WaitSet>,
-    /// The waiting thread of each executor with a wait set, and the position in its recorded polls.
+    /// The waiting thread of each executor with a wait set.
     waits: Vec<Option<Wait>>,
-    polls: Vec<Place>,
     takeovers: Vec<Takeover>,
     /// Executor of each thread, its execution if it has one, and the end of its last execution.
     threads: Vec<(usize, Option<Job>, i64)>,
@@ -71,7 +70,7 @@ pub struct Simulation<'a> {
 
 impl<'a> Simulation<'a> {
     /// A simulation at its begin.
-    pub fn new(system: &'a System, random: &mut fastrand::Rng, keep: bool) -> Self {
+    pub fn new(system: &'a System, blocks: Blocks, keep: bool) -> Self {
         let numbers = 0..system.executors.len();
         let threads = numbers.clone().flat_map(|number| {
             (0..system.executors[number].threads).map(move |_| (number, None, i64::MIN))
@@ -81,7 +80,7 @@ impl<'a> Simulation<'a> {
         let orders = system.executors.iter().map(|x| Dispatch::new(x.order));
         let mut made = Self {
             system,
-            blocks: Blocks::drawn(system.length, system.block, random),
+            blocks,
             now: 0,
             states: system.callbacks.iter().map(|_| State::default()).collect(),
             sources: vec![Place::default(); system.sources.len()],
@@ -92,7 +91,6 @@ impl<'a> Simulation<'a> {
             sets: ordered.iter().cloned().map(WaitSet::new).collect(),
             ordered,
             waits: system.executors.iter().map(|_| None).collect(),
-            polls: vec![Place::default(); system.executors.len()],
             takeovers: vec![Takeover::NEVER; system.executors.len()],
             limited: system.cpus.is_some_and(|cpus| cpus < threads.len()),
             threads,
@@ -105,7 +103,7 @@ impl<'a> Simulation<'a> {
         for (number, callback) in system.callbacks.iter().enumerate() {
             if callback.period.is_some() {
                 made.states[number].due = callback.phase;
-                made.enter(callback.phase, Entry::Due(number));
+                made.expect(number, callback.phase);
             }
         }
         for number in 0..system.sources.len() {
@@ -180,9 +178,21 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// A timer will be due. An executor with a wait set sees it there. Others have a thread that
+    /// sleeps until then: what it is late is all that comes before the start, if no thread is busy.
+    fn expect(&mut self, number: usize, due: i64) {
+        let callback = &self.system.callbacks[number];
+        let late = match self.system.executors[callback.executor].order {
+            Order::WaitSet => 0,
+            Order::Events | Order::Groups => self.sample(&callback.handovers, due),
+        };
+        self.enter(due + late, Entry::Due(number));
+    }
+
     /// A timer is due. An events executor calls it at once; others are told, or see it in their
     /// wait set.
     fn due(&mut self, number: usize) {
+        self.states[number].told = self.now;
         let callback = &self.system.callbacks[number];
         if self.system.executors[callback.executor].order == Order::Events {
             self.call(number);
@@ -206,7 +216,7 @@ impl<'a> Simulation<'a> {
         let next = state.due;
         // With queues by group, a timer becomes due again only after its execution.
         if self.system.executors[callback.executor].order != Order::Groups {
-            self.enter(next, Entry::Due(number));
+            self.expect(number, next);
         }
     }
 
@@ -313,6 +323,12 @@ impl<'a> Simulation<'a> {
         woken.is_some()
     }
 
+    /// What was recorded next to that time; 0 if there are no samples.
+    fn sample(&self, series: &Series, now: i64) -> i64 {
+        let number = self.blocks.nearest(series, now);
+        number.map_or(0, |number| series.value[number])
+    }
+
     fn wait(&mut self, executor: usize, thread: usize) {
         let (system, running) = (self.system, &self.running);
         let free = |x: usize| {
@@ -321,8 +337,9 @@ impl<'a> Simulation<'a> {
         };
         self.sets[executor].collect(&self.ordered[executor], free, system);
         let series = &self.system.executors[executor].polls;
-        let until =
-            Some(self.now + drawn(&mut self.polls[executor], series, &self.blocks, self.now));
+        let poll = self.now + self.sample(series, self.now);
+        let interrupted = self.sets[executor].interrupted;
+        let until = (interrupted || self.first_ready(executor).is_some()).then_some(poll);
         self.waits[executor] = Some(Wait {
             thread,
             until,
@@ -333,17 +350,12 @@ impl<'a> Simulation<'a> {
     /// Wake the sleeping thread. It chooses a callback when the handover has passed, less the gap.
     fn woken(&mut self, thread: usize, number: usize, ready: i64) -> Wait {
         let callback = &self.system.callbacks[number];
-        let state = &mut self.states[number];
-        let handover = drawn(
-            &mut state.handovers,
-            &callback.handovers,
-            &self.blocks,
-            self.now,
-        );
-        let gap = drawn(&mut state.gaps, &callback.gaps, &self.blocks, self.now).min(handover);
+        let handover = self.sample(&callback.handovers, self.now);
+        let start = ready + handover;
+        let gap = self.sample(&callback.gaps, start).min(handover);
         Wait {
             thread,
-            until: Some(self.now.max(ready + handover - gap)),
+            until: Some(self.now.max(start - gap)),
             woken_by: Some((number, gap)),
         }
     }
@@ -371,7 +383,7 @@ impl<'a> Simulation<'a> {
             return;
         };
         let arrived = if callback.period.is_some() {
-            ready
+            state.told
         } else {
             ready + callback.lag
         };
@@ -383,17 +395,14 @@ impl<'a> Simulation<'a> {
         };
         let waited = self.threads[thread].2.max(released) > arrived;
         let at = if waited || executor.order == Order::WaitSet {
-            let place = &mut state.gaps;
-            let draw = || drawn(place, &callback.gaps, &self.blocks, self.now);
-            self.now + gap.unwrap_or_else(draw)
+            self.now + gap.unwrap_or_else(|| self.sample(&callback.gaps, self.now))
+        } else if callback.period.is_some() {
+            self.now
         } else {
-            let series = &callback.handovers;
-            let handover = drawn(&mut state.handovers, series, &self.blocks, self.now);
-            self.now.max(ready + handover)
+            self.now
+                .max(ready + self.sample(&callback.handovers, self.now))
         };
-        let drawn = state
-            .executions
-            .draw(&callback.executions, &self.blocks, self.now);
+        let drawn = self.blocks.nearest(&callback.executions, self.now);
         let execution = drawn.unwrap_or(0);
         if executor.order == Order::WaitSet {
             let takeover = callback.takeovers.get(execution);
@@ -480,8 +489,7 @@ impl<'a> Simulation<'a> {
             self.dispatches[callback.executor].ended(callback.group, &mut self.groups);
         }
         if callback.period.is_some() && order == Order::Groups {
-            let at = self.states[job.callback].due.max(self.now);
-            self.enter(at, Entry::Due(job.callback));
+            self.expect(job.callback, self.states[job.callback].due.max(self.now));
         }
         self.share();
     }
@@ -529,11 +537,4 @@ fn ordered(system: &System, number: usize) -> Vec<usize> {
         (callback.kind, callback.place.unwrap_or(last))
     });
     callbacks
-}
-
-/// The next sample of a series; 0 if the series is empty.
-fn drawn(place: &mut Place, series: &Series, blocks: &Blocks, now: i64) -> i64 {
-    place
-        .draw(series, blocks, now)
-        .map_or(0, |number| series.value[number])
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::resampling::Place;
 use super::system::{Order, System};
 
 /// State of one callback.
@@ -12,12 +11,8 @@ pub struct State {
     pub waiting: VecDeque<i64>,
     /// Next due time, if it is a timer [ns].
     pub due: i64,
-    /// Position in its recorded executions.
-    pub executions: Place,
-    /// Position in its recorded handovers to an idle thread.
-    pub handovers: Place,
-    /// Position in its recorded gaps.
-    pub gaps: Place,
+    /// When its executor was last told that it is due, if it is a timer [ns].
+    pub told: i64,
 }
 
 impl State {
