@@ -87,7 +87,7 @@ class TimedCallback(_Part):
     intra_process: bool = Field(description="its messages come within the process")
     queue_depth: int | None = Field(ge=1, description="messages that wait at most; null: not known")
     period_ns: int | None = Field(ge=1, description="of a timer")
-    phase_ns: int | None = Field(ge=0, description="of a timer: its first release")
+    phase_ns: int | None = Field(ge=0, description="of a timer: its first release, since the begin")
     jitter_ns: int | None = Field(description="of a timer: P99 of |interval - period|")
     place: int | None = Field(
         ge=0, description="among its kind in the executor's wait set, as it shows; null: not known"

@@ -309,10 +309,11 @@ def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
 
 
 def _slower(callback: TimedCallback, factor: float) -> TimedCallback:
-    period = max(1, round((callback.period_ns or 0) * factor))
-    return callback.model_copy(
-        update={"period_ns": period, "phase_ns": (callback.phase_ns or 0) % period}
-    )
+    before, phase = callback.period_ns or 0, callback.phase_ns or 0
+    period = max(1, round(before * factor))
+    # A timer that was made later still is.
+    phase = phase % period if phase < before else phase
+    return callback.model_copy(update={"period_ns": period, "phase_ns": phase})
 
 
 def _stretched(source: Source, factor: float, length_ns: int) -> Source:

@@ -231,17 +231,16 @@ def _figures(
         was, will = (
             [x.lost[:, c] for x, c in zip(of, columns, strict=True)] for of in (before, after)
         )
-        figures.append(
-            _predicted(Predicted("lost", "1", topic, node, float(np.mean(lost))), was, will)
-        )
+        figure = Predicted("lost", "1", topic, node, float(np.mean(lost)))
+        figures.append(_predicted(figure, was, will) if known else _not_reproduced(figure))
     busy = [
         sum(sum(c.executions.value_ns) for c in model.callbacks) / model.length_ns
         for model in models
     ]
     was, will = ([x.cpu for x in of] for of in (before, after))
-    figures.append(
-        _predicted(Predicted("cpu", "core", None, None, float(np.mean(busy))), was, will)
-    )
+    figure = Predicted("cpu", "core", None, None, float(np.mean(busy)))
+    known = not any(x.refused for x in figures[: len(BARS)])
+    figures.append(_predicted(figure, was, will) if known else _not_reproduced(figure))
     return figures, curves
 
 
@@ -290,6 +289,10 @@ def _predicted(
     if bar is not None:
         low, high = _widened(low, high, of.recorded, again)
     return replace(of, value=_middle(will), low=low, high=high)
+
+
+def _not_reproduced(of: Predicted) -> Predicted:
+    return replace(of, refused="the simulation does not reproduce the recorded latency")
 
 
 def _widened(

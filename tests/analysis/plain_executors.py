@@ -13,8 +13,8 @@ before the wait after an interrupted one, callbacks of groups that run leave the
 that had left come back behind those of their kind. Events: first in, first out; a timer is called
 when it is due and its handover has passed. EventsCBG: groups take turns, one callback at a time
 each, first in, first out within it; a timer is told of likewise, and armed again after its
-execution. Time goes in steps of 1. Each execution repeats the recorded one whose time is nearest, of
-two the later.
+execution. Time goes in steps of 1. Each execution repeats the recorded one whose time is nearest,
+of two the later.
 """
 
 from __future__ import annotations

@@ -341,6 +341,15 @@ def test_without_a_seed_the_recording_is_repeated() -> None:
     assert [end - start for c, _, start, end in found["schedule"] if c == 0] == 2 * takes
 
 
+def test_blocks_from_before_a_timer_was_made_have_no_timer() -> None:
+    """It is first due after half of the recording: 500 times, as often in resampled ones."""
+    system = native(one("SingleThreaded", 1, [timer(10, 1, phase=5000)], 10_000), block=500)
+    assert simulate(system, [], [], 1, None, False)["executions"] == [[500]]
+    counts = [count for (count,) in simulate(system, [], [], 200, 1, False)["executions"]]
+    assert abs(sum(counts) / 200 - 500) < 50
+    assert len(set(counts)) > 10
+
+
 def test_a_million_executions_take_two_seconds() -> None:
     """Ten timers of 10 us, each with a receiver, in one executor: a second of it, five times."""
     timers = [timer(100_000, 3_000, phase=n * 9_000, publishes=[(1_000, n)]) for n in range(10)]

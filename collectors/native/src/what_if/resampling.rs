@@ -29,7 +29,7 @@ impl Blocks {
     }
 
     /// The time in the original recording.
-    fn original(&self, now: i64) -> i64 {
+    pub fn original(&self, now: i64) -> i64 {
         let number = usize::try_from(now / self.length).unwrap_or(0);
         let number = number.min(self.begins.len() - 1);
         let before = i64::try_from(number).unwrap_or(0) * self.length;

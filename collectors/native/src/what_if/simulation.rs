@@ -101,9 +101,10 @@ impl<'a> Simulation<'a> {
             schedule: keep.then(Vec::new),
         };
         for (number, callback) in system.callbacks.iter().enumerate() {
-            if callback.period.is_some() {
-                made.states[number].due = callback.phase;
-                made.expect(number, callback.phase);
+            if let Some(period) = callback.period {
+                let due = made.once_made(number, callback.phase % period);
+                made.states[number].due = due;
+                made.expect(number, due);
             }
         }
         for number in 0..system.sources.len() {
@@ -178,6 +179,15 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// The due time, or the first one after it at which the recording has the timer already.
+    fn once_made(&self, number: usize, mut due: i64) -> i64 {
+        let callback = &self.system.callbacks[number];
+        while due < self.system.length && self.blocks.original(due) < callback.phase {
+            due = due.saturating_add(callback.period.unwrap_or(i64::MAX));
+        }
+        due
+    }
+
     /// A timer will be due. An executor with a wait set sees it there. Others have a thread that
     /// sleeps until then: what it is late is all that comes before the start, if no thread is busy.
     fn expect(&mut self, number: usize, due: i64) {
@@ -213,7 +223,8 @@ impl<'a> Simulation<'a> {
         let state = &mut self.states[number];
         let due = state.call(callback.period.unwrap_or(i64::MAX), self.now);
         state.waiting.push_back(due);
-        let next = state.due;
+        let next = self.once_made(number, self.states[number].due);
+        self.states[number].due = next;
         // With queues by group, a timer becomes due again only after its execution.
         if self.system.executors[callback.executor].order != Order::Groups {
             self.expect(number, next);
