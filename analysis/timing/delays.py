@@ -116,7 +116,10 @@ def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.Da
     # What was left in a wait set, or came into it afterwards, was found by a thread that looked.
     idle = ~waited & (free <= arrived) & known & (waits.height == 0)
     handover = np.where(idle, start - ready, -1)
-    chosen = np.where(waited, woken, np.maximum(free, np.where(known, arrived, free)))
+    wakes = np.concatenate([[-1], waits["end_ns"].sort().to_numpy()])
+    # Without a wait of its own, a thread chooses of what the last wait of another one found.
+    since = np.maximum(free, wakes[np.searchsorted(wakes, start, "right") - 1] + 1)
+    chosen = np.where(waited, woken, np.maximum(since, np.where(known, arrived, since)))
     gap = np.where(waited | (known & ~idle & (free > 0)), start - chosen, -1)
     # What was ready first of all that had not started when a wait ended.
     first = _first_from_here(arrived)
@@ -125,7 +128,6 @@ def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.Da
     polled &= polled.sum() >= _LEAST_POLLS * waited.sum()
     # A thread came back at once if no thread was woken between its execution and its wait.
     ended = rows["ended"].fill_null(-1).to_numpy()
-    wakes = np.concatenate([[-1], waits["end_ns"].sort().to_numpy()])
     at_once = ended > wakes[np.searchsorted(wakes, began) - 1]
     poll = np.where(polled, woken - np.where(at_once, ended, began), -1)
     led = np.flatnonzero(waited & (arrived[first] > began) & known[first])
@@ -157,16 +159,19 @@ def _takeovers(
     """
     if threads == 1:
         return pl.Series("takeover", [None] * rows.height, pl.Int64)
-    start = rows["start_ns"].to_numpy()
+    order = np.argsort(chosen, kind="stable")
+    chosen, start = chosen[order], rows["start_ns"].to_numpy()[order]
     begins = np.append(waits["begin_ns"].sort().to_numpy(), _NEVER)
     looks = begins[np.searchsorted(begins, chosen, "right")]
-    without = np.append(np.where(rows["woken_ns"].is_null(), chosen, _NEVER)[1:], _NEVER)
-    looks = np.minimum(looks, without)
+    without = np.where(rows["woken_ns"].is_null().to_numpy()[order], chosen, _NEVER)
+    looks = np.minimum(looks, np.append(without[1:], _NEVER))
     ended = np.searchsorted(rows["end_ns"].sort().to_numpy(), chosen, "right")
     busy = np.arange(len(start)) - ended >= threads - 1
     known = ~busy & (looks < _NEVER)
     usual = int(np.median((looks - start)[known])) if known.any() else 0
-    return pl.Series("takeover", np.where(known, looks - start, usual))
+    takeovers = np.empty_like(start)
+    takeovers[order] = np.where(known, looks - start, usual)
+    return pl.Series("takeover", takeovers)
 
 
 def _first_from_here(

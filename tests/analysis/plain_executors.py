@@ -11,10 +11,10 @@ then it looks what is ready. MultiThreaded: the end of an exclusive callback int
 the next one, which then is a poll. A wait that was interrupted and found nothing begins anew, and
 before the wait after an interrupted one, callbacks of groups that run leave the wait set and others
 that had left come back behind those of their kind. Events: first in, first out; a timer is called
-when it is due and its handover has passed. EventsCBG: groups take turns, one callback at a time
-each, first in, first out within it; a timer is told of likewise, and armed again after its
-execution. Time goes in steps of 1. Each execution repeats the recorded one whose time is nearest,
-of two the later.
+when a thread that waits for the first timer that is due wakes up, which its handover delays.
+EventsCBG: groups take turns, one callback at a time each, first in, first out within it; such a
+thread tells of timers, which are armed again after their execution. Time goes in steps of 1. Each
+execution repeats the recorded one whose time is nearest, of two the later.
 """
 
 from __future__ import annotations
@@ -86,9 +86,8 @@ class Schedule:
         self.waiting: list[list[int]] = [[] for _ in self.all]
         self.due = [c.phase for c in self.all]
         self.told = [-1] * len(self.all)
-        self.tells = [
-            None if c.period is None else c.phase + self.late(n) for n, c in enumerate(self.all)
-        ]
+        self.armed = [c.period is not None for c in self.all]
+        self.alarms: list[int | None] = [None for _ in world.executors]
         self.lost = [0] * len(self.all)
         self.queue: list[list[int]] = [[] for _ in world.executors]
         self.turns: list[list[int]] = [[] for _ in world.executors]
@@ -104,6 +103,9 @@ class Schedule:
         self.taken_over = [-1 for _ in world.executors]
         self.threads = [Thread(e) for e, (_, n) in enumerate(world.executors) for _ in range(n)]
         self.done: list[Run] = []
+        self.now = 0
+        for executor in range(len(world.executors)):
+            self.set_alarm(executor)
         for self.now in range(world.length):
             self.tick()
 
@@ -153,27 +155,38 @@ class Schedule:
                 self.interrupt(callback.executor)
             if self.kind(number) == "EventsCBG":
                 self.take_turn(callback)
-                if callback.period is not None:
-                    self.tells[number] = max(self.now, self.due[number]) + self.late(number)
+                self.armed[number] = callback.period is not None
+                self.set_alarm(callback.executor)
 
     def timers(self) -> None:
-        for number, callback in enumerate(self.all):
-            tells = self.tells[number]
-            if tells is None or tells > self.now:
-                continue
-            self.told[number] = self.now
-            if self.kind(number) == "Events":
-                self.call(number)
-                self.queue[callback.executor].append(number)
-                self.tells[number] = self.due[number] + self.late(number)
-            elif self.kind(number) == "EventsCBG":
-                self.tells[number] = None
-                self.of_group[callback.group].append(number)
-                self.take_turn(callback)
+        """Of executors without a wait set: their thread wakes, and tells of all that are due."""
+        for executor, (kind, _) in enumerate(self.world.executors):
+            while (alarm := self.alarms[executor]) is not None and alarm <= self.now:
+                self.alarms[executor] = None
+                for number in sorted(range(len(self.all)), key=lambda n: (self.due[n], n)):
+                    callback = self.all[number]
+                    if callback.executor != executor or not self.armed[number]:
+                        continue
+                    if self.due[number] > self.now:
+                        continue
+                    self.told[number] = self.now
+                    if kind == "Events":
+                        self.call(number)
+                        self.queue[executor].append(number)
+                    else:
+                        self.armed[number] = False
+                        self.of_group[callback.group].append(number)
+                        self.take_turn(callback)
+                self.set_alarm(executor)
 
-    def late(self, number: int) -> int:
-        """A thread of its own waits until it is due, unless it is in a wait set."""
-        return 0 if self.waits(self.all[number].executor) else self.all[number].handover
+    def set_alarm(self, executor: int) -> None:
+        """The thread sleeps until the first armed timer is due, and is late by its handover."""
+        armed = [n for n, c in enumerate(self.all) if c.executor == executor and self.armed[n]]
+        if armed and not self.waits(executor):
+            first = min(armed, key=lambda n: (self.due[n], n))
+            alarm = max(self.now, self.due[first]) + self.all[first].handover
+            before = self.alarms[executor]
+            self.alarms[executor] = alarm if before is None else min(before, alarm)
 
     def call(self, number: int) -> None:
         """As rcl_timer_call: the grid goes on, periods that have passed are left out."""

@@ -14,8 +14,8 @@ use super::wait::{Takeover, Wait, WaitSet};
 /// An entry of the event calendar. Entries of the same time are handled in this order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Entry {
-    /// A timer is due.
-    Due(usize),
+    /// The first one of the timers of an executor is due.
+    Alarm(usize),
     /// A source publishes.
     Source(usize),
     /// A message can be taken: its number (which keeps messages in order), the receiving callback
@@ -57,6 +57,9 @@ pub struct Simulation<'a> {
     sets: Vec<WaitSet>,
     /// The waiting thread of each executor with a wait set.
     waits: Vec<Option<Wait>>,
+    /// The timers of each executor, and when they are looked at next [ns].
+    timers: Vec<Vec<usize>>,
+    alarms: Vec<i64>,
     takeovers: Vec<Takeover>,
     /// Executor of each thread, its execution if it has one, and the end of its last execution.
     threads: Vec<(usize, Option<Job>, i64)>,
@@ -91,6 +94,8 @@ impl<'a> Simulation<'a> {
             sets: ordered.iter().cloned().map(WaitSet::new).collect(),
             ordered,
             waits: system.executors.iter().map(|_| None).collect(),
+            timers: vec![Vec::new(); system.executors.len()],
+            alarms: vec![i64::MAX; system.executors.len()],
             takeovers: vec![Takeover::NEVER; system.executors.len()],
             limited: system.cpus.is_some_and(|cpus| cpus < threads.len()),
             threads,
@@ -102,10 +107,13 @@ impl<'a> Simulation<'a> {
         };
         for (number, callback) in system.callbacks.iter().enumerate() {
             if let Some(period) = callback.period {
-                let due = made.once_made(number, callback.phase % period);
-                made.states[number].due = due;
-                made.expect(number, due);
+                made.timers[callback.executor].push(number);
+                made.states[number].due = made.once_made(number, callback.phase % period);
+                made.states[number].armed = true;
             }
+        }
+        for executor in 0..system.executors.len() {
+            made.expect(executor);
         }
         for number in 0..system.sources.len() {
             made.next_of_source(number);
@@ -159,7 +167,11 @@ impl<'a> Simulation<'a> {
             _ => return false,
         }
         match self.calendar.pop() {
-            Some(Reverse((_, Entry::Due(callback)))) => self.due(callback),
+            Some(Reverse((at, Entry::Alarm(executor)))) => {
+                if at == self.alarms[executor] {
+                    self.alarm(executor);
+                }
+            }
             Some(Reverse((_, Entry::Source(number)))) => {
                 self.publish(self.system.sources[number].topic);
                 self.next_of_source(number);
@@ -188,26 +200,61 @@ impl<'a> Simulation<'a> {
         due
     }
 
-    /// A timer will be due. An executor with a wait set sees it there. Others have a thread that
-    /// sleeps until then: what it is late is all that comes before the start, if no thread is busy.
-    fn expect(&mut self, number: usize, due: i64) {
-        let callback = &self.system.callbacks[number];
-        let late = match self.system.executors[callback.executor].order {
-            Order::WaitSet => 0,
-            Order::Events | Order::Groups => self.sample(&callback.handovers, due),
+    /// Timers will be due. An executor with a wait set sees them there. Others have one thread that
+    /// sleeps until the first one is due: what it is late is all that comes before the start, if no
+    /// thread is busy.
+    fn expect(&mut self, executor: usize) {
+        let late = self.system.executors[executor].order != Order::WaitSet;
+        let timers = self.timers[executor]
+            .iter()
+            .map(|x| (self.states[*x].due, *x));
+        let expected = |of: &(i64, usize)| {
+            if late {
+                self.states[of.1].armed
+            } else {
+                of.0 > self.now
+            }
         };
-        self.enter(due + late, Entry::Due(number));
+        let Some((due, first)) = timers.filter(expected).min() else {
+            return;
+        };
+        let at = if late {
+            let since = due.max(self.now);
+            since + self.sample(&self.system.callbacks[first].handovers, since)
+        } else {
+            due
+        };
+        if at < self.alarms[executor] {
+            self.alarms[executor] = at;
+            self.enter(at, Entry::Alarm(executor));
+        }
     }
 
-    /// A timer is due. An events executor calls it at once; others are told, or see it in their
+    /// Timers are due. An events executor calls them at once; others are told, or see it in their
     /// wait set.
-    fn due(&mut self, number: usize) {
-        self.states[number].told = self.now;
-        let callback = &self.system.callbacks[number];
-        if self.system.executors[callback.executor].order == Order::Events {
-            self.call(number);
+    fn alarm(&mut self, executor: usize) {
+        self.alarms[executor] = i64::MAX;
+        let timers = self.timers[executor]
+            .iter()
+            .map(|x| (self.states[*x].due, *x));
+        let mut due: Vec<_> = timers.filter(|x| x.0 <= self.now).collect();
+        due.sort_unstable();
+        let order = self.system.executors[executor].order;
+        for (_, number) in due {
+            let tells = match order {
+                Order::WaitSet => false,
+                Order::Events => true,
+                Order::Groups => std::mem::take(&mut self.states[number].armed),
+            };
+            if tells {
+                self.states[number].told = self.now;
+                if order == Order::Events {
+                    self.call(number);
+                }
+                self.event(number);
+            }
         }
-        self.event(number);
+        self.expect(executor);
     }
 
     fn event(&mut self, number: usize) {
@@ -225,9 +272,8 @@ impl<'a> Simulation<'a> {
         state.waiting.push_back(due);
         let next = self.once_made(number, self.states[number].due);
         self.states[number].due = next;
-        // With queues by group, a timer becomes due again only after its execution.
-        if self.system.executors[callback.executor].order != Order::Groups {
-            self.expect(number, next);
+        if self.system.executors[callback.executor].order == Order::WaitSet {
+            self.expect(callback.executor);
         }
     }
 
@@ -500,7 +546,9 @@ impl<'a> Simulation<'a> {
             self.dispatches[callback.executor].ended(callback.group, &mut self.groups);
         }
         if callback.period.is_some() && order == Order::Groups {
-            self.expect(job.callback, self.states[job.callback].due.max(self.now));
+            // With queues by group, a timer becomes due again only after its execution.
+            self.states[job.callback].armed = true;
+            self.expect(callback.executor);
         }
         self.share();
     }

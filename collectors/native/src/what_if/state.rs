@@ -13,6 +13,8 @@ pub struct State {
     pub due: i64,
     /// When its executor was last told that it is due, if it is a timer [ns].
     pub told: i64,
+    /// Whether its executor waits for it, if it is a timer.
+    pub armed: bool,
 }
 
 impl State {
