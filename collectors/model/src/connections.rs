@@ -30,7 +30,7 @@ pub struct Connection {
     /// How many messages the history of the subscription holds.
     depth: usize,
     /// How many of the takes that `Facts` foresees are behind.
-    passed: [usize; 2],
+    passed: usize,
     /// How many of its rows wait; and, while some do, numbers of rows with when they were handed to
     /// the middleware.
     waiting: usize,
@@ -45,7 +45,7 @@ impl Connection {
             never_taken: 0,
             last_take: NEVER,
             depth: model.registry.depth(subscription),
-            passed: [0; 2],
+            passed: 0,
             waiting: 0,
             pushes: VecDeque::new(),
         }
@@ -66,16 +66,9 @@ impl Connection {
 
     /// Note what came after the oldest message that waits; returns whether that is known, now that
     /// those published at a time come.
-    fn look_ahead(
-        &mut self,
-        flight: &mut Flight,
-        foreseen: Option<&[Foreseen; 2]>,
-        now: i64,
-    ) -> bool {
-        if let Some([by_any, by_take]) = foreseen {
-            let [taken, take] = &mut self.passed;
-            flight.next_taken = by_any.after(flight.number, taken);
-            flight.next_take = by_take.after(flight.number, take);
+    fn look_ahead(&mut self, flight: &mut Flight, foreseen: Option<&Foreseen>, now: i64) -> bool {
+        if let Some(foreseen) = foreseen {
+            flight.next_take = foreseen.after(flight.number, &mut self.passed);
         }
         let behind = |(of, _): &(u64, i64)| *of <= flight.number;
         while self.pushes.front().is_some_and(behind) {
@@ -168,7 +161,6 @@ impl Decisions {
             self.flights.push_back(Flight {
                 number,
                 last_take: connection.last_take,
-                next_taken: NEVER,
                 next_take: NEVER,
                 full_at: NEVER,
                 row,
@@ -214,17 +206,12 @@ impl Facts {
         let taken = row.take_time();
         let key = (row.publisher, row.subscription);
         if row.is_open() {
-            for foreseen in self.foreseen.entry(key).or_default() {
-                foreseen.open = true;
-            }
+            self.foreseen.entry(key).or_default().open = true;
         } else if row.is_between()
-            && row.taken != NEVER
-            && let Some([by_any, by_take]) = self.foreseen.get_mut(&key)
+            && taken != NEVER
+            && let Some(foreseen) = self.foreseen.get_mut(&key)
         {
-            by_any.on_taken(number, row.taken);
-            if taken != NEVER {
-                by_take.on_taken(number, taken);
-            }
+            foreseen.on_taken(number, taken);
         }
         let joined = row.publish != NEVER && row.taken != NEVER;
         if joined && row.leg != Leg::BeforeSubscription {

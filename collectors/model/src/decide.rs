@@ -112,9 +112,8 @@ pub struct Facts {
     pub ordinary: HashMap<Maybe<Subscription>, i64>,
     /// Of each subscription when it took what nobody is known to have published.
     pub alone: HashMap<Maybe<Subscription>, Vec<i64>>,
-    /// By publisher and subscription, where some message was not taken: what was taken next, by its
-    /// take or its callback, and as a take tells.
-    pub foreseen: HashMap<Ends, [Foreseen; 2]>,
+    /// By publisher and subscription, where some message was not taken: what was taken next.
+    pub foreseen: HashMap<Ends, Foreseen>,
 }
 
 /// Of each stretch of messages of a connection that were not taken what comes after it: the number of
@@ -149,9 +148,7 @@ pub struct Flight {
     pub number: u64,
     /// When an earlier message of its connection was taken last.
     pub last_take: i64,
-    /// When the next one of its connection was taken or, without a take, its callback began.
-    pub next_taken: i64,
-    /// When the next one was taken of which a take tells.
+    /// When the next one of its connection was taken.
     pub next_take: i64,
     /// When as many later ones had been published as the subscription's history holds.
     pub full_at: i64,
@@ -160,10 +157,10 @@ pub struct Flight {
 impl Flight {
     /// Until when its own take can have been.
     pub const fn until(&self) -> i64 {
-        if self.next_taken == NEVER {
+        if self.next_take == NEVER {
             i64::MAX
         } else {
-            self.next_taken
+            self.next_take
         }
     }
 }
@@ -224,11 +221,11 @@ const RULES: &[Rule] = &[
         let longest = judge.longest(flight).unwrap_or(USUAL_WAIT);
         let process = judge.model.identity.end(flight.row.process);
         let end = process.min(judge.model.registry.ended(flight.row.subscription));
-        flight.next_taken == NEVER && flight.row.publish.saturating_add(longest) > end
+        flight.next_take == NEVER && flight.row.publish.saturating_add(longest) > end
     }),
     // 5.
     (Reason::BeforeFirstTake, Outcome::NotMatched, |_, flight| {
-        flight.last_take == NEVER && flight.next_taken != NEVER
+        flight.last_take == NEVER && flight.next_take != NEVER
     }),
     (Reason::NeverTaken, Outcome::NotMatched, |_, flight| {
         flight.last_take == NEVER
@@ -239,7 +236,7 @@ const RULES: &[Rule] = &[
     }),
     // 7.
     (Reason::Overtaken, Outcome::Lost, |_, flight| {
-        flight.next_taken != NEVER
+        flight.next_take != NEVER
     }),
 ];
 
