@@ -9,12 +9,13 @@ use std::collections::VecDeque;
 
 use ahash::HashMap;
 
-use crate::decide::{Decision, Facts, Flight, Foreseen, Judge, Match, Outcome, Reason};
-use crate::ids::{Maybe, entry};
+use crate::decide::{Decision, Flight, Judge, Match, Outcome, Reason};
+use crate::facts::Foreseen;
+use crate::ids::Maybe;
 use crate::intake::Kind;
-use crate::messages::{Ends, First, Leg, Message};
+use crate::messages::{Ends, Leg, Message};
 use crate::model::Model;
-use crate::pairing::{Pairing, Partners};
+use crate::pairing::Pairing;
 use crate::registry::Subscription;
 use crate::rows::NEVER;
 
@@ -174,57 +175,5 @@ impl Decisions {
         let not_recorded = row.sent.stamp == NEVER || !model.about.happened.has(Kind::RmwTake);
         let due = row.leg == Leg::Middleware && row.subscription.is_some();
         self.untold += u64::from(decision.outcome == Outcome::Unknown && not_recorded && due);
-    }
-}
-
-impl Facts {
-    /// Of all messages, once what belongs together is known.
-    pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
-        let mut found = Self {
-            untaken: partners.untaken.iter().copied().map(Some).collect(),
-            ..Self::default()
-        };
-        let alone = partners.alone.iter();
-        for take in alone.filter_map(|of| model.takes.rows.get(*of)) {
-            let times = found.alone.entry(take.subscription).or_default();
-            times.push(take.time);
-        }
-        let (mut pairing, mut group, mut number) = (Pairing::new(model), Vec::new(), 0);
-        loop {
-            pairing.next(model, partners, &mut group);
-            if group.is_empty() {
-                return found;
-            }
-            for row in &group {
-                found.on_message(number, row);
-                number += 1;
-            }
-        }
-    }
-
-    fn on_message(&mut self, number: u64, row: &Message) {
-        let taken = row.take_time();
-        let key = (row.publisher, row.subscription);
-        if row.is_open() {
-            self.foreseen.entry(key).or_default().open = true;
-        } else if row.is_between()
-            && taken != NEVER
-            && let Some(foreseen) = self.foreseen.get_mut(&key)
-        {
-            foreseen.on_taken(number, taken);
-        }
-        let joined = row.publish != NEVER && row.taken != NEVER;
-        if joined && row.leg != Leg::BeforeSubscription {
-            let wait = row.taken.wrapping_sub(row.publish);
-            let longest = self.longest_wait.entry(row.subscription).or_insert(wait);
-            *longest = wait.max(*longest);
-        }
-        if row.intra == Some(true) && row.publish != NEVER && taken != NEVER {
-            let first = self.ordinary.entry(row.subscription).or_insert(taken);
-            *first = taken.min(*first);
-        }
-        if let Some(publisher) = row.publisher.filter(|_| row.sent.first == First::Above) {
-            *entry(&mut self.above, publisher) = true;
-        }
     }
 }

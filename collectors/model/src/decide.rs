@@ -4,17 +4,15 @@
 //! publisher and a subscription) took before and after, and where events may be missing. Rules apply in
 //! their order, and the first one that fits names the reason. docs/model.md has them in words.
 
-use ahash::{HashMap, HashSet};
-
 use crate::existing::USUAL_WAIT;
+use crate::facts::Facts;
 use crate::gaps::Place;
 use crate::identity::Process;
 use crate::ids::{Maybe, flagged, get};
 use crate::intake::Kind;
-use crate::messages::{Ends, First, Leg, Message};
+use crate::messages::{First, Leg, Message};
 use crate::model::Model;
 use crate::pairing::Partners;
-use crate::registry::Subscription;
 use crate::rows::NEVER;
 
 /// An enum with the words by which tables name its values, and what each of them means.
@@ -97,48 +95,6 @@ pub struct Decision {
     pub outcome: Outcome,
     pub how: Match,
     pub reason: Reason,
-}
-
-/// What the rules ask of a whole recording.
-#[derive(Default)]
-pub struct Facts {
-    /// Of each subscription the longest that a message waited to be taken.
-    pub longest_wait: HashMap<Maybe<Subscription>, i64>,
-    /// Subscriptions whose takes were not recorded.
-    pub untaken: HashSet<Maybe<Subscription>>,
-    /// Publishers whose publications begin above rcl.
-    pub above: Vec<bool>,
-    /// Of each subscription when it first took a message of a known publication from a ring buffer.
-    pub ordinary: HashMap<Maybe<Subscription>, i64>,
-    /// Of each subscription when it took what nobody is known to have published.
-    pub alone: HashMap<Maybe<Subscription>, Vec<i64>>,
-    /// By publisher and subscription, where some message was not taken: what was taken next.
-    pub foreseen: HashMap<Ends, Foreseen>,
-}
-
-/// Of each stretch of messages of a connection that were not taken what comes after it: the number of
-/// the next row that was taken, and when it was.
-#[derive(Default)]
-pub struct Foreseen {
-    pub found: Vec<(u64, i64)>,
-    /// Whether such a stretch goes on.
-    pub open: bool,
-}
-
-impl Foreseen {
-    /// A message was taken, which ends such a stretch.
-    pub fn on_taken(&mut self, number: u64, time: i64) {
-        if std::mem::take(&mut self.open) {
-            self.found.push((number, time));
-        }
-    }
-
-    /// When the first message after a row was taken; `passed` of them are behind, and never come again.
-    pub fn after(&self, number: u64, passed: &mut usize) -> i64 {
-        let rest = self.found[*passed..].iter();
-        *passed += rest.take_while(|(of, _)| *of <= number).count();
-        self.found.get(*passed).map_or(NEVER, |(_, time)| *time)
-    }
 }
 
 /// A message with all that the rules ask of it; times are `NEVER` where there is none.
@@ -322,7 +278,7 @@ impl Judge<'_> {
         } else {
             row.taken
         };
-        let first = self.facts.ordinary.get(&row.subscription);
+        let first = self.facts.first_from_buffer.get(&row.subscription);
         let (gaps, place) = (&self.model.gaps, self.place(row.process));
         self.model.about.enabled.has(Kind::IntraPublish)
             && first.is_none_or(|first| row.taken <= *first)
@@ -335,10 +291,11 @@ impl Judge<'_> {
         if flight.row.sent.stamp != NEVER {
             return false;
         }
-        let alone = self.facts.alone.get(&flight.row.subscription);
-        let alone = alone.map_or(&[][..], Vec::as_slice);
-        let next = alone.partition_point(|time| *time < flight.row.publish);
-        let claimed = alone
+        let others = &self.facts.without_publication;
+        let others = others.get(&flight.row.subscription);
+        let others = others.map_or(&[][..], Vec::as_slice);
+        let next = others.partition_point(|time| *time < flight.row.publish);
+        let claimed = others
             .get(next)
             .is_some_and(|time| *time <= flight.next_take);
         !flight.row.sent.by_middleware

@@ -18,7 +18,7 @@ use crate::about::Source;
 use crate::callbacks::{Callbacks, Execution};
 use crate::columns::{Columns, Texts, columns};
 use crate::connections::Decisions;
-use crate::decide::Facts;
+use crate::facts::Facts;
 use crate::identity::Thread;
 use crate::ids::{Id, flagged, get};
 use crate::model::Model;
