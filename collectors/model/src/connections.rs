@@ -78,9 +78,10 @@ impl Connection {
         let last = self.depth.checked_sub(1);
         let full = last.and_then(|last| self.pushes.get(last));
         flight.full_at = full.map_or(NEVER, |(_, time)| *time);
-        // Only of what was taken before and will be taken again a rule asks whether it was pushed out.
-        let known = flight.full_at != NEVER || self.depth == 0 || flight.next_take <= now;
-        let known = known || flight.last_take == NEVER;
+        // Without a take before and one after it, no rule asks whether a message was pushed out.
+        let between_takes = flight.last_take != NEVER && flight.next_take != NEVER;
+        let asked = between_takes && self.depth > 0;
+        let known = !asked || flight.full_at != NEVER || flight.next_take <= now;
         if known {
             self.waiting -= 1;
             if self.waiting == 0 {

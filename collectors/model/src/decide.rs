@@ -106,7 +106,8 @@ pub struct Flight {
     pub last_take: i64,
     /// When the next one of its connection was taken.
     pub next_take: i64,
-    /// When as many later ones had been published as the subscription's history holds.
+    /// When as many later ones had been published as the subscription's history holds; known only if
+    /// messages of its connection were taken before and after it (`Connection::look_ahead`).
     pub full_at: i64,
 }
 
@@ -134,8 +135,7 @@ pub struct Judge<'a> {
 type Rule = (Reason, Outcome, fn(&Judge<'_>, &Flight) -> bool);
 
 /// What became of a message between processes of which no take is known: the first rule that applies
-/// decides. Their numbers are those of docs/model.md; a message becomes `lost` by the last one, or if
-/// none applies.
+/// decides, or `OTHERWISE` if none does. Their numbers are those of docs/model.md.
 const RULES: &[Rule] = &[
     // 1.
     (
@@ -196,6 +196,9 @@ const RULES: &[Rule] = &[
     }),
 ];
 
+/// 7., too: the receiver was there, as rule 4 did not apply.
+const OTHERWISE: (Outcome, Reason) = (Outcome::Lost, Reason::ReceiverSeen);
+
 impl Judge<'_> {
     /// What became of a message.
     pub fn decide(&self, flight: &Flight) -> Decision {
@@ -210,9 +213,7 @@ impl Judge<'_> {
             Leg::Buffer => (Outcome::Unknown, Reason::StillInBuffer),
             Leg::Middleware => {
                 let rule = RULES.iter().find(|(.., applies)| applies(self, flight));
-                rule.map_or((Outcome::Lost, Reason::ReceiverSeen), |rule| {
-                    (rule.1, rule.0)
-                })
+                rule.map_or(OTHERWISE, |(reason, outcome, _)| (*outcome, *reason))
             }
         };
         let how = row.joined.map_or(Match::Nothing, Reason::how);
