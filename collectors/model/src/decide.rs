@@ -2,7 +2,9 @@
 //!
 //! `decide` is asked once for each row, when all that it needs is known: what the connection (a
 //! publisher and a subscription) took before and after, and where events may be missing. Rules apply in
-//! their order, and the first one that fits names the reason. docs/model.md has them in words.
+//! their order, and the first one that fits names the reason. docs/model.md has them in words, and
+//! `docs/model_pass.md` says what else belongs to a new one. What a ring buffer or a missing
+//! subscription decides alone is known where the row is made (`pairing`): `Leg::Decided`.
 
 use crate::existing::USUAL_WAIT;
 use crate::facts::Facts;
