@@ -84,7 +84,7 @@ def _rules(row: Row, way: Sequence[Row], known: Known) -> tuple[tuple[Any, str, 
     unseen = published + longest > end
     sent = row["rmw_publish_ns"] is not None
     depth = row["_subscription"]["queue_depth"]
-    here = depth and row["publisher_host"] == proc[0]
+    here = row["publisher_host"] == proc[0]
     later = way[place + min(depth or MOST, MOST) :]
     return (
         # 1
@@ -103,9 +103,11 @@ def _rules(row: Row, way: Sequence[Row], known: Known) -> tuple[tuple[Any, str, 
         (not before and after, "not_matched", "before_first_take"),
         (not before, "not_matched", "never_taken"),
         # 6
-        (here and after and later and _pushed_out(row, later[0], before, then, longest),
+        (here and depth and after and later and _pushed_out(row, later[0], before, then, longest),
          "replaced", "pushed_out"),
         # 7
+        (here and not depth and after, "unknown", "depth_unknown"),
+        # 8
         (after, "lost", "overtaken"),
         (True, "lost", "receiver_seen"),
     )  # fmt: skip

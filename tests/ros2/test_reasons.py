@@ -368,12 +368,15 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: pushed_out(next_ms=5.1), 2000, {("replaced", "pushed_out", None)}),
     (lambda: pushed_out(next_ms=4.9), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, depth=4), 2000, {OVERTAKEN}),
-    (lambda: pushed_out(next_ms=5.1, depth=0), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, host="h1"), 2000, {OVERTAKEN}),
     # Of one place only what came within 50 us of it, or within the 2100 us that 3000 waited.
     (lambda: spoken(3000, 1000, 3000, depth=1), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, depth=1), 2000, {("replaced", "pushed_out", None)}),
     # 7
+    (lambda: pushed_out(next_ms=5.1, depth=0), 2000, {("unknown", "depth_unknown", None)}),
+    (lambda: pushed_out(next_ms=5.1, depth=0, host="h1"), 2000, {OVERTAKEN}),
+    (lambda: until(spoken(2000, 1000, depth=0), 2050), 2000, {("lost", "receiver_seen", None)}),
+    # 8
     (lambda: spoken(3000, 1000, 3000), 2000, {OVERTAKEN}),
 ]  # fmt: skip
 

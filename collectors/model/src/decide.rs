@@ -86,6 +86,7 @@ words! {
         BeforeFirstTake "before_first_take" "The connection's first take came later: it may not have been matched yet.",
         NeverTaken "never_taken" "Nothing of this connection was ever taken: it may never have been matched.",
         PushedOut "pushed_out" "As many later messages as the history holds came before the next take.",
+        DepthUnknown "depth_unknown" "How many messages the history holds is not known: later ones may have its place.",
         Overtaken "overtaken" "A later message of the connection was taken.",
         ReceiverSeen "receiver_seen" "The receiver was seen until it could no longer come.",
     }
@@ -193,6 +194,12 @@ const RULES: &[Rule] = &[
         judge.is_pushed_out(flight)
     }),
     // 7.
+    (Reason::DepthUnknown, Outcome::Unknown, |judge, flight| {
+        flight.next_take != NEVER
+            && judge.model.registry.depth(flight.row.subscription) == 0
+            && judge.is_on_one_host(&flight.row)
+    }),
+    // 8.
     (Reason::Overtaken, Outcome::Lost, |_, flight| {
         flight.next_take != NEVER
     }),
@@ -307,18 +314,22 @@ impl Judge<'_> {
             || claimed
     }
 
+    /// Whether publisher and subscription are known to be on one host.
+    fn is_on_one_host(&self, row: &Message) -> bool {
+        let sender = get(&self.model.registry.publishers, row.publisher);
+        let host = |process| self.model.identity.host(process);
+        let from = host(sender.and_then(|of| of.process));
+        from.is_some() && from == host(row.process)
+    }
+
     /// Whether later messages have its place in the subscription's history.
     fn is_pushed_out(&self, flight: &Flight) -> bool {
         let row = &flight.row;
-        let sender = get(&self.model.registry.publishers, row.publisher);
-        let hosts = [sender.and_then(|of| of.process), row.process];
-        let hosts = hosts.map(|process| self.model.identity.host(process));
         let wait = flight
             .full_at
             .saturating_sub(row.sent.push.max(flight.last_take));
         let soon = self.longest(flight).is_some_and(|longest| wait <= longest);
-        hosts[0].is_some()
-            && hosts[0] == hosts[1]
+        self.is_on_one_host(row)
             && flight.full_at != NEVER
             && flight.next_take != NEVER
             && flight.full_at < flight.next_take
