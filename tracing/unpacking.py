@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import lzma
@@ -18,9 +19,8 @@ import stat
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import IO, Self
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.errors import TooLargeError, cannot_be_written
@@ -43,18 +43,9 @@ _DEEPEST, _LONGEST_NAME = 32, 1024
 _LARGEST_HEADER = 64 << 10
 _BLOCK = 1 << 20
 _SCRATCH = ".unpack-"
-_FILES, _FOLDERS = (b"0", b"\0"), (b"5",)
-_LONG_NAME, _LONG_LINK, _PAX, _PAX_OF_ALL = b"L", b"K", b"x", b"g"
 Read = Callable[[int], bytes]
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One file of an archive: its name, its size, and what reads its next bytes."""
-
-    name: str
-    size: int
-    read: Read
+_Entry = tuple[str, IO[bytes]]
+"""One file of an archive: its name and its content."""
 
 
 def unpack(
@@ -206,8 +197,8 @@ class _Unpacked:
             with ZstdFile(self._archive) as unzipped:
                 entries = self._tar(unzipped.read)
                 first = next(entries, None)
-                if first is not None and first.name == HEAD:
-                    self._ours(first, entries)
+                if first is not None and first[0] == HEAD:
+                    self._ours(first[1], entries)
                 else:
                     self._foreign(itertools.chain(filter(None, [first]), entries))
         elif magic == b"\xfd7zXZ\0":
@@ -226,44 +217,42 @@ class _Unpacked:
     def regular(self, read: Read) -> None:
         """Write the regular files of a tar as it comes, and nothing else of it."""
         try:
-            for entry in self._tar(read, others="left out"):
-                self._save(entry, self._scratch)
+            for entry in self._tar(read, leave_out_others=True):
+                self._save(*entry, self._scratch)
         except (tarfile.TarError, EOFError, ValueError) as error:
             raise UsageError(f"{self._archive}: no whole archive: {error}") from error
 
-    def _ours(self, head: _Entry, entries: Iterator[_Entry]) -> None:
+    def _ours(self, head: IO[bytes], entries: Iterator[_Entry]) -> None:
         if (found := json.loads(head.read(_LARGEST_HEADER))["format"]) != FORMAT:
             raise UsageError(f"{self._archive}: format {found!r}, this roslens reads {FORMAT}")
         named: dict[str, str] = {}
-        for entry in entries:
-            if entry.name == SUMS:
-                named = dict(_sums(self._archive, entry))
+        for name, content in entries:
+            if name == SUMS:
+                named = dict(_sums(self._archive, content))
             else:
-                self._save(entry, self._scratch)
+                self._save(name, content, self._scratch)
         self._check(named)
 
     def _foreign(self, entries: Iterator[_Entry]) -> None:
         folder = self._scratch / (bare_name(self._archive) or "unpacked")
         for entry in entries:
-            self._save(entry, folder)
+            self._save(*entry, folder)
         if not folder.is_dir() or not find_traces(folder):
             raise UsageError(f"{self._archive}: holds no CTF trace (no file named 'metadata')")
 
-    def _save(self, entry: _Entry, folder: Path) -> None:
-        if entry.name in self._digests:
-            raise self._refused(entry.name, "is in it twice")
-        path = folder / entry.name
+    def _save(self, name: str, content: IO[bytes], folder: Path) -> None:
+        if name in self._digests:
+            raise self._refused(name, "is in it twice")
+        path = folder / name
         if path.parent not in self._folders:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._folders.add(path.parent)
         digest = hashlib.sha256()
         with path.open("xb") as stream:
-            while block := entry.read(_BLOCK):
+            while block := content.read(_BLOCK):
                 digest.update(block)
                 stream.write(block)
-            if stream.tell() != entry.size:
-                raise EOFError(f"{entry.name!r} ends early")
-        self._digests[entry.name] = digest.hexdigest()
+        self._digests[name] = digest.hexdigest()
 
     def _check(self, named: dict[str, str]) -> None:
         found = self._digests
@@ -299,45 +288,36 @@ class _Unpacked:
             )
         return name
 
-    # ---------------------------------------------------------------- tar
-
-    def _tar(
-        self, read: Read, others: Literal["refused", "left out"] = "refused"
-    ) -> Iterator[_Entry]:
-        # Not by tarfile: it reads headers of any size into memory, and one within the other.
-        name: str | None = None
-        size: int | None = None
-        while (header := _exactly(read, tarfile.BLOCKSIZE)).strip(b"\0"):
-            info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
-            if info.type in {_LONG_NAME, _LONG_LINK, _PAX, _PAX_OF_ALL}:
-                self._count()
-                if not 0 <= info.size <= _LARGEST_HEADER:
-                    raise self._refused(info.name, f"a header of {info.size:,} B; refused")
-                content = _exactly(read, _padded(info.size))[: info.size]
-                if info.type == _LONG_NAME:
-                    name = os.fsdecode(content.rstrip(b"\0"))
-                elif info.type == _PAX:
-                    name, size = _from_pax(content, name)
-                continue
-            length = info.size if size is None else size
-            told = info.name if name is None else name
-            name = size = None
-            self._count(length)
-            if info.type in _FOLDERS:
-                continue
-            if info.type not in _FILES and length >= 0 and others == "left out":
-                _Limited(read, _padded(length)).skip(0)
-                continue
-            if info.type not in _FILES or length < 0:
-                raise self._refused(told, "is no regular file; refused")
-            limited = _Limited(read, length)
-            yield _Entry(self._safe(told), length, limited.read)
-            limited.skip(_padded(length) - length)
+    def _tar(self, read: Read, *, leave_out_others: bool = False) -> Iterator[_Entry]:
+        stream = _Bounded(read, self._archive)
+        with tarfile.open(
+            fileobj=stream,
+            mode="r|",
+            tarinfo=_Header,
+            encoding="utf-8",
+            errors="surrogateescape",
+        ) as tar:
+            while (info := tar.next()) is not None:
+                # Otherwise it keeps all entries and what headers say of all that follow.
+                tar.members = []  # type: ignore[attr-defined]
+                tar.pax_headers = {}
+                self._count(info.size)
+                if leave_out_others and (info.islnk() or info.issym() or info.isdev()):
+                    pass
+                elif info.isreg() and info.size >= 0 and not info.issparse():
+                    stream.allowed += info.size
+                    content = tar.extractfile(info)
+                    assert content is not None
+                    yield self._safe(info.name), content
+                elif not info.isdir():
+                    raise self._refused(info.name, "is no regular file; refused")
+                stream.allowed = _Bounded.allowed
         # Checksums of the compression come last.
-        if len(_up_to(read, _BLOCK)) == _BLOCK:
+        rest = read(_BLOCK)
+        while block := read(_BLOCK - len(rest)):
+            rest += block
+        if len(rest) == _BLOCK:
             raise UsageError(f"{self._archive}: more lies behind its end; refused")
-
-    # ---------------------------------------------------------------- zip
 
     def _zip(self) -> Iterator[_Entry]:
         with zipfile.ZipFile(self._archive) as found:
@@ -348,71 +328,46 @@ class _Unpacked:
                 kind = stat.S_IFMT(info.external_attr >> 16)
                 if kind not in {0, stat.S_IFREG}:
                     raise self._refused(info.filename, "is no regular file; refused")
-                with found.open(info) as stream:
-                    limited = _Limited(stream.read, info.file_size + 1)
-                    yield _Entry(self._safe(info.filename), info.file_size, limited.read)
+                with found.open(info) as content:
+                    yield self._safe(info.filename), content
 
 
-class _Limited:
-    """The next bytes of a stream and no more."""
+class _Bounded(io.RawIOBase):
+    """A stream of which `tarfile` reads no more than allowed, whatever size a header claims."""
 
-    def __init__(self, read: Read, size: int) -> None:
-        self._read, self._left = read, size
+    allowed = _LARGEST_HEADER + 2 * tarfile.RECORDSIZE
 
-    def read(self, size: int) -> bytes:
-        """At most so many bytes; nothing at the end."""
-        block = self._read(min(size, self._left)) if self._left else b""
-        self._left -= len(block)
+    def __init__(self, read: Read, archive: Path) -> None:
+        self._read, self._archive = read, archive
+
+    def read(self, size: int = -1) -> bytes:
+        """Read at most so many bytes; nothing at the end."""
+        if self.allowed <= 0:
+            text = f"{self._archive}: a header of more than {_LARGEST_HEADER:,} B; refused"
+            raise UsageError(text)
+        block = self._read(size)
+        self.allowed -= len(block)
         return block
 
-    def skip(self, more: int) -> None:
-        """Pass over what was not read, and the bytes behind it."""
-        self._left += more
-        while self._left:
-            if not self.read(_BLOCK):
-                raise EOFError("ends early")
+
+class _Header(tarfile.TarInfo):
+    """A header that `tarfile` does not take for the end where it is damaged or missing."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Read the header from one block."""
+        if not buf:
+            raise EOFError("ends early")
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if any(buf):
+                raise tarfile.ReadError(str(error)) from error
+            raise
 
 
-def _up_to(read: Read, size: int) -> bytes:
-    content = bytearray()
-    while len(content) < size and (block := read(size - len(content))):
-        content += block
-    return bytes(content)
-
-
-def _exactly(read: Read, size: int) -> bytes:
-    content = _up_to(read, size)
-    if len(content) < size:
-        raise EOFError("ends early")
-    return content
-
-
-def _padded(size: int) -> int:
-    return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
-
-
-def _from_pax(content: bytes, name: str | None) -> tuple[str | None, int | None]:
-    """Name and size in an extended header: lines ``LENGTH KEY=VALUE`` (POSIX.1-2001, pax)."""
-    size = None
-    while content:
-        digits, blank, _ = content.partition(b" ")
-        length = int(digits) if digits.isdigit() and len(digits) < 9 else 0
-        record = content[len(digits) + 1 : length - 1]
-        key, equals, value = record.partition(b"=")
-        if not blank or not equals or content[length - 1 : length] != b"\n":
-            raise ValueError("an extended header that cannot be understood")
-        if key.startswith(b"GNU.sparse"):
-            raise ValueError("a sparse file")
-        if key == b"path":
-            name = os.fsdecode(value)
-        elif key == b"size":
-            size = int(value)
-        content = content[length:]
-    return name, size
-
-
-def _sums(archive: Path, entry: _Entry) -> Iterator[tuple[str, str]]:
-    text = _up_to(entry.read, _SMALL)
+def _sums(archive: Path, content: IO[bytes]) -> Iterator[tuple[str, str]]:
+    text = content.read(_SMALL)
     for line in os.fsdecode(text).split("\n"):
         digest, blanks, name = line.partition("  ")
         if blanks:
