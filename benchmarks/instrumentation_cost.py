@@ -48,7 +48,7 @@ def main() -> None:
     random.Random(1).shuffle(order)
     found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
     discarded = 0
-    with tempfile.TemporaryDirectory() as scratch, session_daemon(kernel="off") as daemon:
+    with tempfile.TemporaryDirectory() as scratch, session_daemon() as daemon:
         for number, mode in enumerate(order):
             recorded, traced = MODES[mode]
             folder = Path(scratch) / str(number)

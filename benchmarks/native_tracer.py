@@ -88,7 +88,7 @@ def cost(emit: Path, native: Path, scratch: Path, processes: int) -> None:
             if tracer == "lttng":
                 options = TracingOptions(kernel="off", subbuf_size="4M")
                 with (
-                    session_daemon(kernel="off") as daemon,
+                    session_daemon() as daemon,
                     recording_session(daemon, options, trace) as session,
                 ):
                     said = burst(emit, lttng, session.workload_variables)

@@ -176,7 +176,7 @@ def start_tracer(
         native_tracer(hold)
         if options.tracer == "native"
         else _session_daemon(
-            kernel=options.kernel if kind == "lttng" else "off",
+            kernel=kind == "lttng",
             machine=options.daemon == "machine",
             progress=note,
             hold=hold,

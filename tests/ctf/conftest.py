@@ -48,7 +48,7 @@ def record(kinds, tmp_path) -> Record:
         sessions: int = 1,
     ) -> Path:
         output = tmp_path / "trace"
-        with session_daemon(kernel="off") as daemon:
+        with session_daemon() as daemon:
             names = [f"{daemon.session_name}{'_' * number}" for number in range(sessions)]
             call = daemon.tool.call
             how = ("--snapshot",) if snapshots else ()

@@ -78,7 +78,7 @@ def test_both_record_the_same_of_every_event(tmp_path):
     variables = {"LD_PRELOAD": str(native), "ROSLENS_TRACE_FOLDER": str(tmp_path / "native")}
     subprocess.run([str(every)], env={**os.environ, **variables}, check=True)
     with (
-        session_daemon(kernel="off") as daemon,
+        session_daemon() as daemon,
         recording_session(daemon, TracingOptions(kernel="off"), tmp_path / "lttng") as session,
     ):
         variables = {**session.workload_variables, "LD_PRELOAD": str(lttng)}

@@ -172,7 +172,7 @@ def test_a_late_start_keeps_the_names(rings, tmp_path):
         says_ready=True,
         expect_events="no",
     )
-    with Interruption() as interruption, session_daemon(kernel="off") as daemon:
+    with Interruption() as interruption, session_daemon() as daemon:
         manifest = record_run(spec, daemon, interruption)
     assert manifest.status == "complete", manifest.failure
     assert manifest.start_ns < manifest.timing.ready_ns < manifest.end_ns

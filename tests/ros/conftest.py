@@ -42,7 +42,7 @@ def ros() -> RosEnvironment:
 @pytest.fixture(scope="session")
 def daemon() -> Iterator[SessionDaemon]:
     """A session daemon for these tests."""
-    with session_daemon(kernel="off") as started:
+    with session_daemon() as started:
         yield started
 
 

@@ -100,7 +100,7 @@ def tables_of(trace: Trace, ros: RosEnvironment, folder: Path) -> dict[str, pl.D
     with ExitStack() as stack:
         variables = {}
         for host in hosts:
-            daemon = stack.enter_context(session_daemon(kernel="off"))
+            daemon = stack.enter_context(session_daemon())
             options = TracingOptions(kernel="off")
             session = stack.enter_context(
                 recording_session(daemon, options, folder / "run" / "trace" / host)
@@ -205,7 +205,7 @@ def burst_tables(
     run = Recording.at(folder / "run")
     options = TracingOptions(kernel="off", subbuf_size=4096, subbuf_count=2)
     with (
-        session_daemon(kernel="off") as daemon,
+        session_daemon() as daemon,
         recording_session(daemon, options, folder / "run" / "trace") as session,
         Player(session.workload_variables, library, functions) as player,
     ):

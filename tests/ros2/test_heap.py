@@ -175,7 +175,7 @@ def test_a_program_with_known_allocations(tmp_path: Path) -> None:
     options = TracingOptions(events=("ros2:*", "lttng_ust_libc:*"), kernel="off")
     run = Recording.at(tmp_path / "run")
     with (
-        session_daemon(kernel="off") as daemon,
+        session_daemon() as daemon,
         recording_session(daemon, options, run.path / "trace") as session,
     ):
         environment = {

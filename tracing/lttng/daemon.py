@@ -26,11 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
-from roslens.recording import RunFailedError, UsageError
+from roslens.recording import RunFailedError
 from roslens.recording.scratch import scratch_folder
 from roslens.tracing.guard import guarded
-from roslens.tracing.lttng.kernel import in_tracing_group, why_no_kernel_tracing
-from roslens.tracing.lttng.settings import KernelChoice
+from roslens.tracing.lttng.kernel import in_tracing_group
 from roslens.tracing.lttng.tool import LttngTool, find_program
 from roslens.tracing.processes import FIRM, end_all, end_process, marked
 
@@ -106,7 +105,7 @@ class SessionDaemon:
 @contextmanager
 def session_daemon(
     *,
-    kernel: KernelChoice = "auto",
+    kernel: bool = False,
     machine: bool = False,
     progress: Progress | None = None,
     hold: Sequence[int] = (),
@@ -116,7 +115,7 @@ def session_daemon(
     Parameters
     ----------
     kernel
-        Whether it is to trace the kernel.
+        Whether it is to trace the kernel, which `why_no_kernel_tracing` allows.
     machine
         Take the machine's daemon, so that programs which run already are recorded.
     progress
@@ -127,44 +126,21 @@ def session_daemon(
     Raises
     ------
     UsageError
-        LTTng is not installed; or the kernel is required and cannot be traced.
+        LTTng is not installed.
     RunFailedError
         No daemon runs and none can be started.
     """
     find_program("lttng")
-    notes = []
-    with_kernel = kernel != "off"
-    if with_kernel:
-        reason = why_no_kernel_tracing()
-        if reason is not None:
-            if kernel != "auto":
-                raise UsageError(reason)
-            notes.append(reason)
-            with_kernel = False
-    token = secrets.token_hex(6)
+    progress = progress or (lambda _: None)
     with ExitStack() as stack:
-        daemon = _choose(
-            stack,
-            token,
-            with_kernel,
-            notes,
-            progress or (lambda _: None),
-            hold=hold,
-            machine=machine,
-        )
-        yield daemon
+        yield _choose(stack, progress, kernel=kernel, machine=machine, hold=hold)
 
 
 def _choose(
-    stack: ExitStack,
-    token: str,
-    kernel: bool,
-    notes: list[str],
-    progress: Progress,
-    *,
-    hold: Sequence[int],
-    machine: bool = False,
+    stack: ExitStack, progress: Progress, *, kernel: bool, machine: bool, hold: Sequence[int]
 ) -> SessionDaemon:
+    token = secrets.token_hex(6)
+    notes: list[str] = []
     as_root = os.geteuid() == 0
     if machine:
         return stack.enter_context(_shared(token, kernel and as_root, notes, progress, hold))
