@@ -26,6 +26,7 @@ import roslens as rl
 from roslens.analysis.measures.stacks import changed, inside, of_functions, per_execution
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.sampling.rates import SamplerRates
 
 PROGRAM = Path(__file__).parent / "programs" / "ten_functions.cpp"
 SECONDS, PERIOD_S, BUSY = 20, 0.02, 0.6
@@ -58,7 +59,7 @@ def record(folder: Path, options: argparse.Namespace) -> None:
                 folder / f"{number:03}_{change}",
                 options=TracingOptions(tracer="native", kernel="off"),
                 ros="embedded",
-                stacks=options.hz,
+                samplers=SamplerRates(stacks=options.hz),
             )
             facts = manifest.samplers["stacks"]
             print(f"{number + 1} of {len(order)}: {manifest.status}, {facts}", flush=True)

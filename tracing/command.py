@@ -37,13 +37,8 @@ def record_command(
     options: TracingOptions | None = None,
     ros: RosChoice = "auto",
     trace_rclpy: bool = True,
-    allocations: bool = False,
-    stacks: float = 0.0,
-    waits: bool = False,
+    samplers: SamplerRates | None = None,
     time_limit: float | None = None,
-    sampler_hz: float = 10.0,
-    work_topic: str | None = None,
-    root: Path = RECORDINGS,
     lifeline: Lifeline | None = None,
     beside: Beside | None = None,
     on_event: OnEvent = lambda _: None,
@@ -55,7 +50,7 @@ def record_command(
     command
         What to run. With the embedded ROS 2, ``python`` means its interpreter.
     output
-        The run's folder; default: ``<root>/command/<UTC time>/000_r0``.
+        The run's folder; default: ``data/recordings/command/<UTC time>/000_r0``.
     options
         What to trace, into which buffers.
     ros
@@ -64,20 +59,10 @@ def record_command(
         an error. ``none``: the environment as it is.
     trace_rclpy
         Whether Python nodes emit callback and publish events.
-    allocations
-        Whether heaptrack records which call paths hold memory.
-    stacks
-        Samples per second of call stacks by perf; 0: none.
-    waits
-        With `stacks`: whether it also records where threads wait.
+    samplers
+        What is sampled beside CPU time.
     time_limit
         Seconds; default: none.
-    sampler_hz
-        Samples of CPU and memory per second; 0: none.
-    work_topic
-        The topic whose latency is of interest.
-    root
-        The folder of all recordings.
     lifeline
         Ends the command, too; what the command prints is then kept below ``native/``.
     beside
@@ -111,16 +96,14 @@ def record_command(
         # What to take away again if nothing can be run.
         made = output
         if output is None:
-            made = new_campaign(root / COMMAND_SUITE, None)
+            made = new_campaign(RECORDINGS / COMMAND_SUITE, None)
             output = made / _RUN
         spec = replace(
             spec,
             folder=output,
             campaign=output.parent.name if output.name == _RUN else output.name,
-            samplers=SamplerRates(allocations=allocations, stacks=stacks, waits=waits),
+            samplers=samplers or SamplerRates(),
             time_limit=time_limit,
-            sampler_hz=sampler_hz,
-            work_topic=work_topic,
             quiet=lifeline is not None,
             lifeline=lifeline,
             beside=beside,

@@ -10,9 +10,7 @@ from pathlib import Path
 from roslens.analysis.reports.table import ReportTable
 from roslens.printed import show_table
 from roslens.recorded import Told
-from roslens.recording import (
-    UsageError,
-)
+from roslens.recording import UsageError
 from roslens.recording.manifest import Manifest
 from roslens.recording.terminal import say
 from roslens.tracing.attach import record_attached
@@ -39,6 +37,7 @@ from roslens.tracing.remote.campaign import (
 )
 from roslens.tracing.remote.ssh import Host
 from roslens.tracing.ros.environment import python_path
+from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.state import (
     CampaignState,
     campaign_state,
@@ -103,9 +102,7 @@ def record_one(
     options: TracingOptions,
     ros: RosChoice,
     trace_rclpy: bool,
-    allocations: bool,
-    stacks: float,
-    waits: bool,
+    samplers: SamplerRates,
     time_limit: float | None,
     as_host: bool = False,
     triggers: Path | None = None,
@@ -136,9 +133,7 @@ def record_one(
             options=options,
             ros=ros,
             trace_rclpy=trace_rclpy,
-            allocations=allocations,
-            stacks=stacks,
-            waits=waits,
+            samplers=samplers,
             time_limit=time_limit,
             lifeline=Lifeline() if as_host else None,
             beside=beside,
@@ -155,9 +150,7 @@ def record_hosts(
     options: TracingOptions,
     ros: RosChoice,
     trace_rclpy: bool,
-    allocations: bool,
-    stacks: float,
-    waits: bool,
+    samplers: SamplerRates,
     setup: str | None,
     time_limit: float | None,
     told: Told,
@@ -185,9 +178,7 @@ def record_hosts(
                 options=options,
                 ros=ros,
                 trace_rclpy=trace_rclpy,
-                allocations=allocations,
-                stacks=stacks,
-                waits=waits,
+                samplers=samplers,
                 time_limit=time_limit,
                 on_event=on_event,
             )
@@ -196,14 +187,7 @@ def record_hosts(
         result = record_on_hosts(
             [Host.parsed(text) for text in hosts],
             output,
-            record_arguments(
-                options,
-                ros,
-                trace_rclpy=trace_rclpy,
-                allocations=allocations,
-                stacks=stacks,
-                waits=waits,
-            ),
+            record_arguments(options, ros, samplers, trace_rclpy=trace_rclpy),
             setup=setup,
             here=here if command else None,
             time_limit=time_limit,

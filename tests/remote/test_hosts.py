@@ -19,6 +19,7 @@ from roslens.tracing.lttng.settings import KERNEL_EVENTS
 from roslens.tracing.remote.arguments import record_arguments
 from roslens.tracing.remote.campaign import fetch
 from roslens.tracing.remote.ssh import Host, ssh_command
+from roslens.tracing.sampling.rates import SamplerRates
 
 
 def test_a_host_is_a_destination_and_a_command() -> None:
@@ -71,17 +72,20 @@ def test_without_ssh_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_options_are_passed_on_where_they_are_not_the_default() -> None:
-    assert record_arguments(TracingOptions(), "auto") == []
+    assert record_arguments(TracingOptions(), "auto", SamplerRates()) == []
     options = TracingOptions.checked(
         tracer="native", events=("ros2:rcl*", "x:*"), flight=2.5, subbuf_size="64k", kernel="off"
     )
-    assert record_arguments(options, "none", trace_rclpy=False, allocations=True) == [
+    samplers = SamplerRates(allocations=True)
+    assert record_arguments(options, "none", samplers, trace_rclpy=False) == [
         *("--tracer", "native", "--event", "ros2:rcl*", "--event", "x:*", "--kernel", "off"),
         *("--flight", "2.5", "--subbuf-size", "65536", "--ros", "none", "--no-trace-rclpy"),
         "--allocations",
     ]
     more = TracingOptions(kernel_events=(*KERNEL_EVENTS, "irq:*"), max_disk=1 << 20)
-    assert record_arguments(more, "auto") == [*("--kernel-event", "irq:*", "--max-disk", "1048576")]
+    assert record_arguments(more, "auto", SamplerRates(stacks=99, waits=True)) == [
+        *("--kernel-event", "irq:*", "--max-disk", "1048576", "--stacks", "99", "--waits")
+    ]
 
 
 def test_a_lifeline_ends_with_its_input_or_its_silence() -> None:

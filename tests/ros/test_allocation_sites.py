@@ -18,6 +18,7 @@ from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.sampling.allocations import Heaptrack, Interpreted
+from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.sources import VARIABLE
 
 NODES = Path(__file__).with_name("nodes")
@@ -113,7 +114,7 @@ def test_a_leak_of_an_executor_and_one_of_a_callback(ros: RosEnvironment, tmp_pa
             folder,
             options=TracingOptions(kernel="off"),
             ros="embedded",
-            allocations=True,
+            samplers=SamplerRates(allocations=True),
             time_limit=300,
         )
         assert manifest.status == "complete", manifest.failure

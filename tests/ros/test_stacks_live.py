@@ -30,6 +30,7 @@ from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.sampling.stacks import StackSampler, forget_old_maps
 from roslens.tracing.sources import VARIABLE
 
@@ -71,7 +72,12 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
     program = " ".join(f'"{x}"' for x in [*made(ros, tmp_path), str(EXECUTIONS)])
     command = ["sh", "-c", f'exec {program} > "{said}"']
     _, manifest = record_command(
-        command, folder, options=OPTIONS, ros="embedded", stacks=HZ, time_limit=300
+        command,
+        folder,
+        options=OPTIONS,
+        ros="embedded",
+        samplers=SamplerRates(stacks=HZ),
+        time_limit=300,
     )
     assert manifest.status == "complete", manifest.failure
     spent = [float(x) for x in said.read_text().split()]
@@ -98,7 +104,12 @@ def test_waits_are_those_that_the_program_and_the_kernel_count(
     command = ["sh", "-c", f'exec {program} > "{said}"']
     options = TracingOptions(tracer="native", kernel="ftrace")
     _, manifest = record_command(
-        command, folder, options=options, ros="embedded", stacks=199, waits=True, time_limit=300
+        command,
+        folder,
+        options=options,
+        ros="embedded",
+        samplers=SamplerRates(stacks=199, waits=True),
+        time_limit=300,
     )
     assert manifest.status == "complete", manifest.failure
     waited = [float(x) for x in said.read_text().split()]
@@ -177,7 +188,7 @@ def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> Non
 def test_a_program_in_a_container(ros: RosEnvironment, tmp_path: Path) -> None:
     command = ["unshare", "-pf", "--mount-proc", *rclcpp_program(ros, tmp_path), "20"]
     _, manifest = record_command(
-        command, tmp_path / "run", options=OPTIONS, ros="embedded", stacks=HZ
+        command, tmp_path / "run", options=OPTIONS, ros="embedded", samplers=SamplerRates(stacks=HZ)
     )
     assert manifest.status == "complete", manifest.failure
     run = rl.open(tmp_path / "run")
@@ -264,7 +275,7 @@ def test_functions_of_python(name: str, tmp_path: Path) -> None:
     (tmp_path / "burn.py").write_text(PYTHON)
     command = ["sh", "-c", f"exec {found} {tmp_path}/burn.py > {tmp_path}/said"]
     folder, manifest = record_command(
-        command, tmp_path / "run", options=OPTIONS, ros="none", stacks=HZ
+        command, tmp_path / "run", options=OPTIONS, ros="none", samplers=SamplerRates(stacks=HZ)
     )
     assert manifest.status == "complete", manifest.failure
     samples = pl.read_parquet(folder / "cpu_samples.parquet")
@@ -293,7 +304,7 @@ def test_without_perf_the_rest_is_recorded(tmp_path: Path, monkeypatch: pytest.M
             (programs / program.name).symlink_to(program)
     monkeypatch.setenv("PATH", str(programs))
     folder, manifest = record_command(
-        ["true"], tmp_path / "run", options=OPTIONS, ros="none", stacks=199
+        ["true"], tmp_path / "run", options=OPTIONS, ros="none", samplers=SamplerRates(stacks=199)
     )
     assert manifest.status == "complete"
     assert any("perf is not installed (apt-get install" in x for x in manifest.warnings)
@@ -307,7 +318,7 @@ def test_a_perf_that_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     folder, manifest = record_command(
-        ["true"], tmp_path / "run", options=OPTIONS, ros="none", stacks=199
+        ["true"], tmp_path / "run", options=OPTIONS, ros="none", samplers=SamplerRates(stacks=199)
     )
     assert manifest.status == "complete"
     assert any("perf_event_paranoid to 2 or less" in x for x in manifest.warnings)

@@ -377,6 +377,7 @@ def record(
     from roslens.recorded import Told  # noqa: PLC0415
     from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
     from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
+    from roslens.tracing.sampling.rates import SamplerRates  # noqa: PLC0415
 
     told = Told(as_json=as_json)
     rate = given.get("stacks", 0.0)
@@ -417,6 +418,7 @@ def record(
             # What runs already is known to the machine's daemon alone.
             tracing["daemon"] = "machine"
         options = TracingOptions.checked(**tracing)
+        samplers = SamplerRates(allocations=allocations, stacks=rate, waits=waits)
         if host:
             recording.record_hosts(
                 host,
@@ -425,9 +427,7 @@ def record(
                 options=options,
                 ros=ros or "auto",
                 trace_rclpy=trace_rclpy is not False,
-                allocations=allocations,
-                stacks=rate,
-                waits=waits,
+                samplers=samplers,
                 setup=host_setup,
                 time_limit=time_limit,
                 told=told,
@@ -439,9 +439,7 @@ def record(
             options=options,
             ros=(ros or "auto") if command else "none",
             trace_rclpy=trace_rclpy is not False,
-            allocations=allocations,
-            stacks=rate,
-            waits=waits,
+            samplers=samplers,
             time_limit=time_limit,
             as_host=as_host,
             triggers=triggers,
