@@ -9,7 +9,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -61,7 +61,7 @@ from roslens.tracing.sampling import (
 )
 from roslens.tracing.sampling.allocations import Heaptrack
 from roslens.tracing.sampling.heap import build_probe
-from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.periodic import TableSampler
 from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.scrub import shared_command, shared_text, shared_variables
 from roslens.tracing.tracer import (
@@ -259,7 +259,7 @@ class _Run:
     session: TracingSession | None = None
     kernel: KernelRecording | None = None
     sampler: Sampler | None = None
-    samplers: dict[str, Periodic] = field(default_factory=dict)
+    samplers: dict[str, TableSampler] = field(default_factory=dict)
     heap: HeapProbe | None = None
     heap_cpu_ns: int = 0
     sites: AllocationSites | None = None
@@ -298,12 +298,9 @@ class _Run:
             self.failures.append(str(error))
         finally:
             self.reserve.unlink(missing_ok=True)
-            if self.heap is not None:
-                self.heap.close()
-            if self.sites is not None:
-                self.sites.close()
-            if self.stacks is not None:
-                self.stacks.close()
+            for used in (self.heap, self.sites, self.stacks):
+                if used is not None:
+                    used.close()
         self._judge()
         manifest = self._last_manifest(manifest)
         self._write(manifest)
@@ -339,23 +336,19 @@ class _Run:
                 self.warnings += [*notes_of(self.functions), *self.kernel.not_called]
             if self.session is not None:
                 self.failures += self._troubles(self.session)
-        written = {"resources": self.sampler, **self.samplers}
-        for name, sampler in written.items():
-            if isinstance(sampler, (Sampler, ThreadSampler, SystemSampler)):
-                self.reserve.unlink(missing_ok=True)
-                with _clear_disk_errors(spec.folder):
-                    sampler.write(spec.folder / f"{name}.parquet")
+        written: dict[str, Callable[[Path], Iterable[str] | None]] = {
+            name: x.write for name, x in {"resources": self.sampler, **self.samplers}.items() if x
+        }
         if self.sites is not None:
+            written[ALLOCATION_SITES.name] = self.sites.write
+        if (stacks := self.stacks) is not None:
+            written[CPU_SAMPLES.name] = lambda file: stacks.write(
+                file, monotonic_clock(spec.trace).offset_ns
+            )
+        for name, write in written.items():
             self.reserve.unlink(missing_ok=True)
             with _clear_disk_errors(spec.folder):
-                file = spec.folder / f"{ALLOCATION_SITES.name}.parquet"
-                self.warnings += self.sites.write(file)
-        if self.stacks is not None:
-            self.reserve.unlink(missing_ok=True)
-            with _clear_disk_errors(spec.folder):
-                file = spec.folder / f"{CPU_SAMPLES.name}.parquet"
-                offset_ns = monotonic_clock(spec.trace).offset_ns
-                self.warnings += self.stacks.write(file, offset_ns)
+                self.warnings += write(spec.folder / f"{name}.parquet") or ()
 
     def _preload_heap_probe(self) -> None:
         if self.spec.samplers.heap > 0 and self.spec.sampler_hz > 0:

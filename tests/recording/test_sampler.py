@@ -96,7 +96,7 @@ def test_a_whole_tree_is_sampled_even_when_a_parent_ends():
 
     def wait_for_samples(number: int) -> None:
         deadline = time.monotonic() + 60
-        while sum(x.vpid == orphan for x in sampler.samples) < number:
+        while sum(x.vpid == orphan for x in sampler.rows) < number:
             assert time.monotonic() < deadline, "it is not sampled"
             time.sleep(0.05)
 
@@ -106,12 +106,12 @@ def test_a_whole_tree_is_sampled_even_when_a_parent_ends():
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "gone\n"
-        before = sum(x.vpid == orphan for x in sampler.samples)
+        before = sum(x.vpid == orphan for x in sampler.rows)
         wait_for_samples(before + 20)
         sampler.stop()
         frame = sampler.frame()
         assert frame.schema == RESOURCES.schema
-        names = {x.process for x in sampler.samples if x.vpid == orphan}
+        names = {x.process for x in sampler.rows if x.vpid == orphan}
         assert "sleep" in names
         assert frame["time_ns"].is_sorted()
         assert sampler.facts.rounds > 0
@@ -140,7 +140,7 @@ def test_a_process_that_left_its_parent_at_once_is_found_by_its_mark():
 
 
 def asleep(sampler: Sampler) -> set[int]:
-    return {x.vpid for x in sampler.samples if x.process == "sleep"}
+    return {x.vpid for x in sampler.rows if x.process == "sleep"}
 
 
 def test_rounds_that_come_too_late_are_counted_not_piled_up():
@@ -159,7 +159,7 @@ def test_rounds_that_come_too_late_are_counted_not_piled_up():
         process.wait()
     # Each round takes five periods and more.
     assert sampler.overruns >= 3 * (sampler.rounds - 2)
-    assert len(sampler.samples) == sampler.rounds
+    assert len(sampler.rows) == sampler.rounds
 
 
 def test_an_ended_process_gives_nothing():

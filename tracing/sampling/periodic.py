@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from roslens.recording.manifest import Sampler as SamplerFacts
+from roslens.recording.schema import Table
 
 
 class Periodic:
@@ -83,3 +85,17 @@ class Periodic:
         self.rounds += 1
         self._own_cpu_ns = time.thread_time_ns()
         self.elapsed_ns = int((time.monotonic() - begun) * 1e9)
+
+
+class TableSampler(Periodic):
+    """What adds rows to a table in each round; parameters as of `Periodic`."""
+
+    table: ClassVar[Table]
+
+    def __init__(self, name: str, hz: float, *, gives_way: bool = True) -> None:
+        super().__init__(name, hz, gives_way=gives_way)
+        self.rows: list[Any] = []
+
+    def write(self, path: Path) -> None:
+        """Write the rows, as `Table.write_rows` does."""
+        self.table.write_rows(self.rows, path)

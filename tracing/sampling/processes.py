@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from roslens.recording.schema import RESOURCES
 from roslens.tracing.processes import process_ids
-from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.periodic import TableSampler
 from roslens.tracing.sampling.proc import STARTED, name, namespace_id, number_after, read, stat
 from roslens.tracing.sampling.rates import SamplerRates
 
@@ -168,7 +168,7 @@ def switches(pid: int) -> tuple[int, int]:
     return voluntary, involuntary
 
 
-class Sampler(Periodic):
+class Sampler(TableSampler):
     """Samples a process and all that it starts, in a thread, until it is stopped.
 
     A process stays known when its parent ends. The thread keeps to CPUs that no sampled process
@@ -194,6 +194,8 @@ class Sampler(Periodic):
         As of `Periodic`.
     """
 
+    table = RESOURCES
+
     def __init__(
         self,
         pid: int,
@@ -207,7 +209,6 @@ class Sampler(Periodic):
     ) -> None:
         super().__init__("sampler", hz, gives_way=gives_way)
         self.seen = False
-        self.samples: list[Sample] = []
         self._heap = heap
         self._watch_for = watch_for
         self._belongs = belongs
@@ -224,11 +225,7 @@ class Sampler(Periodic):
 
     def frame(self) -> pl.DataFrame:
         """The samples as the table `RESOURCES`."""
-        return RESOURCES.of_rows(self.samples)
-
-    def write(self, path: Path) -> None:
-        """Write the samples, as `RESOURCES.write_rows` does."""
-        RESOURCES.write_rows(self.samples, path)
+        return RESOURCES.of_rows(self.rows)
 
     def _add(self, pid: int) -> None:
         if pid not in self._known:
@@ -266,7 +263,7 @@ class Sampler(Periodic):
             except OSError:
                 del self._known[pid]
             else:
-                self.samples.append(sample)
+                self.rows.append(sample)
         if self._watch_for and not self.seen and self.rounds % _MAPS_EVERY == 0:
             self.seen = has_loaded(self._known, self._watch_for)
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from pathlib import Path
 
 from roslens.recording.schema import SYSTEM
 from roslens.tracing.host import cpu_mhz, cpu_times, temperature_c
-from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.periodic import TableSampler
 from roslens.tracing.sampling.proc import read
 
 _HOST = "h0"
@@ -22,19 +21,16 @@ _SECTOR_BYTES = 512
 _VIRTUAL_DISKS = re.compile(r"loop|ram|zram|dm-|md|sr")
 
 
-class SystemSampler(Periodic):
+class SystemSampler(TableSampler):
     """Samples the machine `hz` times a second."""
+
+    table = SYSTEM
 
     def __init__(self, hz: float, *, gives_way: bool = True) -> None:
         super().__init__("system sampler", hz, gives_way=gives_way)
-        self.rows: list[dict[str, object]] = []
 
     def _round(self) -> None:
         self.rows.append(system_sample())
-
-    def write(self, path: Path) -> None:
-        """Write the samples, as `SYSTEM.write_rows` does."""
-        SYSTEM.write_rows(self.rows, path)
 
 
 def system_sample() -> dict[str, object]:

@@ -10,16 +10,15 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 
 from roslens.recording.schema import THREADS
-from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.periodic import TableSampler
 from roslens.tracing.sampling.proc import namespace_id, number_after, read
 
 _HOST = "h0"
 
 
-class ThreadSampler(Periodic):
+class ThreadSampler(TableSampler):
     """Samples all threads of processes.
 
     Parameters
@@ -30,21 +29,18 @@ class ThreadSampler(Periodic):
         Samples per second.
     """
 
+    table = THREADS
+
     def __init__(
         self, processes: Callable[[], Iterable[int]], hz: float, *, gives_way: bool = True
     ) -> None:
         super().__init__("thread sampler", hz, gives_way=gives_way)
-        self.rows: list[dict[str, object]] = []
         self._processes = processes
 
     def _round(self) -> None:
         for pid in list(self._processes()):
             with suppress(OSError):
                 self.rows += _threads(pid)
-
-    def write(self, path: Path) -> None:
-        """Write the samples, as `THREADS.write_rows` does."""
-        THREADS.write_rows(self.rows, path)
 
 
 def _threads(pid: int) -> list[dict[str, object]]:
