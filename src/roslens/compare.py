@@ -31,10 +31,9 @@ from roslens.analysis.verdicts.comparison import (
     label_of,
 )
 from roslens.collectors.topics import INTERNAL
-from roslens.markdown import ratio_chart
 from roslens.opening import open_as
 from roslens.paths import resolve
-from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, shown_change
+from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, ratio_chart, shown_change
 from roslens.recording import UsageError
 from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import replaced_whole, write_atomically

@@ -32,8 +32,7 @@ from roslens.compare import (
     save_plot,
     write_text,
 )
-from roslens.markdown import escaped, markdown_rows
-from roslens.printed import NO_BOUND, print_verdicts
+from roslens.printed import NO_BOUND, escaped, markdown_rows, print_verdicts
 from roslens.recording import InterruptedRunError, RunFailedError, UsageError
 from roslens.recording.terminal import Console, say
 from roslens.tracing.campaign import RECORDINGS

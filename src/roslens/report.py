@@ -20,9 +20,8 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.results.formats import find_results
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
-from roslens.markdown import escaped
 from roslens.paths import resolve
-from roslens.printed import show_table, show_text
+from roslens.printed import escaped, show_table, show_text
 from roslens.recording import UsageError
 from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import text_path, write_atomically

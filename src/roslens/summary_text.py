@@ -12,7 +12,7 @@ from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.base import Section
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import ReportTable, Sentence
-from roslens.markdown import escaped, markdown_rows
+from roslens.printed import escaped, markdown_rows
 from roslens.summary import summary_table
 
 SUMMARY_NAME = "summary.md"

@@ -36,8 +36,7 @@ from roslens.analysis.verdicts.comparison import (
     verdict_of,
 )
 from roslens.compare import chart, comparison_table, load_side, parse_threshold, summary
-from roslens.markdown import ratio_chart
-from roslens.printed import as_markdown, table_lines
+from roslens.printed import as_markdown, ratio_chart, table_lines
 from roslens.recording import UsageError
 from roslens.recording.manifest import read_manifest, write_manifest
 from roslens.recordings import open_recordings

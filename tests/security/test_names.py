@@ -22,7 +22,7 @@ from rich.text import Text
 import roslens as rl
 from roslens.analysis.interop.graph_text import dot, mermaid
 from roslens.analysis.statistics.hdr import log
-from roslens.markdown import escaped
+from roslens.printed import escaped
 from roslens.recording.terminal import Console, say
 from roslens.recording.text import shown
 

@@ -23,7 +23,7 @@ from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.table import Pictured, ReportTable
 from roslens.analysis.timeline.journey import Hop, Journey
 from roslens.analysis.timeline.tracks import Timeline, Track
-from roslens.widgets.message import message_html
+from roslens.widgets.parts import message_html
 from roslens.widgets.start import StartPage
 
 ROOT = Path(__file__).parents[2]

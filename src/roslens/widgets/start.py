@@ -42,9 +42,7 @@ from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import find_notebook
 from roslens.widgets import FOLDER, RANGE, STATIC, VARIABLE
-from roslens.widgets.graph import GraphWidget
-from roslens.widgets.message import message_html
-from roslens.widgets.table import TableWidget
+from roslens.widgets.parts import GraphWidget, TableWidget, message_html
 from roslens.widgets.timeline import TimelineWidget
 
 DEFAULT = "data/samples"
