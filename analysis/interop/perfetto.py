@@ -43,7 +43,7 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
         ``processes``, ``callback_instances``, ``publications``, ``messages``, ``service_calls``
         and, where they are known, ``executor_intervals``, ``resources``, ``heap``,
         ``cpu_samples``, the kernel's events ``sched_switch`` and ``sched_waking``, and ``late``:
-        segments of late messages as of `roslens.analysis.path.path.message_path` with ``why``, a
+        segments of late messages as of `roslens.analysis.path.path.Paths.of` with ``why``, a
         sentence.
     path
         File to write.

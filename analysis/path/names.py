@@ -16,7 +16,7 @@ _SEGMENT = (
 def named(
     pieces: pl.DataFrame, messages: pl.DataFrame, executions: pl.DataFrame, kernel: Kernel | None
 ) -> pl.DataFrame:
-    """The columns of `roslens.analysis.path.path.message_path`, and ``message``.
+    """The columns of `roslens.analysis.path.path.Paths.of`.
 
     Parameters
     ----------

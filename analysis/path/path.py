@@ -31,10 +31,11 @@ _MOST_PIECES = 5_000_000
 """At once; what is joined together afterwards is far less."""
 
 
-def message_path(
-    tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
-) -> pl.DataFrame:
-    """Where the time of each delivered message of one run went.
+class Paths:
+    """One run: its messages with their moments, its threads, and what lies on these.
+
+    Messages of which the publication or the end of the callback was not recorded have no path, nor
+    have those whose callback began before their publication by the clocks of two hosts.
 
     Parameters
     ----------
@@ -42,22 +43,6 @@ def message_path(
         Those that are `NEEDED`.
     kernel
         The kernel's events by name; none where it was not recorded.
-
-    Returns
-    -------
-    One row per segment: ``message_id``, ``subscription_id``, ``segment`` (from 0 in order of time),
-    ``kind`` (of `roslens.analysis.path.kinds.KINDS`), ``begin_ns``, ``end_ns``, ``duration_ns``,
-    ``who`` (what held it up, in words; null: nobody, or not known), ``who_node``,
-    ``who_callback``, ``who_vtid``, ``source`` (``ros events`` or ``kernel``). The segments of a
-    message begin at its ``publish_ns``, end at its ``callback_end_ns`` and leave out nothing in
-    between. Messages of which the publication or the end of the callback was not recorded have
-    none, nor have those whose callback began before their publication by the clocks of two hosts.
-    """
-    return Paths(tables, kernel).of().drop("message")
-
-
-class Paths:
-    """One run: its messages with their moments, its threads, and what lies on these.
 
     Attributes
     ----------
@@ -128,7 +113,7 @@ class Paths:
         return cls(frames, tables.kernel_events(run))
 
     def of(self, rows: Int64 | None = None, *, to_start: bool = False) -> pl.DataFrame:
-        """`message_path` of some messages, with ``message``, the row of `messages`.
+        """Where the time of some messages went.
 
         Parameters
         ----------
@@ -136,6 +121,15 @@ class Paths:
             Of `messages`, in order; none: all.
         to_start
             Up to callback_start instead of callback_end.
+
+        Returns
+        -------
+        One row per segment: ``message`` (row of `messages`), ``message_id``, ``subscription_id``,
+        ``segment`` (from 0 in order of time), ``kind`` (of `roslens.analysis.path.kinds.KINDS`),
+        ``begin_ns``, ``end_ns``, ``duration_ns``, ``who`` (what held it up, in words; null: nobody,
+        or not known), ``who_node``, ``who_callback``, ``who_vtid``, ``source`` (``ros events`` or
+        ``kernel``). The segments of a message begin at its ``publish_ns``, end at its
+        ``callback_end_ns`` and leave out nothing in between.
         """
         rows = np.arange(self.messages.height) if rows is None else rows
         pieces = self._all_pieces(rows, len(MOMENTS) - 1 - to_start)

@@ -42,32 +42,9 @@ _OF_THE_PASS = (
 
 
 def build_tables(
-    raw: Raw,
-    losses: pl.DataFrame | None = None,
-    warnings: Sequence[str] = (),
-    *,
-    hosts: Sequence[str] = (),
-    rmw: str | None = None,
-    synchronisation: str | None = None,
+    raw: Raw, losses: pl.DataFrame | None = None, warnings: Sequence[str] = (), **more: Any
 ) -> dict[str, pl.DataFrame]:
-    """Make every model table.
-
-    Parameters
-    ----------
-    raw
-        Raw events: event name (``ros2:rmw_take``) to frame, `RAW_EVENT_COLUMNS` then the payload.
-        A name that is absent was not recorded; an empty frame means that nothing happened.
-        Lazy frames are read as far as the model needs them.
-    losses
-        What the tracer dropped, columns of the table ``losses``; None for nothing.
-    warnings
-        What the reader had to say, for ``health``.
-    hosts
-        Labels of all hosts, where they are known.
-    rmw
-        The middleware of all processes that do not tell their own, where it is known.
-    synchronisation
-        How the hosts' clocks were synchronised, where it is known.
+    """Make every model table; parameters as of `make_tables`.
 
     Returns
     -------
@@ -81,7 +58,7 @@ def build_tables(
         frame = table.frame() if isinstance(table, Rows) else table
         tables[name] = TABLES[name].conform(frame)
 
-    make_tables(raw, give, losses, warnings, hosts=hosts, rmw=rmw, synchronisation=synchronisation)
+    make_tables(raw, give, losses, warnings, **more)
     return {name: tables[name] for name in TABLES}
 
 
@@ -102,11 +79,23 @@ def make_tables(
 
     Parameters
     ----------
-    raw, losses, warnings, hosts, rmw, synchronisation
-        As of `build_tables`.
+    raw
+        Raw events: event name (``ros2:rmw_take``) to frame, `RAW_EVENT_COLUMNS` then the payload.
+        A name that is absent was not recorded; an empty frame means that nothing happened.
+        Lazy frames are read as far as the model needs them.
     give
         Called with the name of each table and the table, as soon as it is made. Text may come as
         categories.
+    losses
+        What the tracer dropped, columns of the table ``losses``; None for nothing.
+    warnings
+        What the reader had to say, for ``health``.
+    hosts
+        Labels of all hosts, where they are known.
+    rmw
+        The middleware of all processes that do not tell their own, where it is known.
+    synchronisation
+        How the hosts' clocks were synchronised, where it is known.
     clocks
         How the hosts' clocks were brought together; None: they are as recorded.
     files

@@ -192,7 +192,7 @@ def _fill(
             whole = pl.concat(rows).sort("time_ns")
             write_table(whole, made / f"{table.name}.parquet", table.about())
     begin, end = trace.span
-    return merged_manifest("", members, (begin or 0, end or 0))
+    return merged_manifest(members, (begin or 0, end or 0))
 
 
 def _files(recording: Recording, name: str) -> Iterator[tuple[Path, Path]]:

@@ -16,7 +16,7 @@ from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.flow_graph import find_chains, flow_graph
 from roslens.analysis.flow.links import Link
-from roslens.analysis.path.path import message_path
+from roslens.analysis.path.path import Paths
 from roslens.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
@@ -366,7 +366,7 @@ def test_what_blocked_a_callback() -> None:
     trace.run(100, 0x230, lasts=50, pid=2, tid=99)
     tick(trace, 100)
     forward(trace, 190, 102, None)
-    path = message_path(Model(trace).tables, {}).drop_nulls("who")
+    path = Paths(Model(trace).tables, {}).of().drop_nulls("who")
     assert rows(path, "message_id", "kind", "begin_ns", "end_ns") == [
         (0, "executor", 102, 120), (0, "executor", 130, 160), (0, "executor", 165, 175),
     ]  # fmt: skip
@@ -378,7 +378,7 @@ def test_nothing_blocks_an_idle_thread() -> None:
     tick(trace, 100)
     forward(trace, 190, 102, None)
     trace.run(300, 0x230, lasts=50, pid=2)
-    path = message_path(Model(trace).tables, {})
+    path = Paths(Model(trace).tables, {}).of()
     assert path.height
     assert path["who"].null_count() == path.height
 

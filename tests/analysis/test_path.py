@@ -16,7 +16,7 @@ from roslens.analysis.path.figures import path_plot
 from roslens.analysis.path.kernel import kernel_view
 from roslens.analysis.path.kinds import KINDS
 from roslens.analysis.path.late import late_messages
-from roslens.analysis.path.path import Paths, message_path
+from roslens.analysis.path.path import Paths
 
 KEY = ["message_id", "subscription_id"]
 TABLES_NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
@@ -105,7 +105,7 @@ def test_without_the_kernel_what_executor_events_tell():
         [execution(7, 50, 300, **TIMER), execution(1, 420, 500), execution(2, 530, 560)],
         [interval("busy", 40, 320), interval("wait", 320, 350), interval("busy", 350, 600)],
     )
-    path = message_path(tables, {})
+    path = Paths(tables, {}).of()
     assert_whole(path, tables)
     timer = "timer callback (100 ms) of /planner"
     scan = "subscription callback (/scan) of /planner"
@@ -141,14 +141,14 @@ def test_without_the_kernel_the_reader_tells_what_was_transport(more, before):
         [execution(7, 50, 90, **TIMER), execution(1, 420, 500)],
         [interval("busy", 40, 95), interval("wait", 95, 350), interval("busy", 350, 600)],
     )
-    path = message_path(tables, {})
+    path = Paths(tables, {}).of()
     assert_whole(path, tables)
     after = [("executor", 350, 420, None), ("running", 420, 500, None)]
     assert short(path) == [("publishing", 100, 110, None), *before, *after]
     assert set(path["source"]) == {"ros events"}
     # Switches alone, as by perf, do not tell why a thread slept.
     switches = {"sched_switch": events(SWITCH, (90, 0, 0, 0, NODE, "node"))}
-    path = message_path(tables, switches)
+    path = Paths(tables, switches).of()
     assert not set(path["kind"]) & {"transport", "unexplained"}
 
 
@@ -157,7 +157,7 @@ def test_a_message_within_a_process_waits_from_its_publication_on():
         [message(1, 100, None, 210, 220, 230, intra_process=True, publisher_vpid=70, sender=NODE)],
         [execution(7, 50, 200, **TIMER), execution(1, 220, 230)],
     )
-    assert short(message_path(tables, {})) == [
+    assert short(Paths(tables, {}).of()) == [
         ("executor", 100, 200, "timer callback (100 ms) of /planner"),
         ("unexplained", 200, 210, None), ("executor", 210, 220, None),
         ("running", 220, 230, None),
@@ -196,7 +196,7 @@ def grouped(
     if overlap:
         executions.append(execution(5000, 11_010 - 15, 11_010 + 3))
     tables = run(messages, executions, intervals)
-    path = message_path(tables, {})
+    path = Paths(tables, {}).of()
     assert_whole(path, tables)
     return path.filter(pl.col("message_id") == 5)
 
@@ -246,7 +246,7 @@ ONE = ([message(1, 100, 110, 190, 200, 290)], [execution(1, 200, 290)])
 
 def test_with_the_kernel_who_had_the_cpu_and_who_woke():
     tables = run(*ONE)
-    path = message_path(tables, kernel())
+    path = Paths(tables, kernel()).of()
     assert_whole(path, tables)
     assert short(path) == [
         ("publishing", 100, 110, None),
@@ -268,7 +268,7 @@ def test_with_the_kernel_who_had_the_cpu_and_who_woke():
 
 
 def test_who_an_interrupt_wakes_slept_in_a_system_call():
-    path = message_path(run(*ONE), kernel(flags=8))
+    path = Paths(run(*ONE), kernel(flags=8)).of()
     assert ("syscall", 220, 260, None) in short(path)
 
 
@@ -289,7 +289,7 @@ def test_an_executor_that_is_busy_when_the_message_arrives_and_then_has_no_cpu()
         WAKE, (15, 1, RECEIVER, SENDER, 0), (20, 1, NODE, RECEIVER, 0),
         (115, 1, RECEIVER, SENDER, 0),
     )  # fmt: skip
-    path = message_path(tables, {"sched_switch": switches, "sched_waking": wakes})
+    path = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).of()
     assert_whole(path, tables)
     timer = "timer callback (100 ms) of /planner"
     assert short(path.filter(message_id=1)) == [
@@ -304,7 +304,7 @@ def test_a_thread_that_may_not_run_while_its_cpu_is_idle_is_throttled():
         SWITCH, (10, 0, 0, 0, NODE, "planner"), (210, 0, NODE, 0, 0, "idle"),
         (260, 0, 0, 0, NODE, "planner"), (300, 0, NODE, ASLEEP, 0, "idle"),
     )  # fmt: skip
-    path = message_path(run(*ONE), {"sched_switch": switches})
+    path = Paths(run(*ONE), {"sched_switch": switches}).of()
     assert ("throttled", 210, 260, None) in short(path)
 
 
@@ -330,7 +330,7 @@ def test_a_thread_that_looks_again_and_again_waits_for_who_wakes_it_at_last():
         [execution(0, 45, 50), execution(1, 200, 290)],
         [interval("wait", 1, 25), interval("busy", 25, 55), interval("wait", 55, 185)],
     )
-    path = message_path(tables, {"sched_switch": switches, "sched_waking": wakes})
+    path = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).of()
     assert_whole(path, tables)
     holder, idle = "holder (thread 98)", "the CPU, which came out of its sleep"
     assert [x for x in short(path.filter(message_id=1)) if x[1] >= 140] == [
@@ -373,7 +373,7 @@ def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
         "irq_handler_entry": events(("time_ns", "cpu_id", "irq", "name"), (150, 0, 7, "nic")),
         "irq_handler_exit": events(("time_ns", "cpu_id", "irq"), (155, 0, 7)),
     }  # fmt: skip
-    path = message_path(run(*ONE), found)
+    path = Paths(run(*ONE), found).of()
     assert short(path)[4:8] == [
         ("interrupt", 140, 150, "softirq NET_RX"), ("interrupt", 150, 155, "irq 7 nic"),
         ("interrupt", 155, 170, "softirq NET_RX"), ("preempted", 170, 180, "burner (thread 99)"),
@@ -383,7 +383,7 @@ def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
 def test_page_faults_that_follow_each_other():
     faults = events(("time_ns", "cpu_id", "ctx_tid"), *((t, 0, NODE) for t in (205, 208, 215)))
     switches = events(SWITCH, (10, 0, 0, 0, NODE, "planner"), (300, 0, NODE, 1, 0, "idle"))
-    path = message_path(run(*ONE), {"sched_switch": switches, "page_fault_user": faults})
+    path = Paths(run(*ONE), {"sched_switch": switches, "page_fault_user": faults}).of()
     assert ("page_fault", 205, 215, None) in short(path)
 
 
@@ -405,7 +405,7 @@ def test_a_page_fault_lasts_until_its_thread_runs_again_after_the_sleep_in_it():
     )  # fmt: skip
     wakes = events(WAKE, (90 * us, 1, NODE, 0, 8), (295 * us, 1, NODE, 0, 8))
     found = {"sched_switch": switches, "sched_waking": wakes, "page_fault_user": faults}
-    inside = [x[:3] for x in short(message_path(run(late, ran), found)) if x[1] >= 20 * us]
+    inside = [x[:3] for x in short(Paths(run(late, ran), found).of()) if x[1] >= 20 * us]
     assert inside == [
         ("page_fault", 20 * us, 90 * us), ("preempted", 90 * us, 110 * us),
         ("page_fault", 110 * us, 125 * us), ("running", 125 * us, 260 * us),
@@ -502,7 +502,7 @@ def test_whatever_was_recorded_segments_add_up_and_end_at_recorded_instants(with
     for seed in range(20):
         tables, events_drawn = drawn(seed)
         found = events_drawn if with_kernel else {}
-        path = message_path(tables, found)
+        path = Paths(tables, found).of()
         assert_whole(path, tables)
         assert set(path["begin_ns"]) | set(path["end_ns"]) <= instants(tables, found)
         kinds |= set(path["kind"])
@@ -531,7 +531,7 @@ def test_the_path_of_a_message_is_the_same_alone_and_up_to_its_callback(with_ker
 
 
 def test_nothing_to_look_at():
-    path = message_path(run(), {})
+    path = Paths(run(), {}).of()
     assert path.is_empty()
     assert "who_vtid" in path.columns
     assert late_messages(Paths(run(), {})).frame().is_empty()

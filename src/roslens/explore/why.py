@@ -50,7 +50,7 @@ class Why:
         Returns
         -------
         ``run``, ``topic``, ``subscription_node`` and the columns of
-        `roslens.analysis.path.path.message_path`: ``message_id``, ``subscription_id``,
+        `roslens.analysis.path.path.Paths.of`: ``message_id``, ``subscription_id``,
         ``segment``, ``kind``, ``begin_ns``, ``end_ns``, ``duration_ns`` (ns), ``who``,
         ``who_node``, ``who_callback``, ``who_vtid``, ``source``.
         """

@@ -21,13 +21,11 @@ _Part = TypeVar("_Part", bound=BaseModel)
 _WORST = ("failed", "interrupted", "running", "complete")
 
 
-def merged_manifest(name: str, members: Sequence[Member], span: tuple[int, int]) -> Manifest:
+def merged_manifest(members: Sequence[Member], span: tuple[int, int]) -> Manifest:
     """The manifest of recordings as one.
 
     Parameters
     ----------
-    name
-        Of the run.
     members
         What it is made of.
     span
@@ -47,7 +45,7 @@ def merged_manifest(name: str, members: Sequence[Member], span: tuple[int, int])
     return Manifest(
         suite=_same(of and of.suite for of in every) or "merged",
         campaign=_same(of and of.campaign for of in every) or "merged",
-        run=name,
+        run="",
         factors=_common(of.factors for of in known) if None not in every else {},
         repetition=_same(of and of.repetition for of in every) or 0,
         order=_same(of and of.order for of in every) or 0,
