@@ -1,14 +1,12 @@
 """Suites: experiments written down in YAML, validated before anything runs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
 import string
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -77,7 +75,7 @@ class WorkloadSpec(_Part):
     )
 
     @model_validator(mode="after")
-    def _one_kind(self) -> WorkloadSpec:
+    def _one_kind(self) -> Self:
         if (self.builtin is None) == (self.command is None):
             raise ValueError("give either 'builtin' or 'command'")
         if self.command is not None and not self.command:
@@ -211,7 +209,7 @@ class Suite(_Part):
         return {"kernel": "off", **given} if isinstance(given, dict) else given
 
     @model_validator(mode="after")
-    def _consistent(self) -> Suite:
+    def _consistent(self) -> Self:
         for name, levels in self.factors.items():
             _check_factor(name, levels)
         if math.prod(map(len, self.factors.values())) > MOST_RUNS:

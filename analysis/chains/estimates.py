@@ -1,9 +1,8 @@
 """Response times of chains as estimates over runs, and what is asked of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -52,7 +51,7 @@ class FollowedChain:
         """The cell of a run, with the chain as one more level."""
         return {**run.cell, "chain": self.named.name}
 
-    def of_runs(self, runs: Sequence[Run]) -> FollowedChain:
+    def of_runs(self, runs: Sequence[Run]) -> Self:
         """The same chain, with what went along it in these runs alone."""
         ours, found = pl.col("run").is_in([run.name for run in runs]), self.found
         return replace(

@@ -1,10 +1,8 @@
 """What a chain is, and the tables that its messages are found in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import polars as pl
 
@@ -35,7 +33,7 @@ class Chain:
             )
 
     @classmethod
-    def of(cls, text: str) -> Chain:
+    def of(cls, text: str) -> Self:
         """From text such as ``/camera -> /image -> /detector``.
 
         Raises

@@ -4,10 +4,9 @@ All lines lie one behind the other on one axis of whole numbers, so that each qu
 threads is one binary search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ class Layer:
     row: Int64
 
     @classmethod
-    def of(cls, axis: Axis, line: Int64, begin_ns: Int64, end_ns: Int64) -> Layer:
+    def of(cls, axis: Axis, line: Int64, begin_ns: Int64, end_ns: Int64) -> Self:
         """Stretches in any order; one that reaches into the next is cut there."""
         begin, end = axis.at(line, begin_ns), axis.at(line, end_ns)
         row = np.flatnonzero((end > begin) & (line >= 0))

@@ -3,9 +3,8 @@
 Also what a quantile of the latency is made of: the segments of the messages next to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -105,7 +104,7 @@ class Paths:
         self.edges = edges_of([self.callbacks, self.states, *layers])
 
     @classmethod
-    def of_run(cls, tables: Tables, run: str) -> Paths:
+    def of_run(cls, tables: Tables, run: str) -> Self:
         """Those of a run by its name; what views leave out may have held up what they show."""
         tables = tables.whole()
         found = (tables.table(name).filter(pl.col("run") == run) for name in NEEDED)

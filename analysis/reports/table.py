@@ -1,7 +1,5 @@
 """Tables of a report: text in cells, escaped, with a caption; the same in HTML and in text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -67,7 +65,7 @@ class ReportTable:
     def __str__(self) -> str:
         return self._by_factor()._text()
 
-    def _by_factor(self) -> ReportTable:
+    def _by_factor(self) -> Self:
         if _CELL not in self.columns:
             return self
         place = self.columns.index(_CELL)

@@ -3,12 +3,11 @@
 Also whether a ratio is so near to 1 that the difference has no importance.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,7 +61,7 @@ class Spread:
     runs: int
 
     @classmethod
-    def of(cls, values: ArrayLike) -> Spread:
+    def of(cls, values: ArrayLike) -> Self:
         """From one finite value per run."""
         x = finite(values, "a spread", MINIMUM_RUNS)
         return cls(float(x.mean()), float(x.std(ddof=1)), x.size)

@@ -12,13 +12,12 @@ is a factor; an empty cell is a factor that this recording does not have. A colu
 (whole numbers) tells which runs belong to one block.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 
@@ -136,7 +135,7 @@ class Factors:
     rows: tuple[FactorRow, ...]
 
     @classmethod
-    def read(cls, path: Path) -> Factors:
+    def read(cls, path: Path) -> Self:
         """Read a factors file.
 
         Raises

@@ -1,11 +1,10 @@
 """What a report found, in short: on top of its page, and as ``summary.md`` for pull requests."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from roslens.analysis.estimate import cell_label
 from roslens.analysis.metrics import read_metrics
@@ -47,7 +46,7 @@ class Summary:
     table: ReportTable
 
     @classmethod
-    def read(cls, metrics: Path, notebook: str) -> Summary:
+    def read(cls, metrics: Path, notebook: str) -> Self:
         """Of a metrics.json, or the one in a folder, that the notebook of that name wrote.
 
         Raises

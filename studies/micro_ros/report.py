@@ -1,10 +1,8 @@
 """What the micro-ROS notebook takes, and what it shows, section by section."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import polars as pl
 from pydantic import Field, model_validator
@@ -93,7 +91,7 @@ class MicroRosParameters(ReportParameters):
         return not self.recordings and not self.results
 
     @model_validator(mode="after")
-    def _consistent(self) -> MicroRosParameters:
+    def _consistent(self) -> Self:
         if self.source == "recordings" and self.is_published:
             raise UsageError("source = 'recordings', but none is given; give PATH or results")
         if self.source == "published" and not self.is_published:

@@ -1,12 +1,10 @@
 """What the storage notebook takes, and what it shows, section by section."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import polars as pl
 from pydantic import Field, model_validator
@@ -91,7 +89,7 @@ class StorageParameters(ReportParameters):
     threshold: float = Field(0.05, gt=0, lt=1)
 
     @model_validator(mode="after")
-    def _consistent(self) -> StorageParameters:
+    def _consistent(self) -> Self:
         if self.source == "recordings" and not self.recordings:
             raise UsageError("source = 'recordings', but none is given; give PATH")
         if self.source == "published" and self.recordings:

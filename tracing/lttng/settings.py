@@ -1,10 +1,8 @@
 """What is to be traced, and into which buffers."""
 
-from __future__ import annotations
-
 import re
 import shutil
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -152,7 +150,7 @@ class TracingOptions(BaseModel):
     subbuf_count: int = Field(default=8, ge=2, le=4096, description="sub-buffers, a power of two")
 
     @classmethod
-    def checked(cls, **values: object) -> TracingOptions:
+    def checked(cls, **values: object) -> Self:
         """The options from values that a user gave.
 
         Raises
@@ -168,7 +166,7 @@ class TracingOptions(BaseModel):
             raise UsageError(f"{field + ': ' if field else ''}{reason}") from error
 
     @model_validator(mode="after")
-    def _powers_of_two(self) -> TracingOptions:
+    def _powers_of_two(self) -> Self:
         for name in ("subbuf_size", "subbuf_count"):
             value = getattr(self, name)
             if value & (value - 1):
@@ -204,7 +202,7 @@ class TracingOptions(BaseModel):
             if wanted:
                 raise ValueError(f"the native tracer does not do '{what}'; take LTTng for it")
 
-    def resolved(self) -> TracingOptions:
+    def resolved(self) -> Self:
         """The same with the tracer that ``auto`` means on this machine.
 
         Raises

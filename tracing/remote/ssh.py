@@ -1,7 +1,5 @@
 """How another host is reached: by the user's ssh, with keys only, as their configuration says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -9,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from roslens.recording import UsageError
 
@@ -48,7 +47,7 @@ class Host:
     command: tuple[str, ...] = ()
 
     @classmethod
-    def parsed(cls, text: str) -> Host:
+    def parsed(cls, text: str) -> Self:
         """From ``user@host`` or ``user@host:COMMAND``; no shell sees the command.
 
         Raises
