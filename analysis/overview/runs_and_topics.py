@@ -163,6 +163,7 @@ def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
         "topic",
         descending=[True, True, False],
         nulls_last=True,
+        maintain_order=True,
     )
 
 
@@ -195,13 +196,8 @@ def topics_by_cell(
 ) -> pl.DataFrame:
     """As `topics_overview`, a row for each cell: factors are never pooled."""
     pauses = losses.filter(PAUSE).collect().lazy()  # once for all cells
-    return by_cell(cells, lambda runs: topics_overview(messages.filter(runs), pauses)).sort(
-        of_application(),
-        pl.coalesce("p99_ms", "worst_ms"),
-        "topic",
-        descending=[True, True, False],
-        nulls_last=True,
-        maintain_order=True,
+    return slowest_first(
+        by_cell(cells, lambda runs: topics_overview(messages.filter(runs), pauses))
     )
 
 
