@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from roslens.analysis.reports.numbers import significant, unit_of_all
 from roslens.analysis.reports.table import ReportTable, Sentence
-from roslens.analysis.what_if.prediction import BARS, Predicted, Prediction
+from roslens.analysis.what_if.prediction import BARS, MODEL_ERROR, Predicted, Prediction
 
 _NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CPU"}
 
@@ -29,7 +29,8 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
         "Latency is from the first publish event to callback_start. The interval is that of a run "
         f"as long as the recorded ones: {prediction.level:.0%} of {prediction.replications} "
         f"replications of each of {len(prediction.runs)}, made of blocks of the recording. "
-        "That of a latency is widened by as much as the simulation of what was recorded is off."
+        "That of a latency is widened by as much as the simulation of what was recorded is off, "
+        f"and with changes by the {MODEL_ERROR:.0%} that predictions were found to be off."
     )
     bars = " and ".join(f"{_NAMES[name]} by more than {bar:.0%}" for name, bar in BARS.items())
     shown = [x for x in prediction.figures if x.metric != "lost" or x.topic is None or _lost(x)]
