@@ -66,7 +66,6 @@ def write_table(
     path: str | PathLike[str],
     names: Sequence[str] = ...,
     texts: object = None,
-    threads: int = 1,
     about: Sequence[tuple[str, str]] = ...,
 ) -> None: ...
 

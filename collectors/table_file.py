@@ -18,7 +18,7 @@ _ROWS_AT_ONCE = 1_000_000
 
 
 def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None = None) -> None:
-    """Write a table, on as many threads as polars has; text that is categories is text in the file.
+    """Write a table; text that is categories is text in the file.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None
         text = known.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("")
         texts = pl.select(text.alias("text"))
     said = [] if about is None else list(about.items())
-    _native.write_table(table, path, names, texts, pl.thread_pool_size(), said)
+    _native.write_table(table, path, names, texts, said)
 
 
 def scan_table(table: Table, path: Path) -> pl.LazyFrame:

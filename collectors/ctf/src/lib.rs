@@ -20,7 +20,7 @@
 //!
 //! * `files` (default): the module [`files`], which opens folders and starts threads. All other
 //!   modules do no input or output: they are given bytes and give back Arrow arrays.
-//! * `parquet`: [`Recording::write`], a Parquet file per event.
+//! * `parquet`: [`Recording::write`], a Parquet file per event, and [`files::table_writer`].
 //!
 //! # How it works
 //!

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::types::UInt32Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-    StringViewArray, UInt32Array,
+    StringArray, UInt32Array,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
@@ -30,9 +30,9 @@ const NO_TEXT: u32 = u32::MAX;
 #[derive(Clone)]
 pub struct Texts {
     /// Names of topics, nodes, ...
-    pub names: Arc<StringViewArray>,
+    pub names: Arc<StringArray>,
     /// Labels of hosts.
-    pub hosts: Arc<StringViewArray>,
+    pub hosts: Arc<StringArray>,
 }
 
 /// Columns of one table, as far as they are wanted.
@@ -120,7 +120,7 @@ impl<'a> Columns<'a> {
         values: impl Iterator<Item = u8>,
         words: &[&str],
     ) {
-        let texts = Arc::new(StringViewArray::from_iter_values(words));
+        let texts = Arc::new(StringArray::from_iter_values(words));
         self.text(name, values.map(u32::from), texts);
     }
 
@@ -128,7 +128,7 @@ impl<'a> Columns<'a> {
         &mut self,
         name: &'static str,
         values: impl Iterator<Item = u32>,
-        texts: Arc<StringViewArray>,
+        texts: Arc<StringArray>,
     ) {
         if !self.wants(name) {
             return;
@@ -145,7 +145,7 @@ impl<'a> Columns<'a> {
             }
         }
         let texts = if there == 0 {
-            Arc::new(StringViewArray::from_iter_values([""]))
+            Arc::new(StringArray::from_iter_values([""]))
         } else {
             texts
         };

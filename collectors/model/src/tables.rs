@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ahash::{HashMap, HashMapExt};
-use arrow_array::{RecordBatch, StringViewArray};
+use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 
 use crate::about::Source;
@@ -76,10 +76,8 @@ impl Tables {
         let calls = Self::served(&model);
         let hosts = model.identity.hosts();
         let texts = Texts {
-            names: Arc::new(StringViewArray::from_iter_values(
-                model.registry.names.texts(),
-            )),
-            hosts: Arc::new(StringViewArray::from_iter_values(hosts)),
+            names: Arc::new(StringArray::from_iter_values(model.registry.names.texts())),
+            hosts: Arc::new(StringArray::from_iter_values(hosts)),
         };
         let topics = model
             .registry

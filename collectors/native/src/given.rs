@@ -1,6 +1,6 @@
 //! Tables that Python hands over: anything that gives an Arrow stream, such as a polars frame.
 
-use arrow_array::StringViewArray;
+use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::ArrowArrayStreamReader;
 use arrow_schema::ArrowError;
@@ -21,14 +21,16 @@ pub fn stream_of(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
 }
 
 /// The column `text` of a table, which is in one piece.
-pub fn texts_of(table: &Bound<'_, PyAny>) -> PyResult<StringViewArray> {
+pub fn texts_of(table: &Bound<'_, PyAny>) -> PyResult<StringArray> {
     let batches: Result<Vec<_>, ArrowError> = stream_of(table)?.collect();
     let batches = batches.map_err(|error| PyValueError::new_err(error.to_string()))?;
     let found = match batches.as_slice() {
-        [] => return Ok(StringViewArray::from_iter_values(std::iter::empty::<&str>())),
+        [] => return Ok(StringArray::from_iter_values(std::iter::empty::<&str>())),
         [batch] => batch.column_by_name("text"),
         _ => None,
     };
-    let found = found.and_then(|array| array.as_string_view_opt().cloned());
-    found.ok_or_else(|| PyValueError::new_err("no column text of text in one piece"))
+    let found = found.and_then(|array| array.as_string_view_opt());
+    let found =
+        found.ok_or_else(|| PyValueError::new_err("no column text of text in one piece"))?;
+    Ok(found.iter().collect())
 }

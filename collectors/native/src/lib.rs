@@ -1,6 +1,6 @@
 //! The Python module `roslens.collectors._native`: CTF trace folders to Arrow and Parquet.
 //!
-//! It hands over what `roslens-ctf` decodes and `roslens-parquet` writes.
+//! It hands over what `roslens-ctf` decodes, and writes tables.
 
 mod bounds;
 mod failure;

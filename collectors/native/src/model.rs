@@ -18,11 +18,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
+use roslens_ctf::files::{Order, table_writer};
 use roslens_model::{
     About, Batch, Disk, Gap, Gaps, Guesses, Id, Identity, KINDS, Kinds, Model, Process, Reason,
     Registry, Tables,
 };
-use roslens_parquet::{Order, TableWriter};
 
 use crate::failure::raised;
 use crate::given::stream_of;
@@ -328,7 +328,7 @@ impl Table {
             let rows = self.rows().map_err(failed)?;
             let schema = rows.schema();
             let sink = BufWriter::with_capacity(1 << 16, File::create(&path)?);
-            let writer = TableWriter::new(sink, &schema, Order::Unknown, pairs(about));
+            let writer = table_writer(sink, &schema, Order::Unknown, pairs(about));
             let mut writer = writer.map_err(unwritten)?;
             let mut count = 0;
             for batch in Interruptible(Ahead::of(rows, &Workers::new(threads.min(2)))) {
@@ -336,7 +336,7 @@ impl Table {
                 count += batch.num_rows();
                 writer.write(&batch).map_err(unwritten)?;
             }
-            writer.finish().map_err(unwritten)?.flush()?;
+            writer.into_inner().map_err(unwritten)?.flush()?;
             Ok(count)
         })
     }

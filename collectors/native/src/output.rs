@@ -7,20 +7,21 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, RecordBatchReader, StringViewArray};
+use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, RecordBatchReader, StringArray};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use parquet::file::metadata::KeyValue;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use roslens_parquet::{KeyValue, Order, TableWriter};
+use roslens_ctf::files::{Order, table_writer};
 
 use crate::given::{stream_of, texts_of};
 
 /// Write a table to a Parquet file: anything that gives an Arrow stream, such as a polars frame.
 ///
-/// Columns are encoded on so many threads. Those called `names` hold, as u32, the row of `texts`
-/// whose text they are: its column `text`. The keys and texts of `about` go into its metadata.
+/// Columns called `names` hold, as u32, the row of `texts` whose text they are: its column `text`.
+/// The keys and texts of `about` go into its metadata.
 #[pyfunction]
-#[pyo3(signature = (table, path, names = Vec::new(), texts = None, threads = 1, about = Vec::new()))]
+#[pyo3(signature = (table, path, names = Vec::new(), texts = None, about = Vec::new()))]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn write_table(
     py: Python<'_>,
@@ -28,21 +29,19 @@ pub fn write_table(
     path: PathBuf,
     names: Vec<String>,
     texts: Option<Bound<'_, PyAny>>,
-    threads: usize,
     about: Vec<(String, String)>,
 ) -> PyResult<()> {
     let rows = stream_of(&table)?;
     let texts = match texts {
         Some(texts) => texts_of(&texts)?,
-        None => StringViewArray::from_iter_values(std::iter::empty::<&str>()),
+        None => StringArray::from_iter_values(std::iter::empty::<&str>()),
     };
     py.detach(|| {
         let sink = BufWriter::with_capacity(1 << 16, File::create(&path).map_err(broken)?);
         let texts: ArrayRef = Arc::new(texts);
         let schema = with_texts(&rows.schema(), &names);
-        let writer =
-            TableWriter::new(sink, &schema, Order::Unknown, pairs(about)).map_err(broken)?;
-        let mut writer = writer.with_threads(threads);
+        let writer = table_writer(sink, &schema, Order::Unknown, pairs(about));
+        let mut writer = writer.map_err(broken)?;
         for batch in rows {
             let batch = batch.map_err(broken)?;
             let columns = batch.columns().iter().zip(schema.fields());
@@ -57,7 +56,7 @@ pub fn write_table(
             let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(broken)?;
             writer.write(&batch).map_err(broken)?;
         }
-        let mut file = writer.finish().map_err(broken)?;
+        let mut file = writer.into_inner().map_err(broken)?;
         file.flush().map_err(broken)
     })
 }
@@ -70,7 +69,7 @@ pub fn pairs(about: Vec<(String, String)>) -> Vec<KeyValue> {
 
 /// A schema whose columns of these names are text with a dictionary.
 fn with_texts(given: &SchemaRef, names: &[String]) -> SchemaRef {
-    let kind = DataType::Dictionary(DataType::UInt32.into(), DataType::Utf8View.into());
+    let kind = DataType::Dictionary(DataType::UInt32.into(), DataType::Utf8.into());
     let fields = given.fields().iter().map(|field| {
         if names.contains(field.name()) {
             Arc::new(Field::new(field.name(), kind.clone(), true))

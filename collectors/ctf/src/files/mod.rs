@@ -20,6 +20,8 @@ mod parquet;
 mod recording;
 mod run;
 mod slices;
+#[cfg(feature = "parquet")]
+mod table;
 mod window;
 
 use std::collections::{BTreeMap, HashSet};
@@ -31,6 +33,8 @@ pub use batches::Batches;
 pub use failure::{Failure, Result};
 pub use job::{Processes, Seen, Sink, Summary, Want};
 pub use recording::{LossRow, Packet, Recording, StreamFile};
+#[cfg(feature = "parquet")]
+pub use table::{Order, table_writer};
 
 /// Open all CTF traces at or below a folder as one time line.
 ///

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use roslens_parquet::{KeyValue, Order, TableWriter};
+use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::KeyValue;
 
 use super::failure::{Failure, Result};
 use super::job::{Sink, Summary, Want};
 use super::recording::Recording;
+use super::table::{Order, table_writer};
 use crate::catalog::Catalog;
 
 impl Recording {
@@ -45,7 +47,7 @@ struct Parquet {
     path: PathBuf,
     name: String,
     schema: SchemaRef,
-    writer: Option<TableWriter<BufWriter<File>>>,
+    writer: Option<ArrowWriter<BufWriter<File>>>,
     complete: bool,
 }
 
@@ -85,13 +87,13 @@ impl Parquet {
         self.path.with_extension("parquet.partial")
     }
 
-    fn open(&self) -> Result<TableWriter<BufWriter<File>>> {
+    fn open(&self) -> Result<ArrowWriter<BufWriter<File>>> {
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder).map_err(|e| Failure::output(folder, e))?;
         }
         let path = self.temporary();
         let file = File::create(&path).map_err(|e| Failure::output(&path, e))?;
-        TableWriter::new(
+        table_writer(
             BufWriter::with_capacity(1 << 16, file),
             &self.schema,
             Order::Time,
@@ -126,7 +128,7 @@ impl Sink for Parquet {
         };
         let temporary = self.temporary();
         let ended = writer
-            .finish()
+            .into_inner()
             .map_err(|e| Failure::output(&temporary, e))
             .and_then(|mut file| {
                 let flushed = file.flush();
