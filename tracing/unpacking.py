@@ -301,10 +301,12 @@ class _Unpacked:
                 # Otherwise it keeps all entries and what headers say of all that follow.
                 tar.members = []  # type: ignore[attr-defined]
                 tar.pax_headers = {}
+                if info.size < 0:
+                    raise self._refused(info.name, "has a negative size; refused")
                 self._count(info.size)
                 if leave_out_others and (info.islnk() or info.issym() or info.isdev()):
                     pass
-                elif info.isreg() and info.size >= 0 and not info.issparse():
+                elif info.isreg() and not info.issparse():
                     stream.allowed += info.size
                     content = tar.extractfile(info)
                     assert content is not None

@@ -230,7 +230,9 @@ class _Of:
                 .iter_rows()
             ],
             handovers=self._samples(rows, "handover", "ready"),
-            gaps=self._samples(rows, "gap"),
+            gaps=self._samples(
+                rows.with_columns(chosen=pl.col("start_ns") - pl.col("gap")), "gap", "chosen"
+            ),
             waits_ns=(rows["start_ns"] - rows["ready"]).drop_nulls().to_list(),
             lost=self._lost.get(subscription, 0),
         )
@@ -242,7 +244,7 @@ class _Of:
 
 
 def _phase(first: int, period: int) -> int:
-    """When a timer was first due: later than a period if it was made later."""
+    """When a timer was first due: later than a period if it did not run before."""
     return first if first >= 0 else first % period
 
 

@@ -14,7 +14,9 @@ from roslens.recording.json_file import read_json
 from roslens.recording.text import first_problem
 
 ExecutorKind = Literal["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"]
-Times = list[Annotated[int, Field(ge=0)]]
+LONGEST_NS = 2**60
+"""36 years: what times can add up to without an overflow."""
+Times = list[Annotated[int, Field(ge=0, le=LONGEST_NS)]]
 """In ns since the model's begin, or durations in ns."""
 
 
@@ -25,7 +27,11 @@ class _Part(BaseModel):
 class Samples(_Part):
     """Samples in the order in which they were recorded."""
 
-    at_ns: Times = Field(default_factory=list, description="when, since the model's begin")
+    at_ns: Times = Field(
+        default_factory=list,
+        description="when, since the model's begin: executions when they started, handovers when "
+        "the callback was ready, gaps when it was chosen, polls when the wait began",
+    )
     value_ns: Times = Field(default_factory=list, description="the sample")
 
     @model_validator(mode="after")
@@ -51,7 +57,7 @@ class Publication(_Part):
     """What an execution published."""
 
     execution: int = Field(ge=0, description="number of the execution, from 0")
-    offset_ns: int = Field(ge=0, description="from the execution's start")
+    offset_ns: int = Field(ge=0, le=LONGEST_NS, description="from the execution's start")
     topic: str
 
 
@@ -86,15 +92,19 @@ class TimedCallback(_Part):
     reentrant: bool | None = Field(description="true: it ran beside itself; null: not known")
     intra_process: bool = Field(description="its messages come within the process")
     queue_depth: int | None = Field(ge=1, description="messages that wait at most; null: not known")
-    period_ns: int | None = Field(ge=1, description="of a timer")
-    phase_ns: int | None = Field(ge=0, description="of a timer: its first release, since the begin")
+    period_ns: int | None = Field(ge=1, le=LONGEST_NS, description="of a timer")
+    phase_ns: int | None = Field(
+        ge=0, le=LONGEST_NS, description="of a timer: its first release, since the begin"
+    )
     jitter_ns: int | None = Field(description="of a timer: P99 of |interval - period|")
     place: int | None = Field(
         ge=0, description="among its kind in the executor's wait set, as it shows; null: not known"
     )
-    lag_ns: int = Field(ge=0, description="from a publication until the message can be taken")
+    lag_ns: int = Field(
+        ge=0, le=LONGEST_NS, description="from a publication until the message can be taken"
+    )
     executions: Samples = Field(description="how long each execution took")
-    takeovers_ns: list[int] = Field(
+    takeovers_ns: list[Annotated[int, Field(ge=-LONGEST_NS, le=LONGEST_NS)]] = Field(
         default_factory=list,
         description="of each execution, on several threads with a wait set: from its start until a "
         "thread looked for work again; none: at once",
@@ -132,7 +142,7 @@ class TimingModel(_Part):
     version: Literal[1] = 1
     run: str | None = None
     start_up_ns: int = Field(ge=0, description="cut off before the begin")
-    length_ns: int = Field(ge=1)
+    length_ns: int = Field(ge=1, le=LONGEST_NS)
     execution_time: Literal["own", "duration"] = Field(
         description="own: on a CPU or asleep by itself, by the kernel's events; duration: start "
         "to end, which holds what others took from it"

@@ -115,6 +115,9 @@ class Changes:
 
     def __post_init__(self) -> None:
         """Raises UsageError: a number is below 1."""
+        # Equal to no changes, whatever sequence is empty.
+        object.__setattr__(self, "took", tuple(self.took))
+        object.__setattr__(self, "rates", tuple(self.rates))
         for name in ("threads", "cpus"):
             number = getattr(self, name)
             if number is not None and number < 1:

@@ -31,7 +31,10 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
         low, high, value = (np.array(x) / 1e6 for x in (curve.low, curve.high, curve.value))
         axes.fill_betweenx(levels, low, high, color=style.colour(1), alpha=0.25, lw=0)
         axes.plot(value, levels, color=style.colour(1), label="predicted")
-        caption += f". Band: {prediction.level:.0%} of simulated runs as long as the recorded ones"
+        caption += (
+            f". Band: {prediction.level:.0%} of simulated runs as long as the recorded ones, "
+            "and the model's error"
+        )
     else:
         caption += ". No prediction: the simulation of what was recorded does not come out so"
     if bound_ns is not None:

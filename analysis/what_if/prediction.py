@@ -19,8 +19,8 @@ BARS = {"latency_p50": 0.10, "latency_p99": 0.20}
 """How far the simulation of what was recorded may lie from the recording, relative to that."""
 LEVEL = 0.95
 MODEL_ERROR = 0.07
-"""What predicted latencies are off beyond resampling, in 85 to 90 % of the pairs of recordings on
-which this was measured; docs/what_if.md says on which, and how often it holds on others."""
+"""Predicted latencies were off by no more than this beyond resampling in 85 to 90 % of the pairs
+of recordings on which it was measured; docs/what_if.md says on which, and how it does on others."""
 CURVE = (0.01, *(n / 50 for n in range(1, 50)), 0.99, 0.995, 0.999)
 """The quantiles of a distribution that is drawn."""
 _MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
@@ -48,7 +48,8 @@ class Predicted:
         gives.
     value, low, high
         With the changes made: mean over the runs of the median over replications, and the 95 %
-        interval over replications of all runs.
+        interval over replications of all runs; of latencies widened by `MODEL_ERROR`, and by as
+        much as the simulation missed the recording.
     refused
         Why there is no prediction.
     """
@@ -228,7 +229,8 @@ def _figures(
             )
             of_topic = Predicted(metric, "ns", topic, node, recorded)
             figures.append(_predicted(of_topic, was, will, bar, error))
-        known = not any(x.refused for x in figures[-len(BARS) :])
+        latencies = figures[-len(BARS) :]
+        known = not any(x.refused for x in latencies)
         was, will = (
             [x.waits[:, c, len(QUANTILES) :] for x, c in zip(of, columns, strict=True)]
             for of in (before, after)
@@ -241,15 +243,16 @@ def _figures(
             [x.lost[:, c] for x, c in zip(of, columns, strict=True)] for of in (before, after)
         )
         figure = Predicted("lost", "1", topic, node, float(np.mean(lost)))
-        figures.append(_predicted(figure, was, will) if known else _not_reproduced(figure))
+        missed = _not_reproduced(figure, latencies)
+        figures.append(missed or _predicted(figure, was, will))
     busy = [
         sum(sum(c.executions.value_ns) for c in model.callbacks) / model.length_ns
         for model in models
     ]
     was, will = ([x.cpu for x in of] for of in (before, after))
     figure = Predicted("cpu", "core", None, None, float(np.mean(busy)))
-    known = not any(x.refused for x in figures[: len(BARS)])
-    figures.append(_predicted(figure, was, will) if known else _not_reproduced(figure))
+    missed = _not_reproduced(figure, figures[: len(BARS)])
+    figures.append(missed or _predicted(figure, was, will))
     return figures, curves
 
 
@@ -305,16 +308,21 @@ def _predicted(
     return replace(of, value=value, low=low, high=high)
 
 
-def _not_reproduced(of: Predicted) -> Predicted:
+def _not_reproduced(of: Predicted, latencies: Sequence[Predicted]) -> Predicted | None:
+    """The figure, refused with latencies that were simulated and did not come out."""
+    if not any(x.refused and x.simulated is not None for x in latencies):
+        return None
     return replace(of, refused="the simulation does not reproduce the recorded latency")
 
 
 def _widened(
     value: float, low: float, high: float, error: float, off: float
 ) -> tuple[float, float]:
-    """The interval with the model's error, and as uncertain as the recording was missed."""
-    below, above = (float(np.hypot(value - x, error * value)) for x in (low, high))
-    return (value - below) * min(1, off), (value + above) * max(1, off)
+    """The interval with the model's error, as wide as the simulation missed the recording."""
+    below, above = (
+        float(np.hypot(max(0.0, x), error * value)) for x in (value - low, high - value)
+    )
+    return max(0.0, value - below) * min(1, off), (value + above) * max(1, off)
 
 
 def _off(recorded: float | None, simulated: float) -> float:

@@ -318,7 +318,7 @@ class Schedule:
                 start = max(self.now, thread.ready + callback.handover)
         thread.steps = [(start, "start", 0)]
         recorded = range(len(callback.takes))
-        used = min(recorded, key=lambda n: (abs(n * STEP - self.now), -n))
+        used = min(recorded, key=lambda n: (abs(n * STEP - start), -n))
         thread.took = callback.takes[used]
         self.chosen[thread.executor] = self.now
         self.taken_over[thread.executor] = self.now

@@ -169,7 +169,7 @@ def test_timers_of_events_executors_are_told_by_a_thread_of_their_own(kind: str)
     assert starts(one(kind, 1, [timer(1000, 1, phase=5, handover=4, gap=2)], 50)) == [(0, 9)]
 
 
-def test_executions_repeat_what_was_recorded_next_to_their_time() -> None:
+def test_executions_repeat_what_was_recorded_nearest_to_their_time() -> None:
     """Recorded at 0, 50 and 100; of two as near the later."""
     world = one("SingleThreaded", 1, [timer(25, 1)], 120)
     world.callbacks[0].takes = [1, 2, 3]

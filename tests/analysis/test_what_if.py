@@ -218,7 +218,20 @@ def test_what_is_not_reproduced_is_refused() -> None:
     )
     p99 = of(list(found.figures), "latency_p99", "/t2")
     assert p99.value == 4 * MS  # 20 % are within its bar
+    for metric in ("lost", "cpu"):
+        assert all(x.refused and x.value is None for x in found.figures if x.metric == metric)
     assert of(list(found.figures), "latency_p50", "/t2").value is None
+
+
+def test_what_never_comes_has_a_loss_but_no_latency() -> None:
+    """The timer is due every 1000 s: in a second nothing is published, and nothing is lost."""
+    found = list(predicted([model()], Changes(rates=[("/t2", 0.001)]), 1).figures)
+    assert of(found, "latency_p50", "/t2").refused == "in a simulation nothing came to it"
+    assert of(found, "lost", "/t2").value == 0
+
+
+def test_no_changes_are_no_changes_in_whatever_sequence() -> None:
+    assert Changes(took=[], rates=[]) == Changes()
 
 
 def test_no_evidence_is_named() -> None:

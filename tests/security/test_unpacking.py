@@ -107,6 +107,8 @@ HOSTILE: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
     ),
     "large": (lambda: iter([header("a", 1 << 40)]), "unpacks to more than"),
     "negative": (lambda: iter([header("a", -512)]), "damaged|refused"),
+    "negative folder": (lambda: iter([header("d/", -(1 << 60), b"5")]), "negative size"),
+    "negative link": (lambda: iter([header("a", -(1 << 60), b"2")]), "negative size"),
     "pax lies": (
         lambda: iter([extended(b"size=-512"), header("a"), header("b"), bytes(1024)]),
         "damaged|refused|no whole archive",

@@ -205,7 +205,7 @@ const RULES: &[Rule] = &[
     }),
 ];
 
-/// 7., too: the receiver was there, as rule 4 did not apply.
+/// 8., too: the receiver was there, as rule 4 did not apply.
 const OTHERWISE: (Outcome, Reason) = (Outcome::Lost, Reason::ReceiverSeen);
 
 impl Judge<'_> {

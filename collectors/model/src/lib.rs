@@ -13,7 +13,8 @@
 //! timestamps that were not recorded (`approximate`), and the grid of a timer (`timers`). Then a row is
 //! made for each publication and each subscription (`pairing`), waits until what comes behind it on its
 //! connection tells enough (`connections`), is decided (`decide`), and leaves (`tables`); none is held
-//! longer. What the rules ask of the whole recording is found before, from all rows (`facts`). Where events may be missing is known to `gaps`.
+//! longer. What the rules ask of the whole recording is found before, from all rows (`facts`). Where
+//! events may be missing is known to `gaps`.
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for

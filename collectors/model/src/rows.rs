@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ids::{Id, Maybe};
 
-/// No time. It is less than any other, so a comparison does not leave it out.
+/// No time. It is less than any other, so `<` holds for it.
 pub const NEVER: i64 = i64::MIN;
 
 /// Rows of a page.

@@ -89,7 +89,8 @@ class WhatIf:
         One row per figure: ``cell``, ``metric`` (``latency_p50``, ``latency_p99``: publish to
         callback_start; ``lost``: part of the messages, 0..1; ``cpu``: cores), ``unit``, ``topic``
         and ``node`` (null: all), ``recorded``, ``simulated``, ``value`` with ``low`` and ``high``
-        (95 % of simulated runs), ``refused`` (why there is no prediction).
+        (95 % of simulated runs; of latencies with the model's error), ``refused`` (why there is no
+        prediction).
         """
         rows = [
             (cell, *(getattr(figure, name) for name in _FIGURE))

@@ -36,7 +36,12 @@ impl Blocks {
         self.begins[number] + now - before
     }
 
-    /// The number of the sample that was recorded next to that time, so that what happened together
+    /// How much of its block lies behind that time.
+    pub fn left(&self, now: i64) -> i64 {
+        self.length - now % self.length
+    }
+
+    /// The number of the sample that was recorded nearest to that time, so that what happened together
     /// stays together; None if there are none.
     pub fn nearest(&self, series: &Series, now: i64) -> Option<usize> {
         let (at, time) = (&series.at, self.original(now));

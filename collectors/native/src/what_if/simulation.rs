@@ -194,8 +194,14 @@ impl<'a> Simulation<'a> {
     /// The due time, or the first one after it at which the recording has the timer already.
     fn once_made(&self, number: usize, mut due: i64) -> i64 {
         let callback = &self.system.callbacks[number];
-        while due < self.system.length && self.blocks.original(due) < callback.phase {
-            due = due.saturating_add(callback.period.unwrap_or(i64::MAX));
+        let period = callback.period.unwrap_or(i64::MAX).max(1);
+        while due < self.system.length {
+            let lacking = callback.phase - self.blocks.original(due);
+            if lacking <= 0 {
+                break;
+            }
+            let pass = lacking.min(self.blocks.left(due));
+            due = due.saturating_add((pass + period - 1) / period * period);
         }
         due
     }
@@ -380,7 +386,7 @@ impl<'a> Simulation<'a> {
         woken.is_some()
     }
 
-    /// What was recorded next to that time; 0 if there are no samples.
+    /// What was recorded nearest to that time; 0 if there are no samples.
     fn sample(&self, series: &Series, now: i64) -> i64 {
         let number = self.blocks.nearest(series, now);
         number.map_or(0, |number| series.value[number])
@@ -459,8 +465,7 @@ impl<'a> Simulation<'a> {
             self.now
                 .max(ready + self.sample(&callback.handovers, self.now))
         };
-        let drawn = self.blocks.nearest(&callback.executions, self.now);
-        let execution = drawn.unwrap_or(0);
+        let execution = self.blocks.nearest(&callback.executions, at).unwrap_or(0);
         if executor.order == Order::WaitSet {
             let takeover = callback.takeovers.get(execution);
             self.takeovers[callback.executor] = Takeover {
