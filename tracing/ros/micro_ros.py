@@ -23,13 +23,12 @@ from roslens.tracing.ros.compiling import (
     run_logged,
     run_steps,
 )
+from roslens.tracing.ros.configured import configured, defaults
 from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.packages import (
     GENERATORS,
     LOG,
     bundled,
-    configured,
-    defaults,
     generating,
     made_once,
     prefix_of,
@@ -197,7 +196,7 @@ def described(made: MicroRos, target: Target) -> dict[str, object]:
     dict
         ``command``: what its sources and ``-o NAME`` are to be added to; ``parts``: sources that
         depend on ``values``, each with the ``template`` of their ``header`` (see
-        `roslens.tracing.ros.packages`): those of the client, those of its RMW, and of these the
+        `roslens.tracing.ros.configured`): those of the client, those of its RMW, and of these the
         few that know how large ``pools`` are, which are options that begin so; ``values``: what
         templates are filled with; ``library``: all else.
     """

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -224,21 +224,3 @@ def version_of(manifest: Path) -> tuple[str, str]:
     if found is None:
         raise RunFailedError(f"{manifest}: has no name and version")
     return found[1], found[2]
-
-
-def defaults(cmake: Path) -> dict[str, str]:
-    """The values that a ``CMakeLists.txt`` gives its options; switches are ``ON`` or empty."""
-    text = cmake.read_text(encoding="utf-8")
-    values = dict(re.findall(r'\bset\((\w+)\s+"?([^"\s)]*)"?\s+CACHE\b', text))
-    switches = re.findall(r'\boption\((\w+)\s+"[^"]*"\s*(ON|OFF)?\s*\)', text)
-    return values | {name: "ON" if state == "ON" else "" for name, state in switches}
-
-
-def configured(template: Path, values: Mapping[str, str]) -> str:
-    """A template as CMake's ``configure_file`` fills it."""
-
-    def define(found: re.Match[str]) -> str:
-        return f"#define {found[1]}" if values.get(found[1]) else f"/* #undef {found[1]} */"
-
-    text = re.sub(r"#cmakedefine (\w+)", define, template.read_text(encoding="utf-8"))
-    return re.sub(r"@(\w+)@", lambda found: values.get(found[1], ""), text)
