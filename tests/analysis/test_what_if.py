@@ -224,7 +224,7 @@ def test_what_is_not_reproduced_is_refused() -> None:
 
 
 def test_what_never_comes_has_a_loss_but_no_latency() -> None:
-    """The timer's callback takes 20 s: in a second nothing else is executed, and nothing is lost."""
+    """The timer's callback takes 20 s: in a second nothing else runs, and nothing is lost."""
     changes = Changes(took=[Took.of("callback=10 ms:20s")])
     found = list(predicted([model()], changes, 1).figures)
     assert of(found, "latency_p50", "/t2").refused == "in a simulation nothing came to it"
