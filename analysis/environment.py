@@ -79,7 +79,7 @@ class Differences:
     def unknown_in_words(self) -> list[str]:
         """What is not known of the machines, in a line per side."""
         if not self.known:
-            return ["the recordings do not tell on which machines they were made"]
+            return ["the recordings do not say on which machines they were made"]
         lines = []
         for side, names in (("BASE", self.unknown_of_base), ("NEW", self.unknown_of_new)):
             if names:

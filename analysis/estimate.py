@@ -97,14 +97,6 @@ class Estimate:
     bounds: tuple[float, float] | None = None
     per_run: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
-    @property
-    def finding(self) -> Known | Bounds | Unknown:
-        """What is known: an estimate with its interval, bounds, or why neither."""
-        if self.refused is None and None not in (self.value, self.low, self.high):
-            return Known(not_none(self.value), not_none(self.low), not_none(self.high))
-        needed = self.refused or "it has no interval"
-        return Unknown(needed, self.value) if self.bounds is None else Bounds(*self.bounds, needed)
-
     def to_json(self) -> dict[str, Any]:
         """As plain data; what is not finite becomes null, for JSON has no infinity."""
         data = asdict(self)
@@ -132,49 +124,6 @@ class Estimate:
             raise ValueError(f"fields missing: {missing}, unknown: {unknown}")
         bounds = data.get("bounds")
         return cls(**{**data, "bounds": None if bounds is None else (bounds[0], bounds[1])})
-
-
-@dataclass(frozen=True)
-class Known:
-    """A value with its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What the value lies between, whatever the unknown ones are; no interval, and no value.
-
-    Attributes
-    ----------
-    needed
-        Why there is no interval, and what would be needed.
-    """
-
-    low: float
-    high: float
-    needed: str
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """No interval.
-
-    Attributes
-    ----------
-    needed
-        Why, and what would be needed.
-    seen
-        The value of these runs, which says nothing of others; None where there is none.
-    """
-
-    needed: str
-    seen: float | None = None
-
-
-Finding = Known | Bounds | Unknown
 
 
 def not_none(number: float | None) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
 from roslens.analysis.environment import Environment, environment_of
 from roslens.analysis.estimate import Cell, cell_label, shared_factors
 from roslens.collectors.excerpt import excerpt_of
 from roslens.recording import Recording
+from roslens.recording.layout import STILL_RECORDED
 from roslens.recording.manifest import Design, Hit, Level, Manifest, Timing
 from roslens.recording.text import shown
 
@@ -89,6 +91,15 @@ class Run:
         return self.status in (None, "complete")
 
     @property
+    def why_incomplete(self) -> str | None:
+        """What ended it, or that nothing did, as a sentence without its name; None: complete."""
+        if self.complete:
+            return None
+        if self.status == "running":
+            return STILL_RECORDED
+        return f"did not complete: {self.failure or self.status}"
+
+    @property
     def lossy(self) -> bool:
         """Whether the tracer dropped anything, as far as the recorder knows."""
         return bool(self.discarded_events or self.lost_packets)
@@ -148,7 +159,7 @@ def runs_of(
     given
         One per recording.
     """
-    names = unique_names(recordings)
+    names = unique_names([recording.path for recording in recordings])
     suites = {r.manifest.suite for r in recordings if r.manifest}
     told = [GivenFactors()] * len(recordings) if given is None else given
     runs = []
@@ -213,13 +224,13 @@ def _buffers(manifest: Manifest) -> int | None:
     return None if size is None or count is None or cpus is None else size * count * cpus
 
 
-def unique_names(recordings: Sequence[Recording]) -> list[str]:
+def unique_names(paths: Sequence[Path]) -> list[str]:
     """Shortest tail of each path (run, campaign/run, ...) that makes all names distinct."""
-    paths = [tuple(map(shown, r.path.resolve().parts)) for r in recordings]
+    each = [tuple(map(shown, path.resolve().parts)) for path in paths]
     depth = 1
     while True:
-        names = ["/".join(parts[-depth:]) for parts in paths]
-        if len(set(names)) == len(names) or depth > max(map(len, paths), default=0):
+        names = ["/".join(parts[-depth:]) for parts in each]
+        if len(set(names)) == len(names) or depth > max(map(len, each), default=0):
             return names
         depth += 1
 

@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
-from tests.oracle import babeltrace
 
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import RoslensError
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.oracle import babeltrace
 
 TIMES = ("cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns")
 COUNTS = ("preemptions", "waits", "migrations")

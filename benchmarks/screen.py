@@ -27,8 +27,8 @@ from roslens.recording import Recording
 from roslens.report_folder import find_notebook
 from roslens.widgets.start import StartPage
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "workbench"))
-from running_lab import (
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.workbench.running_lab import (
     address_of,
     chromium,
     open_notebook,

@@ -55,7 +55,7 @@ class Clocks:
 def of_fit(fit: Fit | None, hosts: Sequence[str], *, aligned: bool) -> Clocks:
     """What a fit says, of clocks that are brought together by it or left as they are."""
     if fit is None:
-        why = "no message between them tells, or the clocks jump too often"
+        why = "no message between them shows it, or the clocks jump too often"
         return Clocks(findings=[_unbounded(hosts[0], host, 0, why) for host in hosts[1:]])
     added = fit.added() if aligned else {}
     bounds = fit.bounds(aligned=bool(added))

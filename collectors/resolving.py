@@ -12,15 +12,23 @@ A folder of ours says by its manifests what its runs are. In a folder of bare tr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import TypeVar
 
 from roslens.collectors.reader import open_trace
-from roslens.recording import Recording, UsageError, find_recordings
-from roslens.recording.layout import find_traces
+from roslens.recording import Recording, RoslensError, UsageError, find_recordings
+from roslens.recording.layout import STILL_RECORDED, find_traces
 from roslens.recording.text import shown
+
+T = TypeVar("T")
+
+LEFT_OUT = "roslens: left out: "
+"""Begins the line about a recording that cannot be read."""
 
 _BELOW_SESSION = re.compile(r"ust|kernel|archives|runtime|snapshot(-\d+.*)?")
 """Folders in that of a session: LTTng's of domains, rotations and snapshots; and, from
@@ -63,11 +71,71 @@ def find_runs(path: Path) -> list[Recording]:
     return [Recording.at(run) for run in _runs(path, sessions)]
 
 
-def found_in_words(path: Path, runs: Sequence[Recording]) -> str:
+def read_each(
+    runs: Iterable[Recording], read: Callable[[Recording], T], named: Collection[Recording] = ()
+) -> tuple[dict[Recording, T], dict[Recording, str]]:
+    """What `read` makes of each run, and why others of a folder cannot be read.
+
+    These get a line each on the standard error: one that is cut, or still being recorded, says
+    nothing against its neighbours.
+
+    Parameters
+    ----------
+    runs
+        Those to be read.
+    read
+        Raises UsageError where that is not possible.
+    named
+        Those of which a path names each by itself; of them none is left out.
+
+    Raises
+    ------
+    UsageError
+        One of `named` cannot be read, or none of all.
+    """
+    done: dict[Recording, T] = {}
+    errors: dict[Recording, str] = {}
+    for run in runs:
+        try:
+            done[run] = read(run)
+        except UsageError as error:
+            errors[run] = why_not_read(run, error)
+            if run in named:
+                raise type(error)(errors[run]) from error
+    if errors and not done:
+        more = f" (and {len(errors) - 1} more of {len(errors)})" if len(errors) > 1 else ""
+        raise UsageError(f"{next(iter(errors.values()))}{more}")
+    for why in errors.values():
+        print(shown(f"{LEFT_OUT}{why}"), file=sys.stderr)
+    return done, errors
+
+
+def why_not_read(run: Recording, error: RoslensError) -> str:
+    """The error in a line that names the run, and says so where it is still being recorded."""
+    text = " ".join(str(error).split())
+    text = text if str(run.path) in text else f"{run.path}: {text}"
+    return f"{run.path} {STILL_RECORDED}: {text}" if _is_recorded(run) else text
+
+
+def _is_recorded(run: Recording) -> bool:
+    """Whether its manifest says so; or LTTng, which writes metadata when they first are flushed."""
+    with suppress(UsageError, OSError):
+        if run.manifest is not None:
+            return run.manifest.status == "running"
+        return any(not (x / "metadata").stat().st_size for x in find_traces(run.trace_root))
+    return False
+
+
+def not_read_in_words(count: int) -> str:
+    """Of runs that `read_each` left out, to follow how many there are."""
+    return f"; {count:,} could not be read" if count else ""
+
+
+def found_in_words(path: Path, runs: Sequence[Recording], not_read: int = 0) -> str:
     """What a path was taken for, where it holds several bare traces or runs."""
     bare = [run for run in runs if not run.has_manifest and not run.is_excerpt]
     sessions = len(find_sessions(path)) if bare else 0
-    count = f"{len(runs)} run{'s' * (len(runs) != 1)}"
+    count = f"{len(runs)} run{'s' * (len(runs) != 1)}{not_read_in_words(not_read)}"
     return f"{shown(str(path))}: {f'{sessions} sessions found, ' * bool(sessions)}{count}"
 
 

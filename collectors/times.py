@@ -61,8 +61,11 @@ def parse_duration(option: str, text: str) -> int:
         It is none; said of `option`.
     """
     found = _DURATION.fullmatch(text)
-    if found is None:
-        raise UsageError(f"{option} {text}: give a duration, such as 2.5s, 300ms or 2min")
+    if found is None or (not found[3] and float(text)):
+        # Of a bare number nobody sees whether seconds or milliseconds are meant.
+        raise UsageError(
+            f"{option} {text}: give a duration with its unit, such as 2.5s, 300ms or 2min"
+        )
     return _ns(found)
 
 

@@ -185,12 +185,18 @@ def matching(patterns: Names, names: Iterable[str], what: str) -> frozenset[str]
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         fitting = fnmatch.filter(there, pattern)
         if not fitting:
-            near = difflib.get_close_matches(pattern, there, n=3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            some = ", ".join(there[:_MOST_NAMES]) + (" ..." if len(there) > _MOST_NAMES else "")
-            raise UsageError(f"no {what} is named {pattern!r}{hint}; there are {some or 'none'}")
+            raise UsageError(f"no {what} is named {pattern!r}; {instead_of(pattern, there)}")
         found.update(fitting)
     return frozenset(found)
+
+
+def instead_of(name: str, known: Iterable[str]) -> str:
+    """Which of the known names may have been meant, and which there are."""
+    there = sorted(known)
+    near = difflib.get_close_matches(name, there, n=3)
+    some = ", ".join(there[:_MOST_NAMES]) + (" ..." if len(there) > _MOST_NAMES else "")
+    listed = f"here are {some or 'none'}"
+    return f"did you mean {' or '.join(near)}? T{listed}" if near else f"t{listed}"
 
 
 def check_window(begin: float | None, end: float | None) -> None:

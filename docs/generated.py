@@ -20,8 +20,9 @@ from roslens.cli import app
 from roslens.studies.micro_ros.results.published import read_published
 from roslens.studies.micro_ros.slopes import slopes_of, with_totals
 from roslens.studies.micro_ros.statements import memory_statements, published_statements
+from roslens.studies.storage.report import StorageParameters
 from roslens.studies.storage.results.comparison import read_digests
-from roslens.studies.storage.statements import THRESHOLD, comparisons, takeaways
+from roslens.studies.storage.statements import comparisons, takeaways
 from roslens.tracing.suite import suite_schema
 
 DOCS = Path(__file__).resolve().parent
@@ -182,7 +183,7 @@ def _published_statements() -> list[Statement]:
     micro_ros = read_published(ROOM / "micro_ros" / "data")
     slopes = slopes_of(with_totals(micro_ros.memory))
     return [
-        *takeaways(digests, comparisons(digests, THRESHOLD)),
+        *takeaways(digests, comparisons(digests, StorageParameters().threshold)),
         *memory_statements(micro_ros.claims, slopes),
         *published_statements(slopes, micro_ros.throughput, micro_ros.latency),
     ]

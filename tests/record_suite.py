@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.programs import roslens
 
 from roslens.tracing.suite import suite_path
 
@@ -28,13 +27,6 @@ def record_changed(name: str, folder: Path, changes: Mapping[str, Any]) -> Path:
     """Record a suite, changed; the folder of the recordings."""
     file = folder / "suite.yaml"
     file.write_text(yaml.safe_dump(changed(name, changes)))
-    command = [sys.executable, "-m", "roslens", "record", "--suite", str(file)]
-    done = subprocess.run(
-        [*command, "-o", str(folder / "recordings")],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    done = roslens("record", "--suite", file, "-o", folder / "recordings", timeout=180)
     assert done.returncode == 0, done.stderr
     return folder / "recordings"

@@ -139,6 +139,8 @@ def _members(paths: Sequence[Path], with_tables: bool) -> dict[str, Path]:
                     "that it is of, or give --with-tables"
                 )
             run = recording.path.resolve()
+            if not run.is_relative_to(root):
+                raise UsageError(f"{recording.path}: a link to a run elsewhere; name {run} itself")
             plan = run.parent / PLAN_NAME
             # suite/campaign/run where it is a run of ours, else from the given folder's name on.
             base = run.parents[2] if plan.is_file() and len(run.parents) > 2 else root.parent

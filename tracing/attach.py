@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from roslens.recording import Manifest, UsageError, write_manifest
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.manifest import Environment, Loss, TracingSettings
 from roslens.recording.schema import CPU_SAMPLES
-from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
+from roslens.tracing.campaign import RECORDINGS, OnEvent, new_campaign, noting, refuse_used
 from roslens.tracing.ftrace.ctf import blocks_of
 from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
 from roslens.tracing.ftrace.functions import find_functions, notes_of, place_functions
@@ -132,9 +132,9 @@ def record_attached(
     functions = find_functions(options.probes, os.environ, mapped)
     refuse_used(output)
     made = output or new_campaign(RECORDINGS / ATTACH_SUITE, None)
-    folder = output or made / "000_r0"
+    folder, note = output or made / "000_r0", noting(on_event)
     for target in targets:
-        on_event(Event("note", text=f"attached to {target.name} ({target.pid})"))
+        note(f"attached to {target.name} ({target.pid})")
     library = own_library()
     watch, begun = HostWatch(), time.time_ns()
     notes: list[str] = []
@@ -149,7 +149,7 @@ def record_attached(
             place_functions(instance, functions, own=False)
             instance.enable_own(NEW_THREAD)
             limit = Limit(instance, folder / RAW_NAME / PAUSES_NAME, call_s, share)
-            followers.append(_Follower(targets, instance, folder / RAW_NAME, limit, on_event))
+            followers.append(_Follower(targets, instance, folder / RAW_NAME, limit, note))
 
         try:
             with (
@@ -221,10 +221,10 @@ class _Follower:
         instance: Instance,
         raw: Path,
         limit: Limit,
-        on_event: OnEvent,
+        note: Callable[[str], None],
     ) -> None:
         self._targets, self._instance, self._raw = targets, instance, raw
-        self._limit, self._on_event = limit, on_event
+        self._limit, self._note = limit, note
         self.told = ""
         self._threads = instance.threads = threads_of(targets)
         self._begun = time.monotonic()
@@ -286,7 +286,7 @@ class _Follower:
                 if not self._told:
                     self._look()
                 self.told = self._limit.told()
-                self._on_event(Event("note", text=f"{self.told}; {_PAUSES}"))
+                self._note(f"{self.told}; {_PAUSES}")
 
     def _look_at_graph(self, pids: Sequence[int]) -> list[GraphEndpoint]:
         before = cpu_of_children()
@@ -320,4 +320,4 @@ class _Follower:
             self._told = True
             after = time.monotonic() - self._begun
             text = ", ".join(f"{name} {_DONE[kind]} {n}" for (name, kind), n in counts.items())
-            self._on_event(Event("note", text=f"the first {after:.1f} s: {text}"))
+            self._note(f"the first {after:.1f} s: {text}")

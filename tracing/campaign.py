@@ -85,6 +85,11 @@ class Event:
 OnEvent = Callable[[Event], None]
 
 
+def noting(on_event: OnEvent, of: str = "") -> Callable[[str], None]:
+    """What tells a line as a note, of a host where one is named."""
+    return lambda text: on_event(Event("note", text=f"{of}: {text}" if of else text))
+
+
 @dataclass
 class CampaignResult:
     """What came out of a campaign.
@@ -215,11 +220,7 @@ def run_campaign(
     """
     chosen = chosen_levels(suite, only)
     seed = choose_seed(suite) if seed is None else seed
-
-    def note(text: str) -> None:
-        on_event(Event("note", text=text))
-
-    given, chosen = prepare_suite(suite, chosen, note)
+    given, chosen = prepare_suite(suite, chosen, noting(on_event))
     folder = new_campaign(root / suite.name, name)
     plan = Plan(
         campaign=folder.name,
@@ -257,11 +258,7 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
-
-    def note(text: str) -> None:
-        on_event(Event("note", text=text))
-
-    plan = read_plan(folder)
+    plan, note = read_plan(folder), noting(on_event)
     suite = plan.suite
     ros, missing = _ros_for(suite, plan.only, note)
     if missing:
@@ -329,9 +326,7 @@ def _preloads(suite: Suite, ros: RosEnvironment | None) -> dict[str, tuple[Path,
 
 
 def _execute(folder: Path, given: Given, on_event: OnEvent) -> CampaignResult:
-    def note(text: str) -> None:
-        on_event(Event("note", text=text))
-
+    note = noting(on_event)
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption())
         hold = stack.enter_context(claimed(folder, note))

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from roslens.recording import RunFailedError
-from roslens.recording.scratch import held
+from roslens.recording.scratch import held, lock_of
 from roslens.tracing.plan import PLAN_NAME
 
 CLEARING_SECONDS = 60.0
@@ -44,14 +44,8 @@ def claimed(folder: Path, note: Callable[[str], None] = lambda _: None) -> Itera
 
 def is_claimed(folder: Path) -> bool:
     """Whether a recorder is at work on a campaign."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return not _locked(descriptor)
-    finally:
-        os.close(descriptor)
+    with lock_of(folder) as free:
+        return free is False
 
 
 def _locked(descriptor: int) -> bool:

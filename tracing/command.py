@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from roslens.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
-from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
+from roslens.tracing.campaign import RECORDINGS, OnEvent, new_campaign, noting, refuse_used
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lifeline import Lifeline
 from roslens.tracing.lttng import TracingOptions
@@ -82,11 +82,8 @@ def record_command(
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
-
-    def note(text: str) -> None:
-        on_event(Event("note", text=text))
-
     refuse_used(output)
+    note = noting(on_event)
     spec = command_spec(command, options, ros=ros, trace_rclpy=trace_rclpy, note=note)
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption())

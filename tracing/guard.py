@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from roslens.recording.files import shipped
+from roslens.tracing.proc import process_name
 from roslens.tracing.processes import GENTLE, end_all, end_process, marked
 
 _WELL = b"well"
@@ -76,7 +77,9 @@ def main() -> None:
         return
     daemons = ("lttng", "nsenter")
     # The programs first, so that what they did last is still recorded.
-    end_all(lambda: [pid for pid in marked(mark) if not _name(pid).startswith(daemons)], GENTLE)
+    end_all(
+        lambda: [pid for pid in marked(mark) if not process_name(pid).startswith(daemons)], GENTLE
+    )
     if command:
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, capture_output=True, check=False, timeout=20)
@@ -85,9 +88,3 @@ def main() -> None:
     end_all(lambda: marked(mark), GENTLE[1:])
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _name(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-    return ""

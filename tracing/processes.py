@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from roslens.tracing.proc import ENDED, stat
+
 PROC = Path("/proc")
 _POLL_SECONDS = 0.01
 
@@ -34,7 +36,7 @@ def process_ids() -> list[int]:
 def is_running(pid: int) -> bool:
     """Whether a process exists and has not ended (a zombie has)."""
     try:
-        return _stat_fields(pid)[0] not in {"Z", "X"}
+        return stat(pid)[0] not in ENDED
     except OSError:
         return False
 
@@ -47,8 +49,8 @@ def members(group: int) -> list[int]:
 def is_member(pid: int, group: int) -> bool:
     """Whether a process runs and is of a process group, or of the session that it began."""
     with suppress(OSError):
-        state, _, pgrp, session = _stat_fields(pid)[:4]
-        return str(group) in {pgrp, session} and state not in {"Z", "X"}
+        state, _, pgrp, session = stat(pid)[:4]
+        return str(group).encode() in {pgrp, session} and state not in ENDED
     return False
 
 
@@ -123,9 +125,3 @@ def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _stat_fields(pid: int) -> list[str]:
-    """The fields of ``/proc/<pid>/stat`` from the state on; the name may hold anything."""
-    text = (PROC / str(pid) / "stat").read_text(errors="replace")
-    return text.rpartition(")")[2].split()

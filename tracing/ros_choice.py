@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from roslens.recording import RunFailedError, UsageError
-from roslens.tracing.ros import RosEnvironment, embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros import RosEnvironment, embedded_ros, sourced_ros
 from roslens.tracing.ros.cyclonedds import NAME as CYCLONE
 from roslens.tracing.ros.cyclonedds import cyclonedds_for
 from roslens.tracing.ros.environment import RMW_VARIABLE
@@ -57,12 +57,10 @@ def choose_ros(
                 f"{error}; or take a suite without -rclcpp in its name: it does the like with "
                 "rclpy, which is there"
             ) from error
-    if choice == "auto":
-        return _as_asked(find_ros(note), note)
-    if choice == "embedded":
-        return _as_asked(embedded_ros(note), note)
-    if is_sourced():
+    if choice != "embedded" and is_sourced():
         return sourced_ros(os.environ)
+    if choice != "sourced":
+        return _as_asked(embedded_ros(note), note)
     raise UsageError(
         "no ROS 2 is sourced; run '. /opt/ros/<distribution>/setup.sh' first, or take the "
         "embedded one"
@@ -105,9 +103,9 @@ def with_middlewares(
 
 
 def _as_asked(ros: RosEnvironment, note: Callable[[str], None]) -> RosEnvironment:
-    """The ROS 2, where it is embedded, with the middleware that the user's environment asks for."""
+    """The embedded ROS 2 with the middleware that the user's environment asks for."""
     asked = os.environ.get(RMW_VARIABLE)
-    if ros.kind != "embedded" or asked not in MIDDLEWARES:
+    if asked not in MIDDLEWARES:
         return ros
     try:
         return MIDDLEWARES[asked](ros, note).with_middleware(asked)

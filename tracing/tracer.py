@@ -31,7 +31,7 @@ from roslens.tracing.ros import RosEnvironment
 
 KernelKind = Literal["lttng", "ftrace", "perf"]
 _ONLY = (
-    "perf_event_open tells when the programs recorded had a CPU, and not who had it instead, nor "
+    "perf_event_open shows when the programs recorded had a CPU, and not who had it instead, nor "
     "when they were woken"
 )
 

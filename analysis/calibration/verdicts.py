@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -64,10 +65,17 @@ def compared(new: Floats, base: Floats) -> int:
     return compare_sides(side(base), side(new), ["cpu"], THRESHOLD).exit_code
 
 
-def codes_of(batches: Iterator[tuple[Floats, Floats]]) -> NDArray[np.int64]:
-    """Exit codes of all invocations; the first ones also by the verb, which must agree."""
+def codes_of(draw: Callable[[int], tuple[Floats, Floats]], count: int) -> NDArray[np.int64]:
+    """Exit codes of `count` invocations; the first ones also by the verb, which must agree.
+
+    Parameters
+    ----------
+    draw
+        New and base of so many invocations.
+    """
     found: list[NDArray[np.int64]] = []
-    for new, base in batches:
+    for begin in range(0, count, 500):
+        new, base = draw(min(500, count - begin))
         codes = exit_codes(new, base)
         if not found:
             for i in range(min(20, len(codes))):
@@ -91,19 +99,7 @@ def comparisons(count: int) -> Section:
         (0.0, CELLS, 3, 0.1),
     ):
         rng = generator("compare", change, cells, runs, cv)
-
-        def batches(
-            rng: np.random.Generator = rng,
-            change: float = change,
-            shape: tuple[int, int] = (cells, runs),
-            cv: float = cv,
-        ) -> Iterator[tuple[Floats, Floats]]:
-            for begin in range(0, count, 500):
-                m = min(500, count - begin)
-                base = np.abs(1 + cv * rng.standard_normal((m, *shape)))
-                yield (1 + change) * np.abs(1 + cv * rng.standard_normal((m, *shape))), base
-
-        codes = codes_of(batches())
+        codes = codes_of(partial(_normal, rng, (cells, runs), cv, change), count)
         cell = {
             "change": f"{100 * change:g} %",
             "cells": str(cells),
@@ -113,6 +109,13 @@ def comparisons(count: int) -> Section:
         results += by_code(title, cell, codes, injected=change > 0)
     text = "Exit codes, threshold 5 %. A change of 0 is A against A: exit 1 is a false alarm."
     return Section(title, text, (), results)
+
+
+def _normal(
+    rng: np.random.Generator, shape: tuple[int, int], cv: float, change: float, invocations: int
+) -> tuple[Floats, Floats]:
+    base = np.abs(1 + cv * rng.standard_normal((invocations, *shape)))
+    return (1 + change) * np.abs(1 + cv * rng.standard_normal((invocations, *shape))), base
 
 
 def unequal(count: int) -> Section:
@@ -126,18 +129,7 @@ def unequal(count: int) -> Section:
         if shape == "normal" and sd > SYMMETRIC_UP_TO:
             continue
         rng = generator("unequal", shape, sd, n, m, cells)
-
-        def batches(
-            rng: np.random.Generator = rng,
-            kind: tuple[str, float] = (shape, sd),
-            shape_of: tuple[int, int, int] = (cells, n, m),
-        ) -> Iterator[tuple[Floats, Floats]]:
-            for begin in range(0, count, 500):
-                size = (min(500, count - begin), shape_of[0])
-                new = positive_values(rng, *kind, (*size, shape_of[1]))
-                yield new, positive_values(rng, *kind, (*size, shape_of[2]))
-
-        codes = codes_of(batches())
+        codes = codes_of(partial(_positive, rng, (shape, sd), cells, (n, m)), count)
         cell = {
             "runs differ by": shape,
             "sd": f"{sd:g}",
@@ -149,6 +141,17 @@ def unequal(count: int) -> Section:
         results.append(Result(title, cell, "exit 1", alarms, count, None, 0.05))
     text = "A against A, threshold 5 %: exit 1 is a false alarm."
     return Section(title, text, ("cells",), results)
+
+
+def _positive(
+    rng: np.random.Generator,
+    kind: tuple[str, float],
+    cells: int,
+    runs: tuple[int, int],
+    invocations: int,
+) -> tuple[Floats, Floats]:
+    new, base = (positive_values(rng, *kind, (invocations, cells, n)) for n in runs)
+    return new, base
 
 
 def by_code(
@@ -189,7 +192,7 @@ def splits(pools: Sequence[Floats], count: int, name: str) -> Section:
         if len(chosen) < CELLS and first:
             break
         half = min(pool.size // 2 for pool in chosen)
-        codes = codes_of(_split(chosen, half, count, generator("split", name, first)))
+        codes = codes_of(partial(_split, generator("split", name, first), chosen, half), count)
         cell = {
             "cells": f"{len(chosen)}, from the {first + 1}.",
             "runs": str(half),
@@ -198,20 +201,17 @@ def splits(pools: Sequence[Floats], count: int, name: str) -> Section:
     text = (
         "Every run is cut into pieces of equal numbers of messages; of each piece one statistic; "
         "the pieces of a cell are dealt to BASE and NEW at random, so that nothing but chance "
-        "tells the sides apart. Real shapes, drifts and outliers, threshold 5 %."
+        "distinguishes the sides. Real shapes, drifts and outliers, threshold 5 %."
     )
     return Section(title, text, (), results)
 
 
 def _split(
-    pools: Sequence[Floats], half: int, count: int, rng: np.random.Generator
-) -> Iterator[tuple[Floats, Floats]]:
-    for begin in range(0, count, 500):
-        m = min(500, count - begin)
-        dealt = np.stack(
-            [rng.permuted(np.tile(p, (m, 1)), axis=1)[:, : 2 * half] for p in pools], 1
-        )
-        yield dealt[..., :half], dealt[..., half:]
+    rng: np.random.Generator, pools: Sequence[Floats], half: int, invocations: int
+) -> tuple[Floats, Floats]:
+    tiled = (np.tile(pool, (invocations, 1)) for pool in pools)
+    dealt = np.stack([rng.permuted(x, axis=1)[:, : 2 * half] for x in tiled], 1)
+    return dealt[..., :half], dealt[..., half:]
 
 
 def leaks(count: int) -> Section:

@@ -14,6 +14,7 @@ from roslens.analysis.chains import tables
 from roslens.analysis.chains.bounds import bound_estimates, bounds_table
 from roslens.analysis.chains.estimates import (
     PERCENTILES,
+    UNTOLD,
     FollowedChain,
     chain_estimates,
     check_requirements,
@@ -163,8 +164,7 @@ class ChainsReport(Report[ChainsParameters]):
             "recordings",
             [],
             [run.cell for run in self.counting],
-            len(self.tables.runs),
-            len(self.left_out),
+            *self.given_and_left_out,
             that_may_bias(self.tables.tracer_loss),
         )
         return check_requirements(self.chains, self.estimates, self.counting, side)
@@ -192,17 +192,20 @@ class ChainsReport(Report[ChainsParameters]):
             names = "; ".join(f"{c.budget.where['chain']}: {c.budget.text}" for c in broken[:3])
             text = f"{kept} of {len(checks)} requirements are kept"
             text += f", {len(broken)} exceeded ({names})" if broken else ""
-            said.append(text + (f", {unsure} cannot be told." if unsure else "."))
+            said.append(text + (f", {unsure} are not known." if unsure else "."))
         if self._complete:
             said.append(self._slowest())
         reached = sum(c.found.complete.height for c in self.chains)
-        stopped = sum(c.found.instances.height for c in self.chains) - reached
-        said.append(
-            f"{counted(stopped, 'instance')} did not reach the end of their chain "
-            f"({tables.share(reached, reached + stopped)} did)."
-            if stopped
-            else f"All {reached:,} instances reached the end of their chain."
-        )
+        unsure = sum(int(c.found.instances["outcome"].is_in(UNTOLD).sum()) for c in self.chains)
+        stopped = sum(c.found.instances.height for c in self.chains) - reached - unsure
+        text = f"All {reached:,} instances reached the end of their chain"
+        if not reached:
+            text = "No instance reached the end of its chain, as far as is known"
+        if stopped:
+            share = tables.share(reached, reached + stopped)
+            text = f"{counted(stopped, 'instance')} did not reach the end of their chain"
+            text += f" ({share} did)"
+        said.append(f"{text}; of {unsure:,} that is not known." if unsure else f"{text}.")
         return said
 
     def _slowest(self) -> str:

@@ -21,7 +21,7 @@ from roslens.analysis.verdicts.budgets import Checks
 
 AT_LEAST = "at least "
 MOST_ROWS = 200
-BOUNDS = "At least: the recording does not tell when the service or action was called."
+BOUNDS = "At least: the recording does not show when the service or action was called."
 TOO_FEW = "-: too few instances; P50 needs 6 in each run, P99 299."
 
 
@@ -93,7 +93,7 @@ def _told(bound: str, value: float | None) -> str:
 def share(part: int, whole: int) -> str:
     """``98.5 %``, rounded towards less so that only all of them are 100 %."""
     if not whole:
-        return "cannot be told"
+        return "not known"
     return "100 %" if part == whole else f"{min(99.99, 100 * part / whole):.4g} %"
 
 
@@ -113,7 +113,7 @@ def stopped_table(chains: Sequence[FollowedChain]) -> ReportTable | None:
     return ReportTable(
         ["chain", "stopped at", "why", "instances"],
         rows[:MOST_ROWS],
-        "Instances that did not reach the end",
+        "Instances that did not reach the end, or of which that is not known",
         left=frozenset({"chain", "stopped at", "why"}),
     )
 

@@ -27,8 +27,9 @@ _MOST_ROWS = 60
 def comparison_plot(comparisons: Comparisons) -> Plot:
     """Change in percent with its interval, one panel per metric, the threshold shaded."""
     threshold = 100 * comparisons.threshold
-    shown = [c for c in comparisons.compared if c.ratio is not None and math.isfinite(c.ratio)]
-    shown = shown[:_MOST_ROWS]
+    known = [c for c in comparisons.by_interest if c.ratio is not None and math.isfinite(c.ratio)]
+    first = set(map(id, known[:_MOST_ROWS]))
+    shown = [c for c in comparisons.compared if id(c) in first]
     metrics = list(dict.fromkeys(c.metric for c in shown))
     panels = [[c for c in shown if c.metric == metric] for metric in metrics]
     heights = [len(panel) + 1.2 for panel in panels] or [1.0]

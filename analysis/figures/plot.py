@@ -6,7 +6,7 @@ import base64
 import io
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,25 +26,25 @@ class Plot:
     ----------
     caption
         What is shown, number of runs and samples, and the definition.
-    alternative
-        What a reader who cannot see it is told.
     left_out
         What is not drawn, as a sentence that is said wherever the figure is shown; empty: nothing.
     """
 
     figure: Figure
     caption: str
-    alternative: str = ""
     left_out: str = ""
 
     def png(self) -> bytes:
         """The figure as PNG, of so many colours as tell nothing more: a third of the bytes."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
         from PIL import Image  # noqa: PLC0415  (as matplotlib: only when it is shown)
 
-        drawn, small = io.BytesIO(), io.BytesIO()
-        self.figure.savefig(drawn, format="png", dpi=DPI, facecolor="white")
-        with Image.open(drawn) as image:
-            image.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE).save(small, "PNG")
+        # Not by savefig, which draws twice where the layout is not fixed.
+        canvas: Any = FigureCanvasAgg(self.figure)
+        pixels, size = canvas.print_to_buffer()
+        small = io.BytesIO()
+        image = Image.frombytes("RGBA", size, pixels).convert("RGB")
+        image.quantize(_COLOURS, dither=Image.Dither.NONE).save(small, "PNG")
         return small.getvalue()
 
     def __str__(self) -> str:
@@ -52,9 +52,9 @@ class Plot:
 
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.png()).decode("ascii")
-        alternative = escape(self.alternative or str(self), quote=True)
+        told = escape(str(self), quote=True)
         return (
-            f'<figure class="roslens-figure" style="margin:1em 0"><img alt="{alternative}" '
+            f'<figure class="roslens-figure" style="margin:1em 0"><img alt="{told}" '
             f'style="width:100%;max-width:{WIDTH * 110:.0f}px;background:white" '
             f'src="data:image/png;base64,{data}"><figcaption style="max-width:60em">'
             f"{escape(str(self))}</figcaption></figure>"

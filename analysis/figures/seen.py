@@ -92,7 +92,7 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
         figure,
         f"{run}: what was seen when, in steps of {width / 1e6:.3g} ms. White: no event of the row; "
         "a shade: its events, logarithmic, up to the most that the row has in one step. Where "
-        "something is missing is what the tracer and the reader tell of (table losses).",
+        "something is missing is what the tracer and the reader report (table losses).",
         left_out=f"{hidden} rows with the fewest events are not drawn." if hidden else "",
     )
 

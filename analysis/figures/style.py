@@ -60,8 +60,6 @@ _TICKS = {
 
 _SETTINGS: dict[Any, Any] = {
     **_TICKS,
-    "figure.dpi": DPI,
-    "savefig.dpi": DPI,
     "font.size": 9.5,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
@@ -95,7 +93,7 @@ def styled(draw: Callable[P, Plot]) -> Callable[P, Plot]:
 
 def new_figure(height: float) -> Picture:
     """A figure that is drawn only by whom it is returned to (not by the notebook as well)."""
-    return Picture(figsize=(WIDTH, height), layout="constrained")
+    return Picture((WIDTH, height), DPI, facecolor="white", layout="constrained")
 
 
 def panels(

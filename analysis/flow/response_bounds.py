@@ -28,7 +28,7 @@ THREADS = "its executor uses several threads"
 NESTED = "executions on its thread overlap"
 UNENDED = "the end of an execution on its thread was not recorded"
 LOST = "the tracer lost something in this run, so executions may be missing"
-UNKNOWN = "no event tells when it became ready"
+UNKNOWN = "no event shows when it became ready"
 FEW = f"fewer than {LEAST} executions after the start-up"
 OVERLOAD = (
     "the largest recorded bursts and the longest executions of its thread together have no end: "

@@ -12,7 +12,7 @@ Names, index and columns are those of tracetools_analysis 3.1. On purpose otherw
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -121,32 +121,8 @@ _COMMON: dict[str, pl.DataType] = {
 }
 
 
-@dataclass
-class TracetoolsDataModel:
-    """The frames of a ``Ros2DataModel``, where that class itself is not installed."""
-
-    contexts: pd.DataFrame
-    nodes: pd.DataFrame
-    rmw_publishers: pd.DataFrame
-    rcl_publishers: pd.DataFrame
-    rmw_subscriptions: pd.DataFrame
-    rcl_subscriptions: pd.DataFrame
-    subscription_objects: pd.DataFrame
-    services: pd.DataFrame
-    clients: pd.DataFrame
-    timers: pd.DataFrame
-    timer_node_links: pd.DataFrame
-    callback_objects: pd.DataFrame
-    callback_symbols: pd.DataFrame
-    lifecycle_state_machines: pd.DataFrame
-    rclcpp_publish_instances: pd.DataFrame
-    rcl_publish_instances: pd.DataFrame
-    rmw_publish_instances: pd.DataFrame
-    rmw_take_instances: pd.DataFrame
-    rcl_take_instances: pd.DataFrame
-    rclcpp_take_instances: pd.DataFrame
-    callback_instances: pd.DataFrame
-    lifecycle_transitions: pd.DataFrame
+class TracetoolsDataModel(SimpleNamespace):
+    """The frames of a ``Ros2DataModel`` by name, where that class itself is not installed."""
 
 
 def tracetools_frames(raw: Mapping[str, pl.LazyFrame]) -> TracetoolsDataModel:
@@ -168,8 +144,8 @@ def ros2_data_model(frames: TracetoolsDataModel) -> Any:
         return frames
     model = Ros2DataModel()
     model.finalize()
-    for field in fields(frames):
-        setattr(model, field.name, getattr(frames, field.name))
+    for name, frame in vars(frames).items():
+        setattr(model, name, frame)
     return model
 
 

@@ -161,7 +161,7 @@ _MOST = 30
 def durations_plot(durations: pl.DataFrame) -> Plot:
     """P50, P90, P99 and maximum per callback and cell; from `callbacks.durations`."""
     known = durations.filter(
-        pl.col("p50_ns").is_not_null()
+        pl.col("max_ns").is_not_null()
         & ~pl.col("name").is_in(INFRASTRUCTURE).fill_null(value=False)
     )
     shown = known.sort("max_ns", descending=True).head(_MOST).sort("kind", "name", "node", "cell")
@@ -177,8 +177,10 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     floor = 1e-4  # 0.1 us: a logarithmic axis has no zero
     for y, row in enumerate(shown.iter_rows(named=True)):
         c = style.colour(kinds[row["kind"]])
+        # What too few executions do not tell is not drawn.
         p50, p90, p99, top = (
-            max(row[k] / 1e6, floor) for k in ("p50_ns", "p90_ns", "p99_ns", "max_ns")
+            math.nan if row[k] is None else max(row[k] / 1e6, floor)
+            for k in ("p50_ns", "p90_ns", "p99_ns", "max_ns")
         )
         axes.plot([p50, top], [y, y], "-", lw=0.8, color=c, alpha=0.6)
         axes.plot([p50, p99], [y, y], "-", lw=2.0, color=c, alpha=0.6)
@@ -192,7 +194,7 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
         figure,
         f"Durations of {int(known['count'].sum()):,} callback executions: dot P50, bars to P90 "
         f"and P99, tick the longest; without those of {' and '.join(INFRASTRUCTURE)}. From "
-        "callback_start to callback_end in one thread, all runs of a cell together.",
+        "callback_start to callback_end in one thread; percentiles are means over runs.",
         left_out=style.left_out(
             shown.height,
             known.height,

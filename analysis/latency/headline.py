@@ -107,7 +107,7 @@ def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
         return None
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (
-        f"Calls and goals of {', '.join(names[:_NAMED])}{more} cannot be told: no events of "
+        f"Calls and goals of {', '.join(names[:_NAMED])}{more} are not known: no events of "
         "requests were recorded, which ROS 2 has from Kilted on."
     )
 

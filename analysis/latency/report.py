@@ -158,6 +158,16 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     @cached_property
+    def callback_durations(self) -> pl.DataFrame:
+        """How long each callback took, as of `durations`."""
+        return durations(
+            self.callback_instances,
+            self.tables.recorded_processes,
+            self.losses,
+            {run.name: run.label for run in self.counting},
+        )
+
+    @cached_property
     def resource_estimates(self) -> list[Estimate]:
         """CPU and memory."""
         usage = usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
@@ -187,7 +197,7 @@ class LatencyReport(Report[LatencyParameters]):
         first, of_all_topics = dropped(self.traffic), scope(self.traffic, self._chosen)
         said = [first] if first and not self.parameters.topics else []
         if said and self._services:
-            said.append(f"Calls of {counted(len(self._services), 'service')} are told of below.")
+            said.append(f"Calls of {counted(len(self._services), 'service')} follow below.")
         calls = untold(self.service_calls, self.tables.table("health"))
         topic = self.groups[0].topic
         on = f" on {topic}" if topic else ""
@@ -547,7 +557,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     def callbacks(self) -> Section:
         """How long callbacks took, and in which functions, of what was recorded with stacks."""
-        found = durations(self.callback_instances, self.losses, self.counting)
+        found = self.callback_durations
         if not found.height:
             return Section("No callback was traced.")
         from roslens.analysis.latency.figures import durations_plot

@@ -17,7 +17,13 @@ from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.leaks.segments import Terms, no_better_than_pages, segment_of, verdict_of
 from roslens.analysis.leaks.series import PUBLICATION, Series
 from roslens.analysis.measures.measured_part import start_up_s
-from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
+from roslens.analysis.statistics.over_runs import (
+    MINIMUM_RUNS,
+    Interval,
+    estimate_of,
+    refused_estimate,
+    student_t,
+)
 from roslens.analysis.statistics.student import least_detectable, t_quantile
 from roslens.analysis.statistics.trends import glsar, theil_sen
 from roslens.analysis.verdicts.statement import Verdict
@@ -42,8 +48,6 @@ class Leak:
         Slope of the last part; per message refused where it is not known what the runs did.
     verdict
         The same as in `per_second`, of whose interval it is a function.
-    whole
-        Slope of all that was looked at.
     bend_s
         When it levels off, in seconds since the first sample, with its interval over runs; None
         without a bend.
@@ -59,7 +63,6 @@ class Leak:
     per_second: Estimate
     per_message: Estimate
     verdict: Verdict
-    whole: Interval
     bend_s: Interval | None = None
     looked_at_s: tuple[float, float] = (0.0, 0.0)
     why: str | None = None
@@ -156,9 +159,8 @@ def leak(
         )
     )
     per_message = _per_message(name, last, per_second, definition)
-    whole = terms.interval(parts)[0]
     looked_at = begin, shortest
-    return Leak(per_second, per_message, verdict, whole, segment.bend_s, looked_at, why, margin)
+    return Leak(per_second, per_message, verdict, segment.bend_s, looked_at, why, margin)
 
 
 def _with_limit(e: Estimate) -> Estimate:
@@ -218,22 +220,18 @@ def _of_messages(per_second: Estimate, interval: Interval) -> str:
 
 def refused(metric: str, name: str, cell: Cell, level: float, reason: str) -> Leak:
     """Both estimates of a cell of which nothing can be said, with the reason."""
-    interval = Interval(None, refused=reason)
     definition = f"growth of {name.upper()} of all recorded processes"
     per_second, per_message = (
-        estimate_of(
+        refused_estimate(
             Metric(called, f"{definition}; per {per}", unit),
             cell,
-            interval,
+            reason,
             level,
-            runs=0,
-            samples=0,
             verdict="not_enough_evidence",
-            method="none",
         )
         for called, per, unit in (
             (metric, "second", PER_SECOND),
             (f"{metric}{_OF_WORK}", PUBLICATION, PER_MESSAGE),
         )
     )
-    return Leak(per_second, per_message, "not_enough_evidence", interval)
+    return Leak(per_second, per_message, "not_enough_evidence")

@@ -205,7 +205,7 @@ class LeaksReport(Report[LeaksParameters]):
             first = self.growing[0]
             said.append(f"Most is held by {_site(first)}: {with_interval(first)}.")
         if unsure:
-            said.append(f"Whether memory climbs cannot be told in {unsure} of {cells}.")
+            said.append(f"Whether memory climbs is not known in {unsure} of {cells}.")
         return said
 
     def picture(self) -> Plot | None:

@@ -201,12 +201,12 @@ def _doubt(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | Non
         needed_s = longer(interval, terms.margin, end - begin)
         if needed_s is None or not_none(interval.high) <= 0:
             return None
-        return f"runs of about {needed_s:,.0f} s would probably tell"
+        return f"runs of about {needed_s:,.0f} s would probably decide it"
     if verdict != "stable" and segment.since and since_s < (end - begin) / 3:
         needed = end + PATIENCE * (end - begin - since_s)
         return (
             f"flat for no more than the last {since_s:,.0f} s: runs of about {needed:,.0f} s "
-            "would tell"
+            "would decide it"
         )
     slopes = [run.slope for run in segment.runs]
     if max(slopes) >= terms.margin and stands_out(slopes):
@@ -244,7 +244,7 @@ def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) 
         needed = end + third * (1 + thirds)
         return (
             f"the growth slows down ({rate:,.0f} B/s in the last third): runs of about "
-            f"{needed:,.0f} s would tell its end"
+            f"{needed:,.0f} s would show its end"
         )
     if since_bend_s is None:
         return _only_at_first(parts, begin, end, terms)
@@ -296,7 +296,7 @@ def _only_at_first(parts: Sequence[Series], begin: float, end: float, terms: Ter
     needed = first + (longer(since, terms.margin, end - begin - first) or 2 * (end - begin))
     return (
         "most of the rise lies in the first quarter: runs of about "
-        f"{max(needed, end):,.0f} s would tell whether it goes on"
+        f"{max(needed, end):,.0f} s would show whether it goes on"
     )
 
 

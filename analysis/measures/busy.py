@@ -10,7 +10,7 @@ import polars as pl
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.measured_part import MEASURED
 from roslens.analysis.runs import Run, cells_of
-from roslens.analysis.statistics.over_runs import Interval, estimate_of, value_over_runs
+from roslens.analysis.statistics.over_runs import refused_estimate, value_over_runs
 
 _OF = "of the time between the first and the last executor event, mean over the executor's threads"
 WAIT = Metric("executor_wait", f"waiting for work, part {_OF}", "1", None, "fraction")
@@ -40,7 +40,7 @@ _METRICS = {"wait": WAIT, "callbacks": CALLBACKS, "blocked": BLOCKED, "overhead"
 _THREAD = ("run", "host", "vpid", "vtid")
 NO_EVENTS = (
     "no event of an executor in any run: this executor emits none, or they were not recorded; how "
-    "busy it was, its callbacks and the CPU time of its threads tell"
+    "busy it was, its callbacks and the CPU time of its threads show"
 )
 PAUSED = "runs that attaching recorded with pauses; attach with --full"
 _ALONE = (
@@ -165,11 +165,7 @@ def busy_estimates(
                 found.append(value_over_runs(metric, members[0].cell, values, len(values), level))
             else:
                 told = PAUSED if all(run.name in paused for run in members) else NO_EVENTS
-                interval = Interval(None, refused=told)
-                cell = members[0].cell
-                found.append(
-                    estimate_of(metric, cell, interval, level, runs=0, samples=0, method="none")
-                )
+                found.append(refused_estimate(metric, members[0].cell, told, level))
         cpu = (rows if by_kernel else others)["cpu"].drop_nulls().to_list()
         if cpu:
             found.append(value_over_runs(CPU, members[0].cell, cpu, len(cpu), level))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.pauses import recorded_time
-from roslens.analysis.measures.samples import TopicGroup
+from roslens.analysis.measures.samples import TopicGroup, labels_of, with_cells
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import statistics_over_runs
-from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.statistics.quantiles import quantile_of, told_over_runs_of, told_quantile_of
 from roslens.collectors.ros2.callbacks import of_callbacks
 
 CALLBACK = ("kind", "name", "node")
+_PROCESS = ("run", "host", "vpid")
 
 _OF_MESSAGE = (
     *("topic", "subscription_node", "outcome", "latency_ns", "publish_ns", "callback_start_ns"),
@@ -45,43 +46,63 @@ def _most_first(of_callback: pl.LazyFrame) -> pl.DataFrame:
     return of_callback.sort(order, descending=[x == "count" for x in order]).collect()
 
 
-def durations(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
+def durations(
+    instances: pl.LazyFrame,
+    processes: pl.LazyFrame,
+    losses: pl.LazyFrame,
+    cells: Mapping[str, str],
+) -> pl.DataFrame:
     """Duration of each callback in each cell.
 
     Parameters
     ----------
-    instances, losses
-        ``callback_instances`` and ``losses`` with ``run``.
+    instances, processes, losses
+        ``callback_instances``, `Tables.recorded_processes` and ``losses`` with ``run``.
+    cells
+        The label of the cell by run; runs without one are left out.
 
     Returns
     -------
     ``cell``, ``kind``, ``name``, ``node``, ``runs``, ``count``, ``unfinished`` (started, no end
-    recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns``, ``busy`` (its share of
-    the recorded time from the first start to the last end in its runs). Percentiles are over all
-    runs together: a description, without interval.
+    recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns``, ``busy`` (its part of
+    the recorded time of its process, from the first to the last event; of the run, if the process
+    is not known). Mean, percentiles and ``busy`` are those of a run, averaged over the runs in
+    which it ran. A percentile is null where one of these has too few executions for its interval.
     """
-    labels, ends = _labels(runs), ("start_ns", "end_ns")
-    spans = (
-        recorded_time(instances.select("run", "host", *ends), losses, *ends).group_by("run")
-        .agg(span=(pl.col("end_ns").max() - pl.col("start_ns").min()).cast(pl.Float64))
-    )  # fmt: skip
     d = pl.col("duration_ns")
+    lived = recorded_time(
+        processes.select(*_PROCESS, "begin_ns", "end_ns"), losses, "begin_ns", "end_ns"
+    )
+    of_process = lived.group_by(_PROCESS).agg(
+        process_ns=(pl.col("end_ns") - pl.col("begin_ns")).sum()
+    )
+    of_run = lived.group_by("run").agg(run_ns=pl.col("end_ns").max() - pl.col("begin_ns").min())
+    recorded = pl.struct("host", "vpid", recorded_ns=pl.coalesce("process_ns", "run_ns")).unique()
+    whole = recorded.struct.field("recorded_ns").sum()
+    percentiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99}
     return (
-        instances.select("run", *CALLBACK, "start_ns", "end_ns", "duration_ns")
+        with_cells(instances, cells)
+        .select(*_PROCESS, "cell", *CALLBACK, "end_ns", "duration_ns")
         .with_columns(name=readable(pl.col("name")))
-        .join(labels, on="run")
-        .join(spans, on="run")
-        .group_by("cell", *CALLBACK)
+        .join(of_process, on=_PROCESS, how="left")
+        .join(of_run, on="run", how="left")
+        .group_by("run", "cell", *CALLBACK)
         .agg(
-            runs=pl.col("run").n_unique(),
             count=pl.len(),
             unfinished=pl.col("end_ns").null_count(),
             mean_ns=d.mean(),
-            p50_ns=quantile_of(d, 0.5),
-            p90_ns=quantile_of(d, 0.9),
-            p99_ns=quantile_of(d, 0.99),
             max_ns=d.max(),
-            busy=d.sum() / pl.struct("run", "span").unique().struct.field("span").sum(),
+            busy=pl.when(d.count() > 0, whole > 0).then(d.sum() / whole),
+            **{name: told_quantile_of(d, q) for name, q in percentiles.items()},
+        )
+        .group_by("cell", *CALLBACK)
+        .agg(
+            pl.len().alias("runs"),
+            pl.col("count", "unfinished").sum(),
+            pl.col("mean_ns").mean(),
+            *map(told_over_runs_of, percentiles),
+            pl.col("max_ns").max(),
+            pl.col("busy").mean(),
         )
         .pipe(_most_first)
     )
@@ -118,7 +139,7 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
         .sort("start_ns")
         .with_columns(name=readable(pl.col("name")), interval_ns=interval)
         .with_columns(period_ns=pl.col("interval_ns").median().over(one))
-        .join(_labels(runs), on="run")
+        .join(labels_of(runs), on="run")
         .group_by("cell", *CALLBACK)
         .agg(
             count=pl.len(),
@@ -183,7 +204,7 @@ def worst_messages(messages: pl.LazyFrame, runs: Sequence[Run], count: int = 10)
     first = pl.col("publish_ns").min().over("run")
     return (
         messages.select("run", *_OF_MESSAGE)
-        .join(_labels(runs), on="run")
+        .join(labels_of(runs), on="run")
         .with_columns((pl.col("publish_ns") - first).alias("since_start_ns"))
         .filter((pl.col("outcome") == "delivered") & pl.col("latency_ns").is_not_null())
         .top_k(count, by="latency_ns")
@@ -193,11 +214,4 @@ def worst_messages(messages: pl.LazyFrame, runs: Sequence[Run], count: int = 10)
             *_OF_MESSAGE[3:],
         )
         .collect()
-    )
-
-
-def _labels(runs: Sequence[Run]) -> pl.LazyFrame:
-    return pl.LazyFrame(
-        {"run": [r.name for r in runs], "cell": [r.label for r in runs]},
-        schema={"run": pl.String, "cell": pl.String},
     )

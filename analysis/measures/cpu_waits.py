@@ -1,4 +1,4 @@
-"""What threads and CPUs did, and who kept threads from the CPU.
+"""What threads and CPUs did.
 
 Made of the kernel's events ``sched_switch`` and ``sched_waking`` as they are recorded, by LTTng or
 ftrace. Threads go by their numbers in the kernel, which are those that they know themselves
@@ -188,46 +188,4 @@ def overlaps(pieces: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("by_ns") > 0)
         .sort("piece", "from_ns", maintain_order=True)
         .drop("piece", "turn", "first", "last")
-    )
-
-
-def preempted_by(
-    executions: pl.DataFrame, switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None
-) -> pl.DataFrame:
-    """Who kept executions of callbacks from the CPU.
-
-    Parameters
-    ----------
-    executions
-        Rows of ``callback_scheduling``.
-    switches, wakes
-        The events ``sched_switch`` and ``sched_waking``.
-
-    Returns
-    -------
-    DataFrame
-        callback_instance_id, kind (``preempted`` or ``woken``), by_tid, by_name (null where a
-        switch is missing), by_ns: for how long that thread had the CPU meanwhile; of each
-        execution the longest first.
-    """
-    ends = executions.select(
-        "callback_instance_id", "host", pl.col("vtid").cast(pl.Int64).alias("tid"), "start_ns",
-        (pl.col("start_ns") + pl.col("duration_ns")).alias("stop_ns"),
-    ).sort("start_ns")  # fmt: skip
-    waits = (
-        find_waits(switches, wakes)
-        .sort("begin_ns")
-        .join_asof(
-            ends, left_on="begin_ns", right_on="start_ns", by=_THREAD, strategy="backward",
-            check_sortedness=False,
-        )
-        .filter(pl.col("begin_ns") < pl.col("stop_ns"))
-        .with_columns(pl.min_horizontal("end_ns", "stop_ns").alias("end_ns"))
-        .select("callback_instance_id", "kind", "host", "cpu_id", "begin_ns", "end_ns")
-    )  # fmt: skip
-    return (
-        overlaps(waits, find_turns(switches))
-        .group_by("callback_instance_id", "kind", "by_tid", "by_name", maintain_order=True)
-        .agg(pl.col("by_ns").sum())
-        .sort("callback_instance_id", "by_ns", descending=[False, True], maintain_order=True)
     )

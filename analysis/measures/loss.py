@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from roslens.analysis.measures.samples import ARRIVED, LOST, RunSamples
-from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.fractions import least_told
 from roslens.collectors.ros2.losses import of_kernel
 
@@ -45,12 +45,17 @@ class TracerLoss:
     @property
     def text(self) -> str:
         """What, in words; empty where nothing is."""
-        counts = (
-            (self.discarded_events, "discarded"),
-            (self.lost_packets, "packets"),
-            (self.truncated, "stretches of streams not there"),
-        )
-        return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        return lost_in_words(self.discarded_events, self.lost_packets, self.truncated)
+
+
+def lost_in_words(discarded_events: int, lost_packets: int, truncated: int) -> str:
+    """``5 discarded, 1 packet``; empty where nothing was lost."""
+    counts = (
+        (discarded_events, "discarded"),
+        (lost_packets, "packet" if lost_packets == 1 else "packets"),
+        (truncated, f"{'stretch' if truncated == 1 else 'stretches'} of streams not there"),
+    )
+    return ", ".join(f"{count:,} {what}" for count, what in counts if count)
 
 
 def what_is_bent(losses: Iterable[TracerLoss]) -> str:
@@ -162,17 +167,15 @@ def outcomes_by_cell(samples: Sequence[RunSamples]) -> pl.DataFrame:
     column per other outcome, ``left_out``.
     """
     names = sorted({name for s in samples for name in s.outcomes})
-    of_run = {s.run.name: s for s in samples}
     rows = []
-    for label, runs in cells_of([s.run for s in samples]).items():
-        members = [of_run[run.name] for run in runs]
+    for members in by_cell(samples):
         sent = sum(s.sent for s in members)
         lost = sum(s.lost for s in members)
         unknown = sum(s.unknown for s in members)
         total = sent + unknown
         rows.append(
             {
-                "cell": label,
+                "cell": members[0].run.label,
                 "runs": len(members),
                 "sent": sent,
                 "missed": lost,

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from roslens.analysis.estimate import cell_label
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import of_application
 from roslens.recording.manifest import Level
@@ -111,6 +110,20 @@ class TopicGroup:
         return {**run.cell, **({} if self.topic is None else {"topic": self.topic})}
 
 
+def labels_of(runs: Sequence[Run]) -> pl.LazyFrame:
+    """``run`` and ``cell``: the label of each run's cell."""
+    return pl.LazyFrame(
+        {"run": [run.name for run in runs], "cell": [run.label for run in runs]},
+        schema={"run": pl.String, "cell": pl.String},
+    )
+
+
+def with_cells(rows: pl.LazyFrame, cells: Mapping[str, str]) -> pl.LazyFrame:
+    """The rows of these runs, with ``cell``: the label by ``run``."""
+    label = pl.col("run").replace_strict(cells, return_dtype=pl.String)
+    return rows.filter(pl.col("run").is_in(list(cells))).with_columns(cell=label)
+
+
 def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """What became of the messages of each topic, over all `runs`.
 
@@ -129,8 +142,7 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """
     outcome, latency = pl.col("outcome"), pl.col("latency_ns")
     heard = outcome != "no_subscriber"
-    cells = {"run": [run.name for run in runs], "cell": [cell_label(run.cell) for run in runs]}
-    known = pl.LazyFrame(cells, schema={"run": pl.String, "cell": pl.String})
+    known = labels_of(runs)
     median = (
         messages.join(known, on="run")
         .group_by(pl.col("topic").cast(pl.String), "cell", "run").agg(latency.median())

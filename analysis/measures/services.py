@@ -20,7 +20,7 @@ DEFINITION = (
     "where the caller begins to be told; answered requests only"
 )
 _NO_BEGIN = (
-    "the trace does not tell when calls began, only that their requests had been written or taken "
+    "the trace does not show when calls began, only that their requests had been written or taken "
     "(rmw_send_request, rmw_take_request): recorded with the native tracer, or in the embedded "
     "ROS 2, it does"
 )

@@ -9,7 +9,7 @@ intention is told only where the silence is longer than all that was seen before
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -46,33 +46,24 @@ _THREAD = ["host", "vpid", "vtid"]
 _PROCESS = ["host", "vpid"]
 
 
-class Known(NamedTuple):
-    """What is known of one run beside its tables.
-
-    Attributes
-    ----------
-    recorded_until_ns
-        Until when the tracer recorded; None where it does not tell.
-    sampled
-        ``host``, ``vpid``, ``time_ns``, ``cpu_time_ns`` (may be null): when samplers saw processes.
-    failure
-        How the run failed; None if it did not, or nobody knows.
-    """
-
-    recorded_until_ns: int | None
-    sampled: pl.DataFrame
-    failure: str | None
-
-
-def silences(tables: Mapping[str, pl.LazyFrame], known: Known) -> pl.DataFrame:
+def silences(
+    tables: Mapping[str, pl.LazyFrame],
+    recorded_until_ns: int | None,
+    sampled: pl.DataFrame,
+    failure: str | None = None,
+) -> pl.DataFrame:
     """Executors and threads of one run that fell silent for longer than they did before.
 
     Parameters
     ----------
     tables
         Those that are `NEEDED`.
-    known
-        What is known of the run beside them.
+    recorded_until_ns
+        Until when the tracer recorded; None where it does not tell.
+    sampled
+        ``host``, ``vpid``, ``time_ns``, ``cpu_time_ns`` (may be null): when samplers saw processes.
+    failure
+        How the run failed; None if it did not, or nobody knows.
 
     Returns
     -------
@@ -89,9 +80,9 @@ def silences(tables: Mapping[str, pl.LazyFrame], known: Known) -> pl.DataFrame:
     ran = tables["callback_instances"].filter(of_callbacks())
     tables = {**tables, "callback_instances": ran}
     processes = tables["processes"].collect()
-    recorded = known.recorded_until_ns or processes["end_ns"].max()
-    sampled = known.sampled.group_by(_PROCESS).agg(sampled_ns=pl.col("time_ns").max())
-    alive = processes.join(sampled, on=_PROCESS, how="left").select(
+    recorded = recorded_until_ns or processes["end_ns"].max()
+    last = sampled.group_by(_PROCESS).agg(sampled_ns=pl.col("time_ns").max())
+    alive = processes.join(last, on=_PROCESS, how="left").select(
         *_PROCESS, "begin_ns", "sampled_ns", process="procname", process_ns="end_ns",
         until_ns=pl.max_horizontal(
             "end_ns", pl.min_horizontal("sampled_ns", pl.lit(recorded, pl.Int64))
@@ -108,7 +99,7 @@ def silences(tables: Mapping[str, pl.LazyFrame], known: Known) -> pl.DataFrame:
     silent = threads.filter(pl.col("until_ns") - pl.col("since_ns") >= LEAST_NS)
     if silent.is_empty() and not waits:
         return pl.DataFrame(schema=schema)
-    found = _Silent(tables, threads, waits, known)
+    found = _Silent(tables, threads, waits, sampled, failure)
     return pl.DataFrame(list(found.rows()), schema=schema)
 
 
@@ -131,9 +122,10 @@ class _Silent:
         tables: Mapping[str, pl.LazyFrame],
         threads: pl.DataFrame,
         waits: Mapping[Thread, list[Wait]],
-        known: Known,
+        sampled: pl.DataFrame,
+        failure: str | None,
     ) -> None:
-        self.failure, self.sampled = known.failure, known.sampled
+        self.failure, self.sampled = failure, sampled
         self.waits, self.stuck = waits, deadlocked(waits)
         self.losses = tables["losses"].collect()
         self.threads = {_key(row): row for row in threads.iter_rows(named=True)}

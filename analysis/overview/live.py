@@ -10,14 +10,14 @@ import polars as pl
 from roslens.analysis.measures.callbacks import CALLBACK, readable
 from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.overview.runs_and_topics import slowest_first, topics_overview
-from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.statistics.quantiles import told_quantile_of
 
 PAIR = ("topic", "from", "to")
 _THREAD = ("host", "vpid", "vtid")
 _LEAST_S = 1.0
 """A rate is known after so long, or a window where that is shorter."""
 _MS = pl.col("duration_ns") / 1e6
-_P99_MS = quantile_of(_MS, 0.99, ordered=True)
+_P50_MS, _P99_MS = (told_quantile_of(_MS, q, ordered=True) for q in (0.5, 0.99))
 USED = {"node": pl.String, "cpu": pl.Float64, "rss_bytes": pl.Int64}
 
 
@@ -43,12 +43,13 @@ class LastSeconds:
     nodes
         ``node``, ``rate_hz`` (executions that began in it, likewise, since its first one, or the
         first message from or to it), ``busy`` (the part of the time in its callbacks; more than 1
-        where several threads run them), ``p99_ms`` and ``worst_ms`` (of those that ended),
-        ``lost`` (part of the messages to it that did not arrive), ``cpu`` (CPUs) and ``rss_bytes``
-        of its process; those that did nothing in it, too, if they did before.
+        where several threads run them), ``p99_ms`` (of 299 at least) and ``worst_ms`` (of those
+        that ended), ``lost`` (part of the messages to it that did not arrive), ``cpu`` (CPUs) and
+        ``rss_bytes`` of its process; those that did nothing in it, too, if they did before.
     callbacks
         ``kind``, ``name``, ``node``, ``count`` (executions that began in it), ``p50_ms``,
-        ``p99_ms``, ``worst_ms`` (of those that ended).
+        ``p99_ms``, ``worst_ms`` (of those that ended); percentiles of fewer than 6 and 299 are
+        null, the slowest come first.
     threads
         ``host``, ``vpid``, ``vtid``, ``nodes``, ``busy`` (its part in callbacks).
     since
@@ -98,12 +99,17 @@ def last_seconds(
         began.group_by(CALLBACK)
         .agg(
             count=pl.len(),
-            p50_ms=quantile_of(_MS, 0.5, ordered=True),
+            p50_ms=_P50_MS,
             p99_ms=_P99_MS,
             worst_ms=_MS.max(),
         )
         .with_columns(name=readable(pl.col("name").cast(pl.String)))
-        .sort("p99_ms", *CALLBACK, descending=[True, False, False, False], nulls_last=True)
+        .sort(
+            pl.coalesce("p99_ms", "worst_ms"),
+            *CALLBACK,
+            descending=[True, False, False, False],
+            nulls_last=True,
+        )
     )
     own = _own_time(instances, begin_ns, end_ns)
     return LastSeconds(
@@ -205,15 +211,16 @@ def _own_time(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFra
     One whose end is not known ran up to the next one on its thread.
     """
     end = pl.coalesce("end_ns", pl.col("start_ns").shift(-1).over(_THREAD), pl.lit(end_ns))
-    recent = pl.col("end_ns").is_null() | (pl.col("end_ns") > begin_ns)
-    ran = instances.filter(recent).sort("start_ns").with_columns(end=end.clip(begin_ns, end_ns))
+    ran = (
+        # Before anything is left out: the next one may have ended before the time, too.
+        instances.sort("start_ns")
+        .with_columns(end=end.clip(begin_ns, end_ns))
+        .filter(pl.col("start_ns") <= end_ns, pl.col("end") > begin_ns)
+    )
     begin = pl.col("start_ns").clip(begin_ns, end_ns)
     before = pl.col("end").cum_max().shift(1).over(_THREAD)
     own = (pl.col("end") - pl.max_horizontal(begin, before)).clip(0)
-    there = (pl.col("start_ns") <= end_ns) & (pl.col("end") > begin_ns)
-    return (
-        ran.with_columns(own=own).filter(there).group_by(*_THREAD, "node").agg(pl.col("own").sum())
-    )
+    return ran.with_columns(own=own).group_by(*_THREAD, "node").agg(pl.col("own").sum())
 
 
 def _threads(own: pl.DataFrame, span_ns: int) -> pl.DataFrame:

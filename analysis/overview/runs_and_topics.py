@@ -8,10 +8,10 @@ import polars as pl
 
 from roslens.analysis.estimate import short_labels
 from roslens.analysis.measures.loss import TracerLoss, loss_of
-from roslens.analysis.measures.pauses import PAUSE, recorded_time
-from roslens.analysis.measures.samples import ARRIVED, LOST, rate_hz
+from roslens.analysis.measures.pauses import recorded_time
+from roslens.analysis.measures.samples import ARRIVED, LOST, rate_hz, with_cells
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics.quantiles import least_samples, quantile_of
+from roslens.analysis.statistics.quantiles import quantile_of, told_over_runs_of, told_quantile_of
 from roslens.collectors.topics import of_application
 
 RUN_SCHEMA = pl.Schema(
@@ -81,7 +81,11 @@ def runs_overview(
     ).collect()
 
 
-def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> pl.DataFrame:
+def topics_overview(
+    messages: pl.LazyFrame,
+    losses: pl.LazyFrame | None = None,
+    cells: Mapping[str, str] | None = None,
+) -> pl.DataFrame:
     """One row per topic and pair of nodes of all runs: the application's first, the slowest first.
 
     Parameters
@@ -89,6 +93,8 @@ def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) 
     messages, losses
         The tables of these names with ``run``; without losses, nothing paused. Messages may have
         the ``size`` [B] of their publication.
+    cells
+        From `cells_in_words`: their runs alone, a row for each cell, and ``cell`` before it.
 
     Returns
     -------
@@ -104,26 +110,22 @@ def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) 
     """
     latency = pl.col("latency_ns") / 1e6
 
-    def percentile(q: float) -> pl.Expr:
-        enough = latency.count() >= least_samples(q)
-        return pl.when(enough).then(quantile_of(latency, q, ordered=True))
-
-    def over_runs(name: str) -> pl.Expr:
-        return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean())
-
+    cell: list[str] = []
+    if cells is not None:
+        messages, cell = with_cells(messages, cells), ["cell"]
     is_sized = "size" in messages.collect_schema()
     size = pl.col("size").mean() if is_sized else pl.lit(None, pl.Float64)
     found = (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
         .sort("latency_ns")
-        .group_by("run", "topic", "publisher_node", "subscription_node")
+        .group_by("run", *cell, "topic", "publisher_node", "subscription_node")
         .agg(
             messages=pl.len(),
             rate=rate_hz("publish_ns"),
             size=size,
-            p50_ms=percentile(0.5),
-            p99_ms=percentile(0.99),
+            p50_ms=told_quantile_of(latency, 0.5, ordered=True),
+            p99_ms=told_quantile_of(latency, 0.99, ordered=True),
             worst_ms=latency.max(),
             told=loss_of("outcome").is_not_null(),
             known=pl.col("outcome").is_in((*LOST, *ARRIVED)).sum(),
@@ -132,6 +134,7 @@ def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) 
             delivered=latency.count(),
         )
         .group_by(
+            *cell,
             pl.col("topic").cast(pl.String),
             pl.col("publisher_node").alias("from"),
             pl.col("subscription_node").alias("to"),
@@ -140,8 +143,8 @@ def topics_overview(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) 
             pl.col("messages").sum(),
             rate_hz=pl.col("rate").mean(),
             bytes_per_s=(pl.col("rate") * pl.col("size")).mean(),
-            p50_ms=over_runs("p50_ms"),
-            p99_ms=over_runs("p99_ms"),
+            p50_ms=told_over_runs_of("p50_ms"),
+            p99_ms=told_over_runs_of("p99_ms"),
             worst_ms=pl.col("worst_ms").max(),
             lost=pl.when(pl.col("told").all()).then(
                 pl.col("not_arrived").sum() / pl.col("known").sum()
@@ -195,10 +198,10 @@ def topics_by_cell(
     messages: pl.LazyFrame, losses: pl.LazyFrame, cells: Mapping[str, str]
 ) -> pl.DataFrame:
     """As `topics_overview`, a row for each cell: factors are never pooled."""
-    pauses = losses.filter(PAUSE).collect().lazy()  # once for all cells
-    return slowest_first(
-        by_cell(cells, lambda runs: topics_overview(messages.filter(runs), pauses))
-    )
+    found = topics_overview(messages, losses, cells)
+    order = {cell: place for place, cell in enumerate(dict.fromkeys(cells.values()))}
+    place = pl.col("cell").replace_strict(order, return_dtype=pl.Int64)
+    return slowest_first(found.sort(place, maintain_order=True))
 
 
 def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> pl.DataFrame:

@@ -24,8 +24,8 @@ KINDS: Mapping[str, str] = {
     "throttled": "the thread could have gone on, its CPU had nothing to do: its cgroup had used up "
     "its time",
     "running": "the callback itself; on a CPU where the kernel was recorded",
-    "transport_or_waiting": "on its way or waiting: nothing that was recorded tells which",
-    "unexplained": "it had arrived, and nothing that was recorded tells what it waited for",
+    "transport_or_waiting": "on its way or waiting: nothing that was recorded shows which",
+    "unexplained": "it had arrived, and nothing that was recorded shows what it waited for",
 }
 """Kinds of segments, and what happened."""
 KIND = pl.Enum(list(KINDS))

@@ -15,7 +15,7 @@ from roslens.analysis.estimate import Estimate, Metric, largest_first
 from roslens.analysis.path.kinds import CODE, KIND, KINDS
 from roslens.analysis.path.lines import Int64
 from roslens.analysis.path.path import Paths
-from roslens.analysis.reports.numbers import duration, significant
+from roslens.analysis.reports.numbers import duration
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.quantiles import quantile
@@ -23,29 +23,29 @@ from roslens.analysis.statistics.quantiles import quantile
 LATE_ABOVE = 0.99
 """Without a deadline a message is late above this quantile of its subscription in its run."""
 _WAITED: Mapping[str, str] = {
-    "publishing": "{topic} spent {ms} ms in the publishing call of {publisher}",
-    "transport": "{topic} was on its way for {ms} ms",
-    "queue": "{topic} waited {ms} ms behind earlier messages of the same subscription",
-    "callback_group": "{topic} waited {ms} ms for the {who}, which is in the same mutually "
+    "publishing": "{topic} spent {time} in the publishing call of {publisher}",
+    "transport": "{topic} was on its way for {time}",
+    "queue": "{topic} waited {time} behind earlier messages of the same subscription",
+    "callback_group": "{topic} waited {time} for the {who}, which is in the same mutually "
     "exclusive group",
-    "executor": "{topic} waited {ms} ms for the {who}, which ran on the same thread",
-    "lock": "{topic} waited {ms} ms for the lock of the executor of {node}",
-    "preempted": "the thread of {node} could have gone on for {ms} ms, and {who} had its CPU",
-    "interrupt": "interrupts took {ms} ms on the CPU of the thread of {node}, first of all {who}",
-    "futex": "the thread of {node} slept {ms} ms until {who} woke it",
-    "syscall": "the thread of {node} slept {ms} ms in a system call",
-    "page_fault": "page faults took {ms} ms of the thread of {node}",
-    "disk": "the thread of {node} waited {ms} ms as for a disk, and no signal could wake it",
-    "throttled": "the cgroup of {node} had used up its CPU time for {ms} ms",
-    "running": "the callback of {node} itself ran {ms} ms",
-    "transport_or_waiting": "{topic} was on its way or waiting for {ms} ms; what was recorded does "
-    "not tell which",
-    "unexplained": "{topic} waited {ms} ms for something that nothing recorded explains",
+    "executor": "{topic} waited {time} for the {who}, which ran on the same thread",
+    "lock": "{topic} waited {time} for the lock of the executor of {node}",
+    "preempted": "the thread of {node} could have gone on for {time}, and {who} had its CPU",
+    "interrupt": "interrupts took {time} on the CPU of the thread of {node}, first of all {who}",
+    "futex": "the thread of {node} slept {time} until {who} woke it",
+    "syscall": "the thread of {node} slept {time} in a system call",
+    "page_fault": "page faults took {time} of the thread of {node}",
+    "disk": "the thread of {node} waited {time} as for a disk, and no signal could wake it",
+    "throttled": "the cgroup of {node} had used up its CPU time for {time}",
+    "running": "the callback of {node} itself ran {time}",
+    "transport_or_waiting": "{topic} was on its way or waiting for {time}; what was recorded does "
+    "not show which",
+    "unexplained": "{topic} waited {time} for something that nothing recorded explains",
 }
 _NOBODY = {
-    "executor": "{topic} waited {ms} ms for the own work of the executor of {node}",
-    "preempted": "the thread of {node} could have gone on for {ms} ms, and had no CPU",
-    "futex": "the thread of {node} slept {ms} ms until another thread woke it",
+    "executor": "{topic} waited {time} for the own work of the executor of {node}",
+    "preempted": "the thread of {node} could have gone on for {time}, and had no CPU",
+    "futex": "the thread of {node} slept {time} until another thread woke it",
 }
 _SCHEMA: Mapping[str, pl.DataType] = {
     "message_id": pl.Int64(), "subscription_id": pl.Int64(), "topic": pl.String(),
@@ -229,6 +229,8 @@ def explained(worst: pl.DataFrame, paths: Callable[[str], Paths]) -> pl.DataFram
     return worst.join(pl.concat(parts), on=["run", number], how="left", maintain_order="left")
 
 
+_NEARLY_ALL = 0.9
+"""Of the time of a cause: if one thread or callback has less, the whole is said, too."""
 LEAST_USUAL = 10
 MOST_USUAL = 1000
 """So many messages in time tell what is usual: at least, and at most."""
@@ -246,12 +248,16 @@ def _sentence(row: Mapping[str, Any], limit: str) -> str:
     kind = row["cause"]
     nobody = row["who"] is None or (kind == "executor" and row["by_ns"] < row["spent_ns"] / 2)
     words = _NOBODY.get(kind, _WAITED[kind]) if nobody else _WAITED[kind]
-    spent = row["spent_ns"] if nobody or kind == "interrupt" else row["by_ns"]
-    return f"{told}: " + words.format(
+    everything = nobody or kind == "interrupt" or row["by_ns"] is None
+    spent = row["spent_ns"] if everything else row["by_ns"]
+    told = f"{told}: " + words.format(
         topic=row["topic"] or "a message", publisher=row["publisher_node"] or "its publisher",
         node=row["subscription_node"] or "its node", who=row["who"],
-        ms=significant((row["spent_ns"] if row["by_ns"] is None else spent) / 1e6, 3),
+        time=duration(spent),
     )  # fmt: skip
+    if spent < _NEARLY_ALL * row["spent_ns"]:
+        told += f"; {duration(row['spent_ns'])} in all"
+    return told
 
 
 def lateness_by_cause(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from roslens.analysis.measures.message_parts import message_moments
+from roslens.analysis.measures.message_moments import message_moments
 
 MOMENTS = (
     "publish_ns", "sent_ns", "arrived_ns", "handed_ns", "taken_ns", "callback_start_ns",

@@ -106,9 +106,8 @@ class Paths:
     @classmethod
     def of_run(cls, tables: Tables, run: str) -> Self:
         """Those of a run by its name; what views leave out may have held up what they show."""
-        tables = tables.whole()
-        found = (tables.table(name).filter(pl.col("run") == run) for name in NEEDED)
-        frames = dict(zip(NEEDED, pl.collect_all(list(found)), strict=True))
+        tables = tables.whole().only(run)
+        frames = dict(zip(NEEDED, pl.collect_all(map(tables.table, NEEDED)), strict=True))
         return cls(frames, tables.kernel_events(run))
 
     def of(self, rows: Int64 | None = None, *, to_start: bool = False) -> pl.DataFrame:

@@ -135,7 +135,22 @@ class Report(ABC, Generic[P]):
         return facts or self.origin(), loud
 
     def _told(self) -> list[str]:
-        return [*told(self.tables.runs), *self.sentences()]
+        return [*told(self.tables.runs), *self.answers()]
+
+    @property
+    def given_and_left_out(self) -> tuple[int, int]:
+        """How many runs were given, and how many of them failed or cannot be read."""
+        not_read = len(self.tables.not_read)
+        return len(self.tables.runs) + not_read, len(self.left_out) + not_read
+
+    def answers(self) -> list[str]:
+        """`sentences`; where no run is left, why."""
+        if self.counting or not self.left_out:
+            return self.sentences()
+        why = " or ".join(dict.fromkeys(self.reasons.values()))
+        if len(self.left_out) == 1:
+            return [f"The only run was left out: it {why}."]
+        return [f"All {len(self.left_out)} runs were left out: each {why}."]
 
     def tracer_loss(self) -> list[Part]:
         """What the tracer lost and what is odd about the recordings; the first thing to show."""

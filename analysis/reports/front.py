@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from roslens.analysis.estimate import Bounds, Estimate, Unknown, cell_label, not_none
+from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import TracerLoss
@@ -304,9 +304,8 @@ def _worst(losses: Sequence[Estimate]) -> Estimate | None:
     """Where most may be lost; None where nothing may."""
 
     def most(e: Estimate) -> float:
-        found = e.finding
-        if isinstance(found, Bounds):
-            return found.high
+        if e.bounds is not None:
+            return e.bounds[1]
         return -1.0 if e.value is None else e.value
 
     worst = max(losses, key=most, default=None)
@@ -314,10 +313,9 @@ def _worst(losses: Sequence[Estimate]) -> Estimate | None:
 
 
 def _part(loss: Estimate) -> str:
-    match loss.finding:
-        case Bounds(low, high):
-            return f"between {significant(100 * low, 3)} % and {significant(100 * high, 3)} %"
-        case Unknown(_, seen):
-            return f"{significant(100 * not_none(seen), 3)} %"
-        case _:
-            return with_interval(loss)
+    if loss.bounds is not None:
+        low, high = loss.bounds
+        return f"between {significant(100 * low, 3)} % and {significant(100 * high, 3)} %"
+    if loss.low is None:
+        return f"{significant(100 * not_none(loss.value), 3)} %"
+    return with_interval(loss)

@@ -23,6 +23,8 @@ class Tables(Protocol):
     @property
     def runs(self) -> Sequence[Run]: ...  # noqa: D102
     @property
+    def not_read(self) -> Sequence[str]: ...  # noqa: D102
+    @property
     def resources(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
     def threads(self) -> pl.LazyFrame: ...  # noqa: D102
@@ -34,6 +36,8 @@ class Tables(Protocol):
     def cpu_samples(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
     def waits(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def recorded_processes(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
@@ -56,9 +60,11 @@ class NoRecordings:
     """What a report of published figures has in place of recordings."""
 
     runs: Sequence[Run] = ()
+    not_read: Sequence[str] = ()
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
     resources = threads = system = allocation_sites = cpu_samples = waits = pl.LazyFrame()
+    recorded_processes = TABLES["processes"].empty().lazy().with_columns(run=pl.lit("", pl.String))
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})

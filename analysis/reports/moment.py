@@ -16,7 +16,7 @@ from roslens.analysis.reports.numbers import milliseconds, seen, significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import NO_PATH
 from roslens.analysis.runs import Run
-from roslens.analysis.timeline.build import TrackTables, build_timeline
+from roslens.analysis.timeline.build import build_timeline
 
 _MOST_WORST = 5
 
@@ -30,17 +30,13 @@ def around_hit(tables: Tables) -> list[Drawing | ReportTable]:
 
 
 def _around(tables: Tables, run: Run) -> list[Drawing | ReportTable]:
-    def of_run(name: str) -> pl.LazyFrame:
-        return tables.table(name).filter(pl.col("run") == run.name)
-
+    of_run = tables.only(run.name)
     timeline = build_timeline(
-        TrackTables(
-            of_run("callback_instances"),
-            of_run("executor_intervals"),
-            of_run("processes"),
-            scheduling=of_run("callback_scheduling"),
-            kernel=tables.kernel_events(run.name),
-        )
+        of_run.table("callback_instances"),
+        of_run.table("executor_intervals"),
+        of_run.table("processes"),
+        scheduling=of_run.table("callback_scheduling"),
+        kernel=tables.kernel_events(run.name),
     )
     found = timeline.around(run.triggered)
     if found is None:
@@ -51,7 +47,7 @@ def _around(tables: Tables, run: Run) -> list[Drawing | ReportTable]:
         caption=f"Around {utc(hit.at_ns)}, when '{hit.trigger}' hit{seen(hit)}.",
     )  # fmt: skip
     within = pl.col("callback_start_ns").is_between(begin, end)
-    worst = worst_messages(of_run("messages").filter(within), hit.at_ns)
+    worst = worst_messages(of_run.table("messages").filter(within), hit.at_ns)
     rows = [
         [significant(r["latency_ms"], 3), f"{r['at_s']:+.3f}"]
         + [r[name] or "-" for name in ("topic", "from", "to")]
@@ -76,23 +72,21 @@ def drawn(number: int, message: Mapping[str, Any], tables: Tables) -> Drawing:
     begin, end = message["publish_ns"], message["callback_start_ns"]
     room = max(1, (end - begin) // 4)
     first, last = begin - room, end + room
-    of_run = pl.col("run") == message["run"]
+    of_run = tables.only(message["run"])
     of_process = (pl.col("host") == message["subscription_host"]) & (
         pl.col("vpid") == message["subscription_vpid"]
     )
 
     def within(name: str, start: str, stop: pl.Expr) -> pl.LazyFrame:
         touching = (pl.col(start) <= last) & (stop.fill_null(last) >= first)
-        return tables.table(name).filter(of_run, of_process, touching)
+        return of_run.table(name).filter(of_process, touching)
 
     scheduled = pl.col("start_ns") + pl.col("duration_ns")
     timeline = build_timeline(
-        TrackTables(
-            within("callback_instances", "start_ns", pl.col("end_ns")),
-            within("executor_intervals", "begin_ns", pl.col("end_ns")),
-            tables.table("processes").filter(of_run),
-            scheduling=within("callback_scheduling", "start_ns", scheduled),
-        )
+        within("callback_instances", "start_ns", pl.col("end_ns")),
+        within("executor_intervals", "begin_ns", pl.col("end_ns")),
+        of_run.table("processes"),
+        scheduling=within("callback_scheduling", "start_ns", scheduled),
     )
     return draw_timeline(
         timeline,

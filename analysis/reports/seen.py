@@ -22,7 +22,7 @@ def steps_of(tables: Tables, run: str) -> pl.DataFrame:
     UsageError
         There is no such run, its events are not there, or it has none.
     """
-    processes = tables.table("processes").filter(pl.col("run") == run).collect()
+    processes = tables.only(run).table("processes").collect()
     steps = seen_in_steps(tables.raw_events(run), processes)
     if steps.is_empty():
         raise UsageError(f"{run}: no event was recorded")
@@ -40,7 +40,7 @@ def seen_of(tables: Tables, run: str) -> Plot:
     from roslens.analysis.figures.seen import seen_over_time  # noqa: PLC0415  (half a second)
 
     steps = steps_of(tables, run)
-    losses = tables.table("losses").filter(pl.col("run") == run).collect()
+    losses = tables.only(run).table("losses").collect()
     return seen_over_time(steps, missing(losses, steps), run)
 
 

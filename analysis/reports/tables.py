@@ -213,7 +213,7 @@ def estimates_table(
     level = f"{100 * estimates[0].level:g} % interval" if estimates else "interval"
     return ReportTable(
         ["cell", "statistic", "value", level, "unit", "runs", "samples", "effective"],
-        _without_repeats(rows),
+        without_repeats(rows),
         caption,
         notes=[
             *(f"({i}) refused: {reason}" for i, reason in enumerate(reasons, 1)),
@@ -223,7 +223,7 @@ def estimates_table(
     )
 
 
-def _without_repeats(rows: Sequence[list[str]]) -> list[list[str]]:
+def without_repeats(rows: Sequence[list[str]]) -> list[list[str]]:
     """The cell only where it changes, so that groups are seen."""
     return [["", *row[1:]] if i and rows[i - 1][0] == row[0] else row for i, row in enumerate(rows)]
 
@@ -283,11 +283,12 @@ def durations_table(durations: pl.DataFrame) -> ReportTable:
             ),
             "busy [%]",
         ],
-        _without_repeats(rows),
-        "Callback durations (callback_start -> callback_end), all runs of a cell together",
+        without_repeats(rows),
+        "Callback durations (callback_start -> callback_end)",
         notes=[
-            "Over all executions, as a description: without intervals.",
-            "Busy: share of the time from the first start to the last end.",
+            "A description, without intervals: means over runs; the longest is that of all runs.",
+            "-: too few to tell; P50 needs 6 in each run, P90 29, P99 299.",
+            "Busy: share of the recorded time of its process.",
             *hidden_rows(durations.height),
         ],
         left=frozenset({"cell", "kind", "name", "node"}),

@@ -59,9 +59,7 @@ def change_points(
     values: ArrayLike,
     *,
     false_alarms: float = 0.01,
-    least: int = LEAST,
     permutations: int = 1999,
-    seed: int = 1,
 ) -> list[ChangePoint]:
     """Changes of the mean, in the order of the series.
 
@@ -75,25 +73,22 @@ def change_points(
         In the order of time, shape (n,); finite.
     false_alarms
         Level of each test, between 0 and 1.
-    least
-        Values in a segment.
     permutations
-        Random orders that a test compares with; 1 / (permutations + 1) is the least p.
-    seed
-        Of these orders, so that the same series always has the same changes.
+        Random orders that a test compares with; 1 / (permutations + 1) is the least p. The same
+        series always has the same ones, and so the same changes.
     """
     if not 0 < false_alarms < 1:
         raise ValueError("the rate of false alarms must lie between 0 and 1")
     x = finite(values, "a series", 0)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     found: list[ChangePoint] = []
     waiting = [(0, x.size)]
     while waiting:
         begin, end = waiting.pop()
-        if end - begin < 2 * least:
+        if end - begin < 2 * LEAST:
             continue
         part = winsorised(x[begin:end])
-        cuts, p = stretch(part, least=least, permutations=permutations, random=random)
+        cuts, p = stretch(part, permutations, random)
         if p <= false_alarms:
             cuts = _kept(part, cuts, false_alarms, permutations, random)
             found += [ChangePoint(begin + cut, p) for cut in cuts]
@@ -115,22 +110,20 @@ def winsorised(x: Floats) -> Floats:
     return np.clip(x, median - reach, median + reach)
 
 
-def stretch(
-    x: Floats, *, least: int, permutations: int, random: np.random.Generator
-) -> tuple[list[int], float]:
+def stretch(x: Floats, permutations: int, random: np.random.Generator) -> tuple[list[int], float]:
     """The stretch that differs most: where it begins and ends, and the permutation p.
 
     Parameters
     ----------
     x
-        Shape (n,), n at least 2 `least`.
+        Shape (n,), n at least 2 `LEAST`.
 
     Returns
     -------
     cuts, p
         One or two places within the series.
     """
-    begins, ends = _stretches(x.size, least)
+    begins, ends = _stretches(x.size)
     centred = _centred(x)
     between = _between(centred[None, :], begins, ends)[0]
     best = int(between.argmax())
@@ -159,15 +152,15 @@ def _kept(
     return kept
 
 
-def _stretches(n: int, least: int) -> tuple[Places, Places]:
-    """Begins and ends of all stretches with `least` values within, before and after or none.
+def _stretches(n: int) -> tuple[Places, Places]:
+    """Begins and ends of all stretches with `LEAST` values within, before and after or none.
 
     Of a long series those within begin and end on a grid: the level holds for any choice.
     """
-    cuts = np.arange(least, n - least + 1)
+    cuts = np.arange(LEAST, n - LEAST + 1)
     grid = cuts[:: max(1, math.ceil(n / _GRID))]
     first, second = np.meshgrid(grid, grid, indexing="ij")
-    inner = second - first >= least
+    inner = second - first >= LEAST
     return (
         np.concatenate([np.zeros_like(cuts), first[inner]]),
         np.concatenate([cuts, second[inner]]),
@@ -207,13 +200,13 @@ def _between(rows: Floats, begins: Places, ends: Places) -> Floats:
     return np.asarray((sums[:, ends] - sums[:, begins]) ** 2 * (n / (within * (n - within))))
 
 
-def least_length(false_alarms: float, least: int = LEAST) -> int:
+def least_length(false_alarms: float) -> int:
     """How long a series must be for any change to be found at this rate of false alarms.
 
     Perfectly separated halves have a permutation p of at least
     2 / binomial(n, n / 2).
     """
-    n = 2 * least
+    n = 2 * LEAST
     while 2 / math.comb(n, n // 2) > false_alarms:
         n += 1
     return n

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from roslens.analysis.estimate import Cell
-from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
 from roslens.analysis.statistics.student import t_quantile, t_two_sided
 from roslens.recording.manifest import Level
@@ -133,9 +133,8 @@ def effects(
         others = [[x for x in levels[f] if x != first[f]] for f in names]
         against = tuple(first[f] for f in names)
         found += [design.effect(names, high, against, level) for high in product(*others)]
-    tested = [e for e in found if e.p is not None]
-    adjusted = iter(holm([e.p for e in tested if e.p is not None]).tolist())
-    return [e if e.p is None else replace(e, p_holm=next(adjusted)) for e in found]
+    adjusted = holm_of_known([e.p for e in found])
+    return [replace(e, p_holm=p) for e, p in zip(found, adjusted, strict=True)]
 
 
 class _Design:

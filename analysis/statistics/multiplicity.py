@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -25,6 +27,12 @@ def holm(p_values: ArrayLike) -> Floats:
     result = np.empty_like(p)
     result[order] = np.minimum(1.0, adjusted)
     return result
+
+
+def holm_of_known(p_values: Sequence[float | None]) -> list[float | None]:
+    """`holm` over the tests that could be made; None of the others."""
+    adjusted = iter(holm([p for p in p_values if p is not None]).tolist())
+    return [None if p is None else next(adjusted) for p in p_values]
 
 
 def _checked(p_values: ArrayLike) -> Floats:

@@ -396,6 +396,20 @@ def estimate_of(
     )
 
 
+def refused_estimate(
+    metric: Metric,
+    cell: Cell,
+    reason: str,
+    level: float,
+    verdict: str | None = None,
+) -> Estimate:
+    """The estimate of a metric of which nothing can be said, with the reason."""
+    interval = Interval(None, refused=reason)
+    return estimate_of(
+        metric, cell, interval, level, runs=0, samples=0, method="none", verdict=verdict
+    )
+
+
 _LARGEST = 2.0**53
 _PIECE = 1000
 

@@ -82,6 +82,16 @@ def told_quantile(samples: ArrayLike, q: float) -> float | None:
     return quantile(values, q) if values.size >= least_samples(q) else None
 
 
+def told_quantile_of(column: pl.Expr, q: float, *, ordered: bool = False) -> pl.Expr:
+    """`told_quantile` of what is not null of a column; parameters as of `quantile_of`."""
+    return pl.when(column.count() >= least_samples(q)).then(quantile_of(column, q, ordered=ordered))
+
+
+def told_over_runs_of(name: str) -> pl.Expr:
+    """`told_over_runs` of a column with `told_quantile_of` each run; null where one is null."""
+    return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean())
+
+
 def told_over_runs(samples: Iterable[ArrayLike], q: float) -> float | None:
     """Mean over runs of `told_quantile`; None where a run has too few samples, or there is none."""
     each = [told_quantile(of_run, q) for of_run in samples]

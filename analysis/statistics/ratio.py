@@ -334,37 +334,25 @@ def least_runs(
     return bisect_left(range(MOST_RUNS), True, lo=MINIMUM_RUNS, key=fits)
 
 
-@dataclass(frozen=True)
-class Equivalence:
-    """Whether a ratio lies within 1 - T and 1 + T, by two one-sided tests.
+def equivalent_ratio(new: Spread, base: Spread, threshold: float) -> float:
+    """P of two one-sided tests that a ratio of means lies within 1 - T and 1 + T, by Welch's t.
 
     Schuirmann (1987, J. Pharmacokinetics and Biopharmaceutics 15); for a ratio of means the two
     hypotheses are linear, mean(new) = (1 +- T) mean(base), as in Sasabuchi's test (Hauschke,
     Kieser, Diletti and Burke 1999, Statistics in Medicine 18). A large p of a test of "no
     difference" shows no equivalence; a small p of these does.
 
-    Attributes
-    ----------
-    p
-        The larger of the two: equivalent at level alpha if p <= alpha.
-    p_not_below, p_not_above
-        One-sided p of "the ratio is at most 1 - T" and of "at least 1 + T".
-    """
-
-    p: float
-    p_not_below: float
-    p_not_above: float
-
-
-def equivalent_ratio(new: Spread, base: Spread, threshold: float) -> Equivalence:
-    """Of the means of two independent sets of runs, by Welch's t at either limit.
-
     Parameters
     ----------
+    new, base
+        Two independent sets of runs.
     threshold
         T, between 0 and 1.
+
+    Returns
+    -------
+    The larger p of the two: equivalent at level alpha if it is at most alpha.
     """
-    _check(threshold)
 
     def p(limit: float, direction: float) -> float:
         distance = direction * (new.mean - limit * base.mean)
@@ -379,20 +367,17 @@ def equivalent_ratio(new: Spread, base: Spread, threshold: float) -> Equivalence
         )
         return t_above(distance / error, freedom)
 
-    return _both(p(1 - threshold, 1.0), p(1 + threshold, -1.0))
+    return _of_both_limits(p, threshold)
 
 
-def equivalent_pairs(new: ArrayLike, base: ArrayLike, threshold: float) -> Equivalence:
-    """Of the means of runs that belong together, such as the runs of one block.
+def equivalent_pairs(new: ArrayLike, base: ArrayLike, threshold: float) -> float:
+    """`equivalent_ratio` of runs that belong together, such as the runs of one block.
 
     Parameters
     ----------
     new, base
         One finite value per block, in the same order of blocks, shape (k,), k >= 3.
-    threshold
-        T, between 0 and 1.
     """
-    _check(threshold)
     y, x = finite_pairs(new, base, "equivalence", MINIMUM_RUNS)
 
     def p(limit: float, direction: float) -> float:
@@ -402,13 +387,10 @@ def equivalent_pairs(new: ArrayLike, base: ArrayLike, threshold: float) -> Equiv
             return 0.0 if d.mean() > 0 else 1.0
         return t_above(float(d.mean()) / error, d.size - 1)
 
-    return _both(p(1 - threshold, 1.0), p(1 + threshold, -1.0))
+    return _of_both_limits(p, threshold)
 
 
-def _both(below: float, above: float) -> Equivalence:
-    return Equivalence(max(below, above), below, above)
-
-
-def _check(threshold: float) -> None:
+def _of_both_limits(p: Callable[[float, float], float], threshold: float) -> float:
     if not 0 < threshold < 1:
         raise ValueError("the threshold must lie between 0 and 1")
+    return max(p(1 - threshold, 1.0), p(1 + threshold, -1.0))

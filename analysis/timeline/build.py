@@ -7,14 +7,14 @@ has millions of callbacks and few names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from roslens.analysis.measures.callbacks import readable
-from roslens.analysis.measures.cpu_waits import find_waits
+from roslens.analysis.measures.cpu_waits import find_turns, find_waits
 from roslens.analysis.timeline.tracks import Timeline, Track
 from roslens.collectors.ros2.blocked import executors_of
 from roslens.collectors.ros2.callbacks import of_callbacks
@@ -27,13 +27,32 @@ _OF_TRACK = ("begin_ns", "end_ns", "name", "id", "level")
 _CALLBACK, _RUNNING, _RUNNABLE, _WAIT, _BLOCKED = range(5)
 _STATES = {"wait": (_WAIT, "waiting for work"), "blocked": (_BLOCKED, "waiting for the lock")}
 """Of executors' stretches: where each is drawn, and what it is called."""
+_WAITS = {"preempted": "preempted", "woken": "woken, waits for a CPU"}
+"""Why a thread that could have run did not."""
 
 
-@dataclass(frozen=True)
-class TrackTables:
-    """What the tracks of one run are made of; None where it was not recorded.
+Thread = tuple[str, int, int]
+"""Host, process, thread."""
+Place = tuple[str, int, int, int, str]
+"""Where a track is drawn: host, process, thread, kind, label."""
 
-    Attributes
+
+def build_timeline(
+    callbacks: pl.LazyFrame,
+    waits: pl.LazyFrame,
+    processes: pl.LazyFrame,
+    *,
+    resources: pl.LazyFrame | None = None,
+    scheduling: pl.LazyFrame | None = None,
+    kernel: Mapping[str, pl.LazyFrame] = MappingProxyType({}),
+) -> Timeline:
+    """Tracks of one run.
+
+    Per process its use of CPUs as sampled; per thread and node the callbacks; per thread when it
+    ran on a CPU or waited for one, where the kernel was recorded (else how far its callbacks did),
+    and the executor's waiting for work and for its lock. Below all these who had each CPU.
+
+    Parameters
     ----------
     callbacks
         ``callback_instances``: callback_instance_id, callback_id, host, vpid, vtid, node, kind,
@@ -43,39 +62,17 @@ class TrackTables:
     processes
         ``processes``: host, vpid, procname.
     resources
-        ``resources``: host, vpid, time_ns, cpu_time_ns.
+        ``resources``: host, vpid, time_ns, cpu_time_ns; None where they were not sampled.
     scheduling
         ``callback_scheduling``: callback_instance_id, host, vpid, vtid, start_ns, duration_ns,
         cpu_ns; drawn where there are no events of the kernel.
     kernel
-        Events of the kernel by name, as of `roslens.analysis.timeline.build.kernel_intervals`.
-    """
-
-    callbacks: pl.LazyFrame
-    waits: pl.LazyFrame
-    processes: pl.LazyFrame
-    resources: pl.LazyFrame | None = None
-    scheduling: pl.LazyFrame | None = None
-    kernel: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
-
-
-Thread = tuple[str, int, int]
-"""Host, process, thread."""
-Place = tuple[str, int, int, int, str]
-"""Where a track is drawn: host, process, thread, kind, label."""
-
-
-def build_timeline(tables: TrackTables) -> Timeline:
-    """Tracks of one run.
-
-    Per process its use of CPUs as sampled; per thread and node the callbacks; per thread when it
-    ran on a CPU or waited for one, where the kernel was recorded (else how far its callbacks did),
-    and the executor's waiting for work and for its lock. Below all these who had each CPU.
+        Its events by name: ``sched_switch`` and ``sched_waking`` are read.
     """
     threads = ("host", "vpid", "vtid")
-    labelled, waiting, processes, executing = pl.collect_all(
+    labelled, waiting, programs, executing = pl.collect_all(
         [
-            tables.callbacks.select(
+            callbacks.select(
                 *threads,
                 id="callback_instance_id",
                 begin_ns="start_ns",
@@ -86,13 +83,11 @@ def build_timeline(tables: TrackTables) -> Timeline:
                 # One without an end is drawn as its beginning.
                 end_ns=pl.coalesce("end_ns", "start_ns"),
             ).with_columns(pl.col("host").cast(pl.Categorical)),
-            tables.waits.filter(
-                pl.col("state").is_in(list(_STATES)) & pl.col("end_ns").is_not_null()
-            )
+            waits.filter(pl.col("state").is_in(list(_STATES)) & pl.col("end_ns").is_not_null())
             .select(*threads, "state", "begin_ns", "end_ns")
             .with_columns(pl.col("host").cast(pl.Categorical)),
-            tables.processes.select("host", "vpid", "procname"),
-            tables.callbacks.filter(of_callbacks())
+            processes.select("host", "vpid", "procname"),
+            callbacks.filter(of_callbacks())
             .select(*threads, "callback_id")
             .drop_nulls(threads)
             .unique()
@@ -101,7 +96,7 @@ def build_timeline(tables: TrackTables) -> Timeline:
     )
     called, number = _numbered(labelled["called"])
     places = _Places(
-        {(str(host), vpid): name for host, vpid, name in processes.iter_rows()},
+        {(str(host), vpid): name for host, vpid, name in programs.iter_rows()},
         executors_of(((str(a), b, c), x) for a, b, c, x in executing.iter_rows()),
     )
     found = list(places.tracks(labelled.with_columns(number.alias("name")), _CALLBACK, "callback"))
@@ -112,14 +107,15 @@ def build_timeline(tables: TrackTables) -> Timeline:
         found += places.tracks(stretches, place, state, label)
     recorded = [t for _, t in found]
     cpu = pl.lit(len(names) - 1, dtype=pl.Int32)
-    kernel = kernel_intervals(tables.kernel, executing.select("host", pl.col("vtid").alias("tid")))
     cores: list[Track] = []
-    if kernel is None:
-        found += _running(tables.scheduling, places, cpu)
+    if "sched_switch" in kernel:
+        turns = find_turns(kernel["sched_switch"]).filter(pl.col("by_tid") > 0)
+        turns = turns.drop_nulls("until_ns").cast({"host": pl.String})
+        found += _of_threads(kernel, turns, executing, places, names)
+        cores = list(_cores(turns, names))
     else:
-        found += _of_threads(kernel, executing, places, names)
-        cores = list(_cores(kernel.cpus, names))
-    found += _sampled(tables.resources, places, cpu)
+        found += _running(scheduling, places, cpu)
+    found += _sampled(resources, places, cpu)
     found.sort(key=lambda pair: pair[0])
     tracks = [track for _, track in found] + cores
     # What was sampled before the first and after the last callback is not of interest.
@@ -253,24 +249,45 @@ def _running(
 
 
 def _of_threads(
-    kernel: KernelIntervals, executing: pl.DataFrame, places: _Places, names: list[str]
+    events: Mapping[str, pl.LazyFrame],
+    turns: pl.DataFrame,
+    executing: pl.DataFrame,
+    places: _Places,
+    names: list[str],
 ) -> Iterator[tuple[Place, Track]]:
-    """What the kernel says of each thread that executed callbacks."""
+    """When each thread that executed callbacks was on which CPU, and why it was on none."""
     threads = executing.select(
         pl.col("host").cast(pl.String), "vpid", vtid=pl.col("vtid").cast(pl.Int64)
     ).unique(["host", "vtid"], keep="last", maintain_order=True)
+    wanted = threads["vtid"].unique().to_list()
+    concerned = pl.col("prev_tid").is_in(wanted) | pl.col("next_tid").is_in(wanted)
+    wakes = events.get("sched_waking")
+    waits = find_waits(
+        events["sched_switch"].filter(concerned),
+        None if wakes is None else wakes.filter(pl.col("tid").is_in(wanted)),
+    )
+    running = turns.select(
+        "host", vtid="by_tid", begin_ns="from_ns", end_ns="until_ns",
+        called=pl.format("on CPU {}", "cpu_id"),
+    )  # fmt: skip
+    runnable = waits.select(
+        pl.col("host").cast(pl.String), "begin_ns", "end_ns", vtid="tid",
+        called=pl.col("kind").replace_strict(_WAITS, return_dtype=pl.String),
+    )  # fmt: skip
     for kind, number, label, rows in (
-        ("running", _RUNNING, "on a CPU", kernel.running),
-        ("runnable", _RUNNABLE, "waits for a CPU", kernel.runnable),
+        ("running", _RUNNING, "on a CPU", running),
+        ("runnable", _RUNNABLE, "waits for a CPU", runnable),
     ):
-        named = rows.with_columns(_more_names(rows["called"], names)).rename({"tid": "vtid"})
-        yield from places.tracks(named.join(threads, on=["host", "vtid"]), number, kind, label)
+        own = rows.join(threads, on=["host", "vtid"])
+        named = own.with_columns(_more_names(own["called"], names))
+        yield from places.tracks(named, number, kind, label)
 
 
-def _cores(rows: pl.DataFrame, names: list[str]) -> Iterator[Track]:
+def _cores(turns: pl.DataFrame, names: list[str]) -> Iterator[Track]:
     """Who had each CPU."""
-    named = _more_names(rows["called"], names)
-    parts = dict(_parts(rows.with_columns(named), "host", "cpu_id"))
+    called = turns.select(pl.format("{} {}", "by_name", "by_tid")).to_series()
+    rows = turns.rename({"from_ns": "begin_ns"}).with_columns(_more_names(called, names))
+    parts = dict(_parts(rows, "host", "cpu_id"))
     for (host, cpu), part in sorted(parts.items()):
         heading, label = f"{host} CPUs", f"CPU {cpu}"
         yield Track(
@@ -279,7 +296,7 @@ def _cores(rows: pl.DataFrame, names: list[str]) -> Iterator[Track]:
             heading,
             "core",
             part["begin_ns"].to_numpy(),
-            part["end_ns"].to_numpy(),
+            part["until_ns"].to_numpy(),
             part["name"].to_numpy(),
             np.arange(part.height, dtype=np.int64),
             places=dict.fromkeys(("process", "node", "executor"), (heading, label)),
@@ -312,81 +329,3 @@ def _numbered(text: pl.Series) -> tuple[list[str], pl.Series]:
 
 def _int(value: object) -> int:
     return value if isinstance(value, int) else _PROCESS
-
-
-_PLACE = ("host", "cpu_id")
-_WAITS = {"preempted": "preempted", "woken": "woken, waits for a CPU"}
-
-
-@dataclass(frozen=True)
-class KernelIntervals:
-    """What the kernel says, in ns; frames have host, begin_ns, end_ns and called.
-
-    Attributes
-    ----------
-    cpus
-        With cpu_id: the thread that ran there; nothing where it was idle, or where an event is
-        missing.
-    running, runnable
-        With tid, of the threads asked for: on which CPU it ran; why it could have run and did not.
-    """
-
-    cpus: pl.DataFrame
-    running: pl.DataFrame
-    runnable: pl.DataFrame
-
-
-def kernel_intervals(
-    events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame
-) -> KernelIntervals | None:
-    """Intervals from the kernel's events; None where its scheduler was not recorded.
-
-    Parameters
-    ----------
-    events
-        By name, as they were recorded; of these ``sched_switch`` and ``sched_waking`` are read.
-    threads
-        host, tid: those whose states are wanted, by their numbers in the kernel.
-    """
-    if "sched_switch" not in events:
-        return None
-    columns = (*_PLACE, "time_ns", "prev_tid", "next_tid", "next_comm", "prev_state")
-    known = (
-        events["sched_switch"]
-        .select(*columns[:3], pl.col("prev_tid", "next_tid").cast(pl.Int64), *columns[5:])
-        .with_columns(pl.col("host").cast(pl.String))
-    )
-    turns = (
-        known.sort(*_PLACE, "time_ns", maintain_order=True)
-        .with_columns(
-            pl.col("time_ns").alias("begin_ns"),
-            pl.col("time_ns", "prev_tid").shift(-1).over(_PLACE).name.prefix("then_"),
-        )
-        # Who leaves must be who came; thread 0 is each CPU's own when it has nothing to do.
-        .filter((pl.col("then_prev_tid") == pl.col("next_tid")) & (pl.col("next_tid") > 0))
-        .select(
-            *_PLACE, "begin_ns", pl.col("next_tid").alias("tid"), "next_comm",
-            pl.col("then_time_ns").alias("end_ns"),
-        )
-        .collect()
-    )  # fmt: skip
-    own = threads.select(pl.col("host").cast(pl.String), pl.col("tid").cast(pl.Int64)).unique()
-    wanted = own["tid"].unique().to_list()
-    concerned = pl.col("prev_tid").is_in(wanted) | pl.col("next_tid").is_in(wanted)
-    wakes = events.get("sched_waking")
-    waits = find_waits(
-        known.filter(concerned),
-        None
-        if wakes is None
-        else wakes.filter(pl.col("tid").is_in(wanted)).with_columns(pl.col("host").cast(pl.String)),
-    )
-    on = ["host", "tid"]
-    return KernelIntervals(
-        turns.with_columns(pl.format("{} {}", "next_comm", "tid").alias("called")),
-        turns.join(own, on=on, how="semi").with_columns(
-            pl.format("on CPU {}", "cpu_id").alias("called")
-        ),
-        waits.join(own, on=on, how="semi").with_columns(
-            pl.col("kind").replace_strict(_WAITS, return_dtype=pl.String).alias("called")
-        ),
-    )

@@ -189,7 +189,6 @@ class Timeline:
     names: Sequence[str]
     begin_ns: int
     end_ns: int
-    kinds: Sequence[str] = field(default=("callback", "wait"))
 
     def around(self, hits: Iterable[Hit]) -> tuple[Hit, int, int] | None:
         """The first trigger that hit meanwhile, and from when to when to look around it, in ns."""

@@ -9,6 +9,7 @@ import polars as pl
 from roslens.analysis.flow.chain import Tables
 from roslens.analysis.measures.measured_part import start_up_s
 from roslens.analysis.measures.pauses import whole_only
+from roslens.analysis.reports.numbers import duration
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of
 from roslens.analysis.timing.delays import delayed, with_polls, with_waits
@@ -29,7 +30,7 @@ from roslens.analysis.timing.schema import (
 )
 from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.collectors.schema import TABLES
-from roslens.recording import UsageError
+from roslens.recording import NotEnoughEvidenceError
 
 _NEEDED = (
     "callback_instances", "callback_scheduling", "executor_intervals", "losses", "messages",
@@ -54,7 +55,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
 
     Raises
     ------
-    UsageError
+    NotEnoughEvidenceError
         No callback was recorded that ended after the start-up.
     """
     # Factors are no part of it, and may be named as what is told here.
@@ -66,7 +67,9 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     whole = ran.drop_nulls(["callback_id", "vtid", "end_ns"])
     first, last = whole["start_ns"].min(), whole["end_ns"].max()
     if not isinstance(first, int) or not isinstance(last, int):
-        raise UsageError(f"{run.name}: no callback was recorded that ended, so nothing is timed")
+        raise NotEnoughEvidenceError(
+            f"{run.name}: no callback was recorded that ended, so nothing is timed"
+        )
     start_up = round((start_up_s((last - first) / 1e9) if warm_up_s is None else warm_up_s) * 1e9)
     begin = first + start_up
     # What ran in the start-up may have kept a thread from what follows.
@@ -80,8 +83,10 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     last = min(last, latest) if isinstance(latest, int) else last
     counts = pl.col("start_ns").is_between(begin, last)
     if not known.filter(counts).height:
-        since = f"after the start-up of {start_up / 1e9:g} s"
-        raise UsageError(f"{run.name}: no callback ran {since} while messages were published")
+        since = f"after the start-up of {duration(start_up)}"
+        raise NotEnoughEvidenceError(
+            f"{run.name}: no callback ran {since} while messages were published"
+        )
     intervals = on_wait_sets(frames["executor_intervals"])
     executors = recorded_executors(known, intervals, run)
     intervals = with_executor(intervals, executors)

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from roslens.analysis.estimate import Better, Cell, Estimate, Metric
-from roslens.analysis.runs import cells_of
+from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.one_run import mean_of_one_run, percentile_of_one_run
 from roslens.analysis.statistics.over_runs import (
-    Interval,
-    estimate_of,
     mean_over_runs,
     percentile_over_runs,
+    refused_estimate,
     value_over_runs,
 )
 from roslens.analysis.statistics.quantiles import percentile_name
@@ -43,7 +42,7 @@ SILENT = (
 )
 UNCLEAR = (
     "until October 2023 cpu_perc was the mean since the start, later that of the last period, and "
-    "these files do not tell which"
+    "these files do not say which"
 )
 ENTITY = "entity"
 
@@ -103,10 +102,8 @@ def tool_estimates(runs: Sequence[ToolRun], level: float) -> list[Estimate]:
     Single latencies give means and percentiles: over runs where there are several, else of the
     one run. Figures that the tool condensed itself are one value per run.
     """
-    of_run = {one.run.name: one for one in runs}
     found: list[Estimate] = []
-    for members in cells_of(one.run for one in runs).values():
-        cell = [of_run[run.name] for run in members]
+    for cell in by_cell(runs):
         values = [{(v.entity, v.metric): v for v in values_of(one)} for one in cell]
         samples = [_samples_of(one) for one in cell]
         told = dict.fromkeys(key for of_one in values for key in of_one)
@@ -140,12 +137,12 @@ def _of_entity(
         count = sum(v.samples for v in known)
         metric = _metric(tool, name, known[0].unit, known[0].origin)
         if name == "cpu_of_machine" and any(map(_since_start, cell)):
-            found.append(_refused(metric, levels, UNCLEAR, level))
+            found.append(refused_estimate(metric, levels, UNCLEAR, level))
             continue
         found.append(value_over_runs(metric, levels, [v.value for v in known], count, level))
         if statistic == "mean" and known[0].unit == "ns":
             found += [
-                _refused(_percentile(tool, prefix, q), levels, NO_SAMPLES, level)
+                refused_estimate(_percentile(tool, prefix, q), levels, NO_SAMPLES, level)
                 for q in _QUANTILES
             ]
     counted = [
@@ -160,7 +157,7 @@ def _of_entity(
             lost, total = [x for x, _ in counted], [x + y for x, y in counted]
             found.append(fraction_over_runs(metric, levels, lost, total, level))
         else:
-            found.append(_refused(metric, levels, SILENT, level))
+            found.append(refused_estimate(metric, levels, SILENT, level))
     return found
 
 
@@ -174,11 +171,6 @@ def _of_samples(
         return found + [percentile_over_runs(m, cell, runs, q, level) for q, m in of_q]
     found = [mean_of_one_run(metric, cell, runs[0], level)]
     return found + [percentile_of_one_run(m, cell, runs[0], q, level) for q, m in of_q]
-
-
-def _refused(metric: Metric, cell: Cell, reason: str, level: float) -> Estimate:
-    interval = Interval(None, refused=reason)
-    return estimate_of(metric, cell, interval, level, runs=0, samples=0, method="none")
 
 
 def _since_start(one: ToolRun) -> bool:

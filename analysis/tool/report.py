@@ -20,7 +20,7 @@ from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.reports.parameters import ReportParameters, Texts
 from roslens.analysis.reports.table import ReportTable, Sentence
-from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.reports.tables import estimates_table, without_repeats
 from roslens.analysis.tool.estimates import COUNTS, Value, tool_estimates, values_of
 from roslens.analysis.tool.runs import ToolFiles, ToolRun
 from roslens.recording import UsageError
@@ -108,7 +108,7 @@ class ToolReport(Report[ToolParameters]):
         if self.results.alone:
             text = (
                 "Each file is a cell of its own. Which files are runs of one cell, "
-                "-p factors=FILE.csv tells: a row per file with its name and its factors."
+                "-p factors=FILE.csv gives them: a row per file with its name and its factors."
             )
             parts.append(text)
         shown = self.results.runs[:_MOST_RUNS]
@@ -142,8 +142,7 @@ class ToolReport(Report[ToolParameters]):
         hidden = len(self.values) - len(rows)
         table = ReportTable(
             ["run", "about", "figure", "value", "unit", "samples"],
-            [["", *row[1:]] if i and rows[i - 1][0] == row[0] else row
-             for i, row in enumerate(rows)],
+            without_repeats(rows),
             f"What the tools said, in {count_of_runs(len(self.results.runs))}",
             notes=[f"{hidden:,} more rows are in values.csv."] if hidden else [],
             left=frozenset({"run", "about", "figure", "unit"}),

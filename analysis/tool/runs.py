@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roslens.analysis.runs import GivenFactors, Run
+from roslens.analysis.runs import GivenFactors, Run, unique_names
 from roslens.collectors.results.formats import Format, read_results
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording import UsageError
@@ -77,7 +77,8 @@ def read_files(
     copies: list[tuple[str, str]] = []
     seen: dict[object, str] = {}
     identities: dict[tuple[str, str], str] = {}
-    for (place, known), name, more in zip(places, _names(places), told, strict=True):
+    names = unique_names([place for place, _ in places])
+    for (place, known), name, more in zip(places, names, told, strict=True):
         try:
             results = read_results(place, known)
         except UsageError as error:
@@ -109,14 +110,3 @@ def read_files(
 def _said(result: ToolResult) -> tuple[object, ...]:
     frames = (result.summary, result.series, result.samples)
     return (result.tool, *(frame.write_csv() for frame in frames))
-
-
-def _names(places: Sequence[tuple[Path, Format]]) -> list[str]:
-    """As much of the end of each path as tells them apart."""
-    parts = [place.resolve().parts for place, _ in places]
-    longest = max(map(len, parts), default=1)
-    for count in range(1, longest + 1):
-        names = ["/".join(each[-count:]) for each in parts]
-        if len(set(names)) == len(names):
-            break
-    return names

@@ -16,7 +16,7 @@ import numpy as np
 from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
-from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.ratio import MOST_RUNS, Spread, least_runs
 from roslens.analysis.statistics.student import t_two_sided
 from roslens.analysis.verdicts.comparison import Side, spread_of
@@ -278,7 +278,9 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
     if side.discarded_events:
         notes.append(f"the tracer lost {side.discarded_events:,} events: {MAY_BIAS}")
     if side.left_out:
-        notes.append(f"{side.left_out} of {side.runs} runs failed and are left out")
+        notes.append(
+            f"{side.left_out} of {side.runs} runs failed or cannot be read, and are left out"
+        )
     return Checks(_corrected(checks), notes)
 
 
@@ -339,6 +341,8 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     away = abs(spread.mean - limit)
     if verdict == "not_enough_evidence" and 0 < spread.deviation < MOST_RUNS * away:
         needed = least_runs((spread.deviation / away) ** 2, 1.0, estimate.level, 0.8, sides=1)
+        # This many were not enough, whatever the formula says.
+        needed = needed and max(needed, estimate.runs + 1)
     elif verdict == "not_enough_evidence" and spread.mean == 0 and 0 < limit < 1:
         messages = fractions.messages_for_none(limit, estimate.level)
         notes = (f"none in {estimate.samples:,}; {messages:,} over all runs would do",)
@@ -379,20 +383,18 @@ def _p(estimate: Estimate, spread: Spread, limit: float) -> float:
 
 
 def _corrected(checks: Sequence[Check]) -> list[Check]:
-    tested = [c.p for c in checks if c.p is not None]
-    adjusted = iter(holm(tested).tolist())
+    tested = sum(c.p is not None for c in checks)
     result = []
-    for c in checks:
-        if c.p is None or c.estimate is None:
+    for c, p in zip(checks, holm_of_known([c.p for c in checks]), strict=True):
+        if p is None or c.estimate is None:
             # Without a p nothing but what was seen itself is confirmed.
             unsure = c.verdict == "exceeded" and not c.confirmed
             result.append(replace(c, confirmed=False) if unsure else c)
             continue
-        p = next(adjusted)
         confirmed = p <= 1 - c.estimate.level + 1e-12 if c.verdict == "exceeded" else None
         notes = c.notes
         if confirmed is False:
-            many = f"among {len(tested)} checks made at once (Holm's correction)"
+            many = f"among {tested} checks made at once (Holm's correction)"
             notes = (*notes, f"too unsure {many}")
         result.append(replace(c, p_holm=p, confirmed=confirmed, notes=notes))
     return result

@@ -28,7 +28,7 @@ from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.factorial import BY_BLOCK, Observation, effects
-from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval
 from roslens.analysis.statistics.ranks import cliffs_delta, hodges_lehmann
 from roslens.analysis.statistics.ratio import (
@@ -49,6 +49,7 @@ from roslens.recording.manifest import Level
 
 DEFAULT_METRICS = ("latency_p50", "latency_p99", "loss", "cpu")
 _CHANGES = ("regression", "improvement")
+_ORDER = (*_CHANGES, "not_enough_evidence", "not_comparable", "no_difference")
 FAR = 2
 """A change by this factor counts though too few runs were undisturbed; of fractions none does."""
 LEVEL = 0.95
@@ -76,8 +77,8 @@ class RunsByCause:
         Whether the kernel's events tell causes, of each run.
     """
 
-    parts: Mapping[str, Sequence[Mapping[str, float]]]
-    kernel: Sequence[bool]
+    parts: Mapping[str, list[Mapping[str, float]]]
+    kernel: list[bool]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Side:
     cells
         The cells of its runs, without a topic or a service.
     runs, left_out
-        How many runs it has, and how many of them enter no estimate because they failed.
+        How many runs it has, and how many of them failed or cannot be read, and enter no estimate.
     discarded_events
         Lost by the tracer, over all runs.
     suites
@@ -107,7 +108,7 @@ class Side:
     ignored
         Factors that were left out of its cells, and the levels that they had.
     by_cause
-        Of a cell; None where that is not known, as of a metrics.json.
+        Of each of some cells; None where that is not known, as of a metrics.json.
     undisturbed
         The same without its disturbed runs; None if it has none, or if they cannot be left out, as
         of a metrics.json.
@@ -124,7 +125,9 @@ class Side:
     ignored: Mapping[str, Sequence[Level]] = field(default_factory=dict)
     environments: Sequence[Environment] = ()
     disturbed: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    by_cause: Callable[[Cell], RunsByCause | None] = field(default=lambda _: None, compare=False)
+    by_cause: Callable[[Sequence[Cell]], Sequence[RunsByCause | None]] = field(
+        default=lambda cells: [None] * len(cells), compare=False
+    )
     undisturbed: Callable[[], Side] | None = field(default=None, compare=False)
 
 
@@ -196,6 +199,13 @@ class Comparison:
         return self.base.cell
 
     @property
+    def apart(self) -> float:
+        """How far from 1 the ratio is, in the log; farthest where one side is zero."""
+        if self.ratio is None:
+            return 0.0
+        return abs(math.log(self.ratio)) if 0 < self.ratio < math.inf else math.inf
+
+    @property
     def lacks_evidence(self) -> bool:
         """Whether nothing can be said, or not after correction."""
         untold = self.verdict in ("not_enough_evidence", "not_comparable")
@@ -263,6 +273,13 @@ class Comparisons:
     by: str | None = None
     differences: Differences = field(default_factory=Differences)
     across_machines: bool = False
+
+    @property
+    def by_interest(self) -> list[Comparison]:
+        """What was compared, by verdict: changes first, of these the sure and large ones."""
+        return sorted(
+            self.compared, key=lambda c: (_ORDER.index(c.verdict), not c.confirmed, -c.apart)
+        )
 
     @property
     def exit_code(self) -> int:
@@ -355,7 +372,7 @@ def compare_sides(
         base,
         new,
         threshold,
-        [_by_cause(c, base, new) for c in _allowed(compared, apart, across_machines)],
+        _with_causes(_allowed(compared, apart, across_machines), base, new),
         unmatched,
         notes,
         differences=apart,
@@ -378,7 +395,7 @@ def _undisturbed(
     def checked(c: Comparison) -> Comparison:
         if c.verdict not in _CHANGES:
             return c
-        left, right = (_by_cell(side, c.metric).get(_key(c.cell)) for side in rest)
+        left, right = (_by_cell(side, c.metric).get(key_of(c.cell)) for side in rest)
         again: Verdict = "not_enough_evidence"
         known = False
         if left and right:
@@ -408,7 +425,7 @@ def _environments_apart(base: Side, new: Side) -> Differences:
     for side in (base, new):
         of_cell: dict[Key, list[Environment]] = {}
         for cell, environment in zip(side.cells, side.environments, strict=False):
-            of_cell.setdefault(_key(cell), []).append(environment)
+            of_cell.setdefault(key_of(cell), []).append(environment)
         sides.append(of_cell)
     left, right = sides
     common = [key for key in left if key in right]
@@ -472,17 +489,18 @@ def compare_levels(
         apart.append(_environments_apart(parts[reference], parts[level]))
         made, alone, missing = _matched(parts[reference], parts[level], metrics, threshold)
         notes += [note for note in missing if note not in notes]
+        blocked = []
         for c in made:
             of_both = [
                 Observation({factor: o.cell[factor]}, o.value, o.block)
                 for o in observed.get(c.metric, ())
                 if o.cell.get(factor) in (reference, level)
-                and _key({k: v for k, v in o.cell.items() if k != factor}) == _key(c.cell)
+                and key_of({k: v for k, v in o.cell.items() if k != factor}) == key_of(c.cell)
             ]
-            blocked = _within_blocks(c, factor, (reference, level), of_both, threshold)
-            (kept,) = _allowed([blocked], apart[-1], across_machines)
-            split = _by_cause(kept, parts[reference], parts[level])
-            compared.append(_named(split, factor, f"{level} / {reference}"))
+            blocked.append(_within_blocks(c, factor, (reference, level), of_both, threshold))
+        kept = _allowed(blocked, apart[-1], across_machines)
+        split = _with_causes(kept, parts[reference], parts[level])
+        compared += [_named(c, factor, f"{level} / {reference}") for c in split]
         unmatched += [
             Unmatched(
                 u.metric, {factor: level if u.only_in == "new" else reference, **u.cell}, u.only_in
@@ -516,7 +534,7 @@ def _at_level(side: Side, factor: str, level: Level) -> Side:
 
     return replace(
         side,
-        by_cause=lambda cell: side.by_cause({factor: level, **cell}),
+        by_cause=lambda cells: side.by_cause([{factor: level, **cell} for cell in cells]),
         estimates=[
             replace(e, cell=rest(e.cell)) for e in side.estimates if e.cell.get(factor) == level
         ],
@@ -563,7 +581,7 @@ def _within_blocks(
         verdict=verdict_of(effect, threshold),
         minimum_detectable=None,
         runs_needed=None,
-        notes=(*c.notes, f"within {e.replications} blocks{out}"),
+        notes=(*c.notes, f"ratio of geometric means within {e.replications} blocks{out}"),
     )
 
 
@@ -636,7 +654,9 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         ratio_of = ratio_of_positive if _on_logs(upper, lower) else ratio_of_means
         effect = ratio_of(worse, better, LEVEL)
         if math.isinf(effect.high):
-            notes.append(f"{'base' if base.better == 'lower' else 'new'} is not told from zero")
+            notes.append(
+                f"{'base' if base.better == 'lower' else 'new'} cannot be distinguished from zero"
+            )
     verdict = verdict_of(effect, threshold)
     result = replace(
         result,
@@ -650,6 +670,8 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     if verdict == "not_enough_evidence" and left.mean > 0 and right.mean > 0:
         off = abs(effect.value - 1)
         needed = runs_for_ratio(worse, better, max(off, threshold - off), LEVEL)
+        # This many were not enough, whatever the formula says.
+        needed = needed and max(needed, min(base.runs, new.runs) + 1)
         result = replace(result, runs_needed=needed)
     return replace(result, notes=tuple(notes))
 
@@ -658,12 +680,21 @@ def _on_logs(*estimates: Estimate) -> bool:
     return all(positive.METHOD in e.method for e in estimates)
 
 
-def _by_cause(c: Comparison, base: Side, new: Side) -> Comparison:
+def _with_causes(compared: Sequence[Comparison], base: Side, new: Side) -> list[Comparison]:
     """The same, with the causes of what changed."""
-    if c.metric not in SPLIT or c.verdict not in _CHANGES:
-        return c
-    sides = base.by_cause(c.cell), new.by_cause(c.cell)
-    left, right = sides
+
+    def has_causes(c: Comparison) -> bool:
+        return c.metric in SPLIT and c.verdict in _CHANGES
+
+    cells = {key_of(c.cell): c.cell for c in compared if has_causes(c)}
+    if not cells:
+        return list(compared)
+    of_side = (side.by_cause(list(cells.values())) for side in (base, new))
+    causes = dict(zip(cells, zip(*of_side, strict=True), strict=True))
+    return [_split(c, *causes[key_of(c.cell)]) if has_causes(c) else c for c in compared]
+
+
+def _split(c: Comparison, left: RunsByCause | None, right: RunsByCause | None) -> Comparison:
     if left is None or right is None:
         return c
     runs = [side.parts[c.metric] for side in (left, right)]
@@ -717,7 +748,7 @@ def spread_of(estimate: Estimate) -> Spread | str:
             )
         critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
         if not 0 < critical < math.inf:
-            return f"its interval is of the level {estimate.level:g}, which tells no deviation"
+            return f"its interval is of the level {estimate.level:g}, which gives no deviation"
     if fractions.METHOD in estimate.method:
         return fractions.spread_behind(estimate)
     if estimate.refused is not None:
@@ -776,19 +807,17 @@ def _bounds(estimate: Estimate) -> tuple[float, float]:
 
 
 def _corrected(compared: Sequence[Comparison]) -> list[Comparison]:
-    tested = [c.p for c in compared if c.p is not None]
-    adjusted = iter(holm(tested).tolist())
+    tested = sum(c.p is not None for c in compared)
     result = []
-    for c in compared:
-        if c.p is None:
+    for c, p in zip(compared, holm_of_known([c.p for c in compared]), strict=True):
+        if p is None:
             result.append(c)
             continue
-        p = next(adjusted)
         claims = c.verdict in _CHANGES
         confirmed = p <= 1 - c.level if claims else None
         notes = c.notes
         if confirmed is False:
-            many = f"among {len(tested)} comparisons made at once (Holm's correction)"
+            many = f"among {tested} comparisons made at once (Holm's correction)"
             notes = (*notes, f"too unsure {many}")
         result.append(replace(c, p_holm=p, confirmed=confirmed, notes=notes))
     return result
@@ -837,12 +866,13 @@ Key = tuple[tuple[str, Level], ...]
 
 
 def _by_cell(side: Side, metric: str) -> Mapping[Key, Estimate]:
-    found = {_key(e.cell): e for e in side.estimates if e.metric == metric}
-    own = {_key(cell) for cell in side.cells}
+    found = {key_of(e.cell): e for e in side.estimates if e.metric == metric}
+    own = {key_of(cell) for cell in side.cells}
     return {key: e for key, e in found.items() if key in own} or found
 
 
-def _key(cell: Cell) -> Key:
+def key_of(cell: Cell) -> Key:
+    """By which cells are the same."""
     return tuple(sorted(cell.items()))
 
 
@@ -862,7 +892,10 @@ def _loss_notes(sides: Mapping[str, Side]) -> list[str]:
             text = "; ".join(told)
             notes.append(f"{len(side.disturbed)} of {side.runs} runs of {name} disturbed: {text}")
         if side.left_out:
-            notes.append(f"{side.left_out} of {side.runs} runs of {name} failed and are left out")
+            notes.append(
+                f"{side.left_out} of {side.runs} runs of {name} failed or cannot be read, and are "
+                "left out"
+            )
     if len({tuple(sorted(side.excerpts)) for side in sides.values()}) > 1:
         for name, side in sides.items():
             if side.excerpts:

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from roslens.analysis.estimate import Cell, not_none
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
-from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import verdict_of
@@ -204,10 +204,8 @@ def _pair(metric: str, conditions: Cell, effect: FactorEffect, threshold: float)
 
 
 def _corrected(found: list[Pair], p_values: list[float | None], alpha: float) -> list[Pair]:
-    adjusted = iter(holm([p for p in p_values if p is not None]).tolist())
     corrected = []
-    for pair, p in zip(found, p_values, strict=True):
-        p_holm = None if p is None else float(next(adjusted))
+    for pair, p_holm in zip(found, holm_of_known(p_values), strict=True):
         verdict = pair.verdict
         if verdict in {"more", "less"} and (p_holm is None or p_holm > alpha):
             verdict = "not_enough_evidence"

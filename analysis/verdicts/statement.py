@@ -17,7 +17,7 @@ Verdict = Literal[
     "climbs", "levels_off", "stable", "steep_start_then_stable",
     # What a study said, or what must hold.
     "confirmed", "supported", "holds", "in part", "refuted", "not so", "false", "broken",
-    "by_construction", "possible", "impossible", "impossible_as_bytes",
+    "by_construction", "impossible", "impossible_as_bytes",
     # Nothing can be said, and why.
     "not_enough_evidence", "undecided", "cannot be judged", "refused", "not_in_these_recordings",
     "no_line_rate",
@@ -107,6 +107,6 @@ def told_of(found: Sequence[Statement], what: str) -> str:
 
 _AS_SAID = {
     "holds": "kept",
-    "not enough evidence": "not to be told",
+    "not enough evidence": "not known",
     "not in these recordings": "not about these recordings",
 }

@@ -18,7 +18,6 @@ import numpy as np
 
 from roslens.analysis.estimate import Cell
 from roslens.analysis.statistics.change_points import (
-    LEAST,
     change_points,
     least_length,
     stretch,
@@ -197,7 +196,9 @@ def _too_short(series: Series, false_alarms: float) -> str | None:
         return None
     there = len(series.nights)
     many = "s" * (there != 1)
-    return f"{there} campaign{many}; a change can be told from chance with {needed} or more"
+    return (
+        f"{there} campaign{many}; a change can be distinguished from chance with {needed} or more"
+    )
 
 
 def _means(series: Series) -> list[float]:
@@ -207,7 +208,7 @@ def _means(series: Series) -> list[float]:
 def _p_of_any(series: Series, permutations: int) -> float:
     values = winsorised(np.asarray(_means(series)))
     random = np.random.default_rng(1)
-    return stretch(values, least=LEAST, permutations=permutations, random=random)[1]
+    return stretch(values, permutations, random)[1]
 
 
 def _with_changes(

@@ -231,7 +231,7 @@ def _threads(
         return recorded
     if model.cpus is None:
         raise UsageError(
-            f"the recording does not tell how many CPUs there are, and {kind} has as many "
+            f"the recording does not say how many CPUs there are, and {kind} has as many "
             "threads: give --threads"
         )
     # As the constructors of both have it.

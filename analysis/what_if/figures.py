@@ -33,7 +33,7 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
         axes.plot(value, levels, color=style.colour(1), label="predicted")
         caption += (
             f". Band: {prediction.level:.0%} of simulated runs as long as the recorded ones, "
-            "and the model's error"
+            "and with changes the model's error"
         )
     else:
         caption += ". No prediction: the simulation of what was recorded does not come out so"

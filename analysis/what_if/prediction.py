@@ -27,6 +27,7 @@ _MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
 _COSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Between the least and the most that another executor's own work costs: in equal parts."""
 _LOST = "the tracer lost something in this run, so executions may be missing"
+_NOT_REPRODUCED = "the simulation does not reproduce the recorded latency"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
 
 Floats = NDArray[np.float64]
@@ -199,6 +200,9 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     figures, curves = _figures(models, before, after, error)
     worst = [x for x in figures[: len(BARS)] if x.refused]
     refused = "; ".join(f"{x.metric}: {x.refused}" for x in worst) or None
+    if any(x.simulated is not None for x in worst):
+        figures = [_refused(x) for x in figures]
+        curves = [Curve(x.topic, x.node, x.recorded) for x in curves]
     return Prediction(names, replications, seed, figures, told, refused, curves=curves)
 
 
@@ -221,6 +225,7 @@ def _figures(
         if any(not x for x in places):
             continue
         columns = [x[0] if key else len(m.callbacks) for x, m in zip(places, models, strict=True)]
+        latencies = []
         for number, (metric, bar) in enumerate(BARS.items()):
             recorded = _recorded(models, places, QUANTILES[number])
             was, will = (
@@ -228,8 +233,8 @@ def _figures(
                 for of in (before, after)
             )
             of_topic = Predicted(metric, "ns", topic, node, recorded)
-            figures.append(_predicted(of_topic, was, will, bar, error))
-        latencies = figures[-len(BARS) :]
+            latencies.append(_predicted(of_topic, was, will, bar, error))
+        figures += [_not_reproduced(x, latencies) or x for x in latencies]
         known = not any(x.refused for x in latencies)
         was, will = (
             [x.waits[:, c, len(QUANTILES) :] for x, c in zip(of, columns, strict=True)]
@@ -312,7 +317,12 @@ def _not_reproduced(of: Predicted, latencies: Sequence[Predicted]) -> Predicted 
     """The figure, refused with latencies that were simulated and did not come out."""
     if not any(x.refused and x.simulated is not None for x in latencies):
         return None
-    return replace(of, refused="the simulation does not reproduce the recorded latency")
+    return _refused(of)
+
+
+def _refused(of: Predicted) -> Predicted:
+    refused = of.refused or _NOT_REPRODUCED
+    return replace(of, value=None, low=None, high=None, refused=refused)
 
 
 def _widened(

@@ -32,7 +32,7 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
         "That of a latency is widened by as much as the simulation of what was recorded is off, "
         f"and with changes by the {MODEL_ERROR:.0%} that predictions were found to be off."
     )
-    bars = " and ".join(f"{_NAMES[name]} by more than {bar:.0%}" for name, bar in BARS.items())
+    bars = " or ".join(f"{_NAMES[name]} by more than {bar:.0%}" for name, bar in BARS.items())
     shown = [x for x in prediction.figures if x.metric != "lost" or x.topic is None or _lost(x)]
     refused = [f"Refused: the simulation of what was recorded misses {bars}."]
     if not any(x.refused for x in shown):

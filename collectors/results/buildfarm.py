@@ -9,10 +9,9 @@ from roslens.collectors.results.tool_result import (
     number,
     read_text,
     series_frame,
-    split_row,
     summary_frame,
+    table_rows,
 )
-from roslens.recording.errors import UsageError
 from roslens.recording.json_file import read_json
 
 TOOL = "buildfarm_perf_tests"
@@ -40,27 +39,16 @@ def read_buildfarm_csv(path: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        It is no such file, or a row does not fit its header.
+        A row does not fit its header.
     """
-    lines = [(i, x) for i, x in enumerate(read_text(path).splitlines(), 1) if x.strip()]
-    header = split_row(lines[0][1]) if lines else []
-    if "T_experiment" not in header:
-        raise UsageError(f"{path}: no column T_experiment; not a file of system_metric_collector")
     series = []
-    for place, line in lines[1:]:
-        cells = split_row(line)
-        if len(cells) < len(header):
-            raise UsageError(
-                f"{path}:{place}: {len(cells)} cells under {len(header)} columns; "
-                "is the file cut off?"
-            )
-        row = dict(zip(header, cells, strict=False))
-        time = number(row["T_experiment"], f"{path}:{place}")
+    for where, row in table_rows(path):
+        time = number(row["T_experiment"], where)
         series += [
             {
                 "time_ns": round(time * 1e9),
                 "metric": metric,
-                "value": number(row[name], f"{path}:{place} {name}") * factor,
+                "value": number(row[name], f"{where} {name}") * factor,
                 "unit": unit,
             }
             for name, (metric, factor, unit) in _COLUMNS.items()
@@ -135,12 +123,9 @@ def read_buildfarm_plot(path: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        It is no such file, or a cell is no number.
+        A cell is no number.
     """
-    text = read_text(path)
-    if not is_buildfarm_plot(text):
-        raise UsageError(f"{path}: not a CSV of two rows of 12, 13 or 21 cells; is it cut off?")
-    names, cells = (line.split(",") for line in text.splitlines() if line.strip())
+    names, cells = (line.split(",") for line in read_text(path).splitlines() if line.strip())
     summary = [
         {
             "entity": "process",

@@ -17,7 +17,9 @@ from typing import Any
 
 from roslens.collectors.results.tool_result import (
     ToolResult,
+    named,
     number,
+    numbered,
     read_text,
     samples_frame,
     series_frame,
@@ -98,10 +100,8 @@ def read_irobot(folder: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        No such files, or a row that does not fit its header.
+        A row does not fit its header.
     """
-    if not is_irobot(folder):
-        raise UsageError(f"{folder}: no latency_all.txt; give the folder <topology>_log of a run")
     found = _Found([], [], [], [], _metadata(folder))
     cores = _cores(folder, found)
     if (folder / "latency_all.txt").is_file():
@@ -144,10 +144,8 @@ def _cores(folder: Path, found: _Found) -> int | None:
 def _latencies(path: Path, found: _Found) -> None:
     title: str | None = None
     header: list[str] | None = None
-    for place, line in enumerate(read_text(path).splitlines(), 1):
+    for place, line in numbered(read_text(path)):
         text = line.strip()
-        if not text:
-            continue
         if text.endswith(":"):
             title, header = text, None
             if text not in _TITLES and text != _SENT:
@@ -163,7 +161,7 @@ def _latencies(path: Path, found: _Found) -> None:
             _dialect(names, found)
         elif title in _TITLES:
             where = f"{path}:{place}"
-            row = _named(split_row(text, len(header)), header, where)
+            row = named(split_row(text, len(header)), header, where)
             _latency_row(row, *_TITLES[title], where, found)
         elif title == _SENT:
             _sent_row(dict(zip(header, split_row(text), strict=False)), f"{path}:{place}", found)
@@ -172,14 +170,6 @@ def _latencies(path: Path, found: _Found) -> None:
 def _plain(name: str) -> str:
     """A column's name as the dialects C and D have it: ``received[#]`` is ``received_msgs``."""
     return _IN_BRACKETS.sub(lambda found: f"_{_SYMBOLS.get(found[1], found[1])}", name)
-
-
-def _named(cells: list[str], header: list[str], where: str) -> dict[str, str]:
-    if len(cells) < len(header):
-        raise UsageError(
-            f"{where}: {len(cells)} cells under {len(header)} columns; is the file cut off?"
-        )
-    return dict(zip(header, cells, strict=False))
 
 
 def _cell(row: Mapping[str, str], column: str, where: str) -> float:
@@ -256,7 +246,7 @@ def _sent_row(row: Mapping[str, str], where: str, found: _Found) -> None:
 
 
 def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
-    lines = [(i, x) for i, x in enumerate(read_text(path).splitlines(), 1) if x.strip()]
+    lines = numbered(read_text(path))
     if not lines:
         return []
     header = [_plain(name) for name in split_row(lines[0][1]) if name]
@@ -265,7 +255,7 @@ def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
         # A description may hold commas of its own.
         commas = "," in lines[0][1]
         cells = split_row(line) if commas else line.split(None, len(header) - 1)
-        rows.append((place, _named(cells, header, f"{path}:{place}")))
+        rows.append((place, named(cells, header, f"{path}:{place}")))
     return rows
 
 

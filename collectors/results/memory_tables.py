@@ -7,10 +7,9 @@ from pathlib import Path
 from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
-    read_text,
     series_frame,
-    split_row,
     summary_frame,
+    table_rows,
 )
 from roslens.recording.errors import UsageError
 
@@ -24,19 +23,12 @@ def read_memory_benchmark(path: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        It is no such file, or a row is cut off.
+        There is no row, or one is cut off.
     """
-    lines = [(i, x) for i, x in enumerate(read_text(path).splitlines(), 1) if x.strip()]
-    header = split_row(lines[0][1]) if lines else []
-    if header[:3] != ["Entity", "N", "RSS"]:
-        raise UsageError(f"{path}: does not begin with the columns Entity, N, RSS")
     peaks: dict[tuple[str, str], float] = {}
-    for place, line in lines[1:]:
-        cells = split_row(line)
-        if len(cells) < 3:
-            raise UsageError(f"{path}:{place}: {len(cells)} of {len(header)} cells; is it cut off?")
-        count, size = (number(cell, f"{path}:{place}") for cell in cells[1:3])
-        key = (cells[0], f"{count:g}")
+    for where, row in table_rows(path):
+        count, size = (number(row[name], where) for name in ("N", "RSS"))
+        key = (row["Entity"], f"{count:g}")
         peaks[key] = max(size * 1024, peaks.get(key, 0.0))
     if not peaks:
         raise UsageError(f"{path}: no row below its header; did the benchmark run?")
@@ -62,21 +54,11 @@ def read_psutil(path: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        It is no such file, or a row is cut off.
+        There is no row, or one is cut off.
     """
-    lines = [(i, x) for i, x in enumerate(read_text(path).splitlines(), 1) if x.strip()]
-    header = lines[0][1].split() if lines else []
-    if "Time[sec]" not in header:
-        raise UsageError(f"{path}: no column Time[sec]; not a table of run_psutil.py")
     rows = []
-    for place, line in lines[1:]:
-        cells = line.split()
-        if len(cells) < len(header):
-            raise UsageError(f"{path}:{place}: {len(cells)} of {len(header)} cells; is it cut off?")
-        values = {
-            name: number(cell, f"{path}:{place} {name}")
-            for name, cell in zip(header, cells, strict=False)
-        }
+    for where, row in table_rows(path):
+        values = {name: number(cell, f"{where} {name}") for name, cell in row.items()}
         time_ns = round(values["Time[sec]"] * 1e9)
         rows += [
             {"time_ns": time_ns, "metric": metric, "value": values[name] * factor, "unit": unit}

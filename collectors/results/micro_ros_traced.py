@@ -172,7 +172,7 @@ def _heap(data: Mapping[str, Any]) -> Read:
         ]
     notes = [
         "live is what was allocated and not freed by the end, by this task",
-        "the file holds no times: neither a peak nor a leak can be told from it",
+        "the file holds no times: it shows neither a peak nor a leak",
     ]
     return summary, [], notes
 

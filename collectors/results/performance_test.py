@@ -19,7 +19,9 @@ from typing import Any
 from roslens.collectors.database import open_database
 from roslens.collectors.results.tool_result import (
     ToolResult,
+    named,
     number,
+    numbered,
     read_text,
     series_frame,
     summary_frame,
@@ -46,43 +48,27 @@ def read_performance_test(path: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        It is no such file, or a row does not fit its header.
+        The experiment did not begin, or a row does not fit its header.
     """
     text = read_text(path)
     if text.lstrip().startswith("{"):
         return _json(path)
-    if START not in text:
-        raise UsageError(f"{path}: no line {START}; not a CSV file of performance_test")
     return _csv(path, text)
 
 
 def _csv(path: Path, text: str) -> ToolResult:
-    lines = text.splitlines()
-    begin = next(i for i, line in enumerate(lines) if line.strip() == START)
-    pairs = (line.partition(":") for line in lines[:begin] if ":" in line)
+    lines = [(place, line.strip()) for place, line in numbered(text)]
+    begin = [line for _, line in lines].index(START)
+    pairs = (line.partition(":") for _, line in lines[:begin] if ":" in line)
     metadata = {key.strip(): value.strip() for key, _, value in pairs}
-    table = [
-        (i + 1, x)
-        for i, x in enumerate(lines)
-        if i > begin and x.strip() and x.strip() not in _PARTING
-    ]
+    table = [(place, line) for place, line in lines[begin + 1 :] if line not in _PARTING]
     if not table:
         raise UsageError(f"{path}: nothing after {START}; the experiment did not begin")
-    header = [name for name in _CELLS.split(table[0][1].strip()) if name]
+    header = [name for name in _CELLS.split(table[0][1]) if name]
     rows = []
     for place, line in table[1:]:
-        cells = _CELLS.split(line.strip())
-        if len(cells) < len(header):
-            raise UsageError(
-                f"{path}:{place}: {len(cells)} cells under {len(header)} columns; "
-                "is the file cut off?"
-            )
-        rows.append(
-            {
-                name: number(cell, f"{path}:{place} {name}")
-                for name, cell in zip(header, cells, strict=False)
-            }
-        )
+        cells = named(_CELLS.split(line), header, f"{path}:{place}")
+        rows.append({name: number(x, f"{path}:{place} {name}") for name, x in cells.items()})
     found = [
         {
             "time_ns": row["T_experiment"] * 1e9,

@@ -7,16 +7,18 @@ from pathlib import Path
 
 from roslens.collectors.results.tool_result import (
     ToolResult,
+    named,
     number,
+    numbered,
     read_text,
     series_frame,
     summary_frame,
 )
-from roslens.recording.errors import UsageError
 
 TOOL = "reference_system"
 FILES = ("memory_log.txt", "std_output.log")
 _MEGABYTE = 1024**2
+_MEMORY = ("time", "cpu", "real", "virtual")
 _STATISTIC = re.compile(
     r"^\s*(?P<name>latency|hot path latency|hot path drops|behavior planner period):\s+\S+\s+"
     r"\[min=(?P<min>[-+.\deE]+)(?P<unit>ms)?, max=(?P<max>[-+.\deE]+)(?:ms)?, "
@@ -45,10 +47,8 @@ def read_reference_system(folder: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        No such files, or a row of the memory log is cut off.
+        A row of the memory log is cut off.
     """
-    if not is_reference_system(folder):
-        raise UsageError(f"{folder}: neither memory_log.txt nor std_output.log")
     summary, series, notes = [], [], []
     output = folder / "std_output.log"
     if output.is_file():
@@ -71,14 +71,10 @@ def read_reference_system(folder: Path) -> ToolResult:
             ]
     memory = folder / "memory_log.txt"
     if memory.is_file():
-        lines = read_text(memory).splitlines()
-        for place, line in enumerate(lines[1:], 2):
-            cells = line.split()
-            if not cells:
-                continue
-            if len(cells) < 4:
-                raise UsageError(f"{memory}:{place}: {len(cells)} of 4 cells; is it cut off?")
-            time, cpu, real, virtual = (number(x, f"{memory}:{place}") for x in cells[:4])
+        for place, line in numbered(read_text(memory))[1:]:
+            where = f"{memory}:{place}"
+            cells = named(line.split(), _MEMORY, where)
+            time, cpu, real, virtual = (number(cell, where) for cell in cells.values())
             series += [
                 {"time_ns": round(time * 1e9), "metric": m, "value": v, "unit": u}
                 for m, v, u in (

@@ -8,11 +8,10 @@ how many that are stands in ``producers.yaml`` beside it.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import yaml
 
 from roslens.collectors.results.tool_result import ToolResult, number, read_text, summary_frame
@@ -39,86 +38,51 @@ _LOAD = (("instances", "x"), ("message_size", "B,"), ("frequency", "Hz"))
 _PERCENT = ("producer_cpu_usage", "recorder_cpu_usage")
 
 
-def read_rosbag2_benchmark(path: Path, *, groups: int | None = None) -> pl.DataFrame:
-    """Read one results.csv.
+def read_rosbag2_runs(path: Path) -> list[ToolResult]:
+    """One result per run: messages sent, received (recorded) and lost per group, CPU.
 
-    Parameters
-    ----------
-    path
-        The file, or its folder.
-    groups
-        Publisher groups, which is rows per run; None: as ``producers.yaml`` beside it says, else 1.
-
-    Returns
-    -------
-    One row per publisher group: `run` and `group` (from 0), the file's columns under their own
-    names (counts and bytes int64, texts null where empty, CPU use in percent), `cpu_cores` (sum
-    of all ``core_<n>`` columns, percent; null without them), and `recorded` = total_recorded_count
-    / total_produced.
+    Runs of one setting follow one another in the file, so what was set is among the factors. How
+    many publisher groups there are ``producers.yaml`` beside it says; without that file, one.
 
     Raises
     ------
     UsageError
-        It is no such file, is cut off, or a run lacks rows.
+        It is cut off, or a run lacks rows.
     """
-    path = path / "results.csv" if path.is_dir() else path
     text = read_text(path)
-    if not text.strip():
-        raise UsageError(f"{path}: empty; did the benchmark run?")
     if not text.endswith("\n"):
         raise UsageError(f"{path}: cut off: its last line has no end")
     header, *rows = csv.reader(text.splitlines(), delimiter=" ")
     header = [name for name in header if name]
-    missing = [name for name in NEEDED if name not in header]
-    if missing:
-        raise UsageError(
-            f"{path}: no column {', '.join(missing)}; not a results.csv of "
-            "rosbag2_performance_benchmarking (separated by one space)"
-        )
-    groups = groups if groups is not None else _groups(path.with_name("producers.yaml"))
+    groups = _groups(path.with_name("producers.yaml"))
     found = [_row(path, line, header, row) for line, row in enumerate(rows, 2)]
     if not found:
         raise UsageError(f"{path}: no row below its header")
-    if groups < 1 or len(found) % groups:
+    if len(found) % groups:
         raise UsageError(
             f"{path}: {len(found)} rows are no whole number of runs of {groups} publisher groups: "
             "a run is missing rows, or the file is cut off"
         )
-    for index, row in enumerate(found):
-        row["run"], row["group"] = divmod(index, groups)
-    return _typed(pl.DataFrame(found, infer_schema_length=None))
+    return [_run(found[begin : begin + groups]) for begin in range(0, len(found), groups)]
 
 
-def read_rosbag2_runs(path: Path) -> list[ToolResult]:
-    """The same, one result per run: messages sent, received (recorded) and lost per group, CPU.
-
-    Runs of one setting follow one another in the file, so what was set is among the factors.
-
-    Raises
-    ------
-    UsageError
-        As `read_rosbag2_benchmark`.
-    """
-    frame = read_rosbag2_benchmark(path)
-    settings = [name for name in _SETTINGS if name in frame.columns]
-    found = []
-    for run in frame.partition_by("run", maintain_order=True):
-        rows = list(run.iter_rows(named=True))
-        summary: list[dict[str, Any]] = []
-        for row in rows:
-            sent, received = row["total_produced"], row["total_recorded_count"]
-            load = [f"{row[n]} {word}" for n, word in _LOAD if row.get(n) is not None]
-            base = {"entity": "publishers", "name": " ".join(load), "unit": "1", "samples": sent}
-            counts = (("sent", sent), ("received", received), ("lost", sent - received))
-            summary += [{**base, "metric": m, "value": float(v)} for m, v in counts]
-        summary += [
-            {"entity": name.partition("_")[0], "metric": "cpu", "value": rows[0][name] / 100,
-             "unit": "core"}
-            for name in _PERCENT if rows[0].get(name) is not None
-        ]  # fmt: skip
-        factors = {n: rows[0][n] for n in settings if rows[0][n] is not None}
-        found.append(ToolResult(TOOL, summary=summary_frame(summary), factors=factors))
-    return found
+def _run(rows: Sequence[Mapping[str, Any]]) -> ToolResult:
+    """The rows of one run: one per publisher group."""
+    summary: list[dict[str, Any]] = []
+    for row in rows:
+        sent, received = row["total_produced"], row["total_recorded_count"]
+        load = [f"{row[n]} {word}" for n, word in _LOAD if row.get(n) is not None]
+        base = {"entity": "publishers", "name": " ".join(load), "unit": "1", "samples": sent}
+        counts = (("sent", sent), ("received", received), ("lost", sent - received))
+        summary += [{**base, "metric": m, "value": float(v)} for m, v in counts]
+    first = rows[0]
+    summary += [
+        {"entity": name.partition("_")[0], "metric": "cpu", "value": first[name] / 100,
+         "unit": "core"}
+        for name in _PERCENT if first.get(name) is not None
+    ]  # fmt: skip
+    factors = {name: first[name] for name in _SETTINGS if first.get(name) is not None}
+    return ToolResult(TOOL, summary=summary_frame(summary), factors=factors)
 
 
 def _row(path: Path, line: int, header: list[str], row: list[str]) -> dict[str, Any]:
@@ -139,7 +103,7 @@ def _row(path: Path, line: int, header: list[str], row: list[str]) -> dict[str, 
         else:
             found[name] = number(cell, where) if cell else None
     for name in NEEDED:
-        if found[name] is None:
+        if found.get(name) is None:
             raise UsageError(f"{path}:{line}: {name} is empty; is the file cut off?")
     if found["total_recorded_count"] > found["total_produced"]:
         raise UsageError(
@@ -154,19 +118,6 @@ def _count(cell: str, where: str) -> int:
     if value < 0 or value != int(value):
         raise UsageError(f"{where}: {cell!r} is no count")
     return int(value)
-
-
-def _typed(frame: pl.DataFrame) -> pl.DataFrame:
-    cores = [name for name in frame.columns if name.startswith("core_")]
-    whole = [pl.col(n).cast(pl.Int64) for n in ("run", "group", *COUNTS) if n in frame.columns]
-    texts = [pl.col(n).cast(pl.String) for n in TEXTS if n in frame.columns]
-    percent = [pl.col(n).cast(pl.Float64) for n in (*_PERCENT, *cores) if n in frame.columns]
-    total = pl.sum_horizontal(cores) if cores else pl.lit(None, dtype=pl.Float64)
-    produced = pl.col("total_produced")
-    recorded = pl.when(produced > 0).then(pl.col("total_recorded_count") / produced)
-    return frame.with_columns(*whole, *texts, *percent).with_columns(
-        cpu_cores=total, recorded=recorded
-    )
 
 
 def _groups(path: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,3 +143,66 @@ def split_row(line: str, columns: int | None = None) -> list[str]:
     if "," in line:
         return [cell.strip() for cell in next(csv.reader([line]))]
     return line.split(None, columns - 1) if columns else line.split()
+
+
+def numbered(text: str) -> list[tuple[int, str]]:
+    """The lines that are not blank, with their numbers."""
+    return [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def named(cells: Sequence[str], header: Sequence[str], where: str) -> dict[str, str]:
+    """The cells of a row by their columns.
+
+    Raises
+    ------
+    UsageError
+        There are fewer cells than columns.
+    """
+    if len(cells) < len(header):
+        raise UsageError(
+            f"{where}: {len(cells)} cells under {len(header)} columns; is the file cut off?"
+        )
+    return dict(zip(header, cells, strict=False))
+
+
+def table_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Place and cells of each row of a file whose first line names the columns.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or a row has fewer cells than there are columns.
+    """
+    (_, first), *rows = numbered(read_text(path))
+    header = split_row(first)
+    for number, line in rows:
+        where = f"{path}:{number}"
+        yield where, named(split_row(line), header, where)
+
+
+def read_rows(path: Path, schema: pl.Schema, optional: Sequence[str] = ()) -> pl.DataFrame:
+    """The rows of a CSV file with a header and of these types, as our own programs write them.
+
+    Parameters
+    ----------
+    optional
+        Columns whose cells may be empty.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, has other columns, or is cut off.
+    """
+    text = read_text(path)
+    content = text.encode()
+    header = text.partition("\n")[0].split(",")
+    if header != schema.names():
+        raise UsageError(f"{path}: its header is not {','.join(schema.names())}")
+    try:
+        frame = pl.read_csv(content, schema=schema)
+    except pl.exceptions.PolarsError as error:
+        raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    needed = pl.any_horizontal(pl.col(name).is_null() for name in schema if name not in optional)
+    if not text.endswith("\n") or frame.select(needed.any()).item():
+        raise UsageError(f"{path}: a row is not whole: it is cut off")
+    return frame

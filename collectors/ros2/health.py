@@ -188,7 +188,7 @@ def _undeclared(model: Facts) -> Iterator[Finding]:
 def _when(begin_ns: int | None, end_ns: int | None, origin: object) -> str:
     """A stretch of time in words."""
     if not isinstance(origin, int) or (begin_ns is None and end_ns is None):
-        return "nothing tells when"
+        return "when is not known"
     begin, end = (
         "an edge" if x is None else f"{(x - origin) / 1e9:.3f} s" for x in (begin_ns, end_ns)
     )
@@ -219,9 +219,9 @@ def _missing(model: Facts) -> Iterator[Finding]:
         elif table.name == "action_goals" and not service_events_recorded(events):
             what += "is empty: goals are told apart by service events, which exist from Kilted on"
         elif table.name == "messages":
-            what += "is joined by order where that is possible, and cannot tell losses"
+            what += "is joined by order where that is possible, and cannot show losses"
         else:
-            what += "lacks what they tell, and is empty where nothing else does"
+            what += "lacks what they contain, and is empty where nothing else does"
         yield from info("missing_events", len(absent), what, table.name)
     yield from error(
         "missing_context",
@@ -323,7 +323,7 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
         "approximate_matches",
         counts["approximate"],
         "publication and take or callback joined by time or order, or of a publication whose "
-        "first event is missing, as the events that would tell exactly were not recorded",
+        "first event is missing, as the events that would show it were not recorded",
         "messages",
     )
     if counts["untold"]:
@@ -377,7 +377,7 @@ def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
             "never_taken",
             row["len"],
             "none of a publisher's messages was ever taken: it may not be matched (QoS, domain), "
-            "or its executor did not spin; nothing tells which, and they are 'not_matched'",
+            "or its executor did not spin; nothing shows which, and they are 'not_matched'",
             f"{row['topic']} at {row['node']}",
         )
     for row in model.gone.join(names, on="subscription_id").iter_rows(named=True):
@@ -453,7 +453,7 @@ def _processes(model: Facts) -> Iterator[Finding]:
         yield from info(
             "vpid_used_again",
             1,
-            "a process ended and another one got its number, as its name tells, or that it "
+            "a process ended and another one got its number, as its name shows, or because it "
             "initialised ROS and used nothing that was made before: they are two",
             f"process {boundary.vpid}",
             host=boundary.host,
@@ -493,7 +493,7 @@ def _scheduling(found: Scheduling) -> Iterator[Finding]:
         "thread_ids_assumed",
         found.assumed,
         "threads whose number in the kernel was taken to be the one they know themselves, as "
-        "nothing tells it",
+        "nothing shows it",
         where,
     )
 

@@ -895,7 +895,7 @@ LOSSES = Table(
             "kind",
             "string",
             "what is missing. discarded_events: events for which the tracer had no room. "
-            "lost_packets: packets between two that are there, or that an index tells of. "
+            "lost_packets: packets between two that are there, or that an index lists. "
             "truncated: the rest of a packet that cannot be read to its end. missing_head: all "
             "before the first packet, as in a snapshot. missing_tail: all after the last packet, "
             "where the session went on. missing_stream: the whole stream. not_sampled: what "
@@ -907,8 +907,8 @@ LOSSES = Table(
             ),
         ),
         Column("count", "int64", "events or packets; null when it cannot be known"),
-        _time("begin_ns", "after this time; null where nothing tells"),
-        _time("end_ns", "before this time; null where nothing tells"),
+        _time("begin_ns", "after this time; null where nothing shows it"),
+        _time("end_ns", "before this time; null where nothing shows it"),
     ),
 )
 

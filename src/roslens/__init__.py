@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from roslens.explore.timing import read_timing_model
     from roslens.fleet.catalog import Catalog, catalog
     from roslens.live.watch import watch
+    from roslens.recording.errors import NotEnoughEvidenceError, RoslensError, UsageError
     from roslens.recordings import Recordings, open  # noqa: A004  (reads well as rl.open)
     from roslens.reports import read_result
     from roslens.widgets.timeline import timeline
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Catalog",
+    "NotEnoughEvidenceError",
     "Recordings",
+    "RoslensError",
+    "UsageError",
     "catalog",
     "open",
     "read_result",
@@ -37,6 +41,9 @@ __all__ = [
 
 _HOMES = {
     "Catalog": "fleet.catalog",
+    "NotEnoughEvidenceError": "recording.errors",
+    "RoslensError": "recording.errors",
+    "UsageError": "recording.errors",
     "catalog": "fleet.catalog",
     "read_result": "reports",
     "read_timing_model": "explore.timing",

@@ -47,7 +47,7 @@ def run_chains(
     if json_file is not None:
         estimates = [estimate.to_json() for estimate in report.estimates]
         write_text(json_file, checks.json_text(estimates=estimates))
-    for sentence in report.sentences():
+    for sentence in report.answers():
         show_text(sentence)
     if not report.chains:
         return EXIT_NOT_ENOUGH_EVIDENCE

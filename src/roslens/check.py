@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from roslens.analysis.estimate import cell_label
@@ -51,14 +52,7 @@ def load(
     named = load_side(paths, metrics, topics, collect=collect, factors=factors)
     with_topic = [e for e in named.estimates if e.cell.get("topic") in topics]
     others = [e for e in side.estimates if e.cell.get("topic") not in topics]
-    return Side(
-        side.name,
-        [*others, *with_topic],
-        side.cells,
-        side.runs,
-        side.left_out,
-        side.discarded_events,
-    )
+    return replace(side, estimates=[*others, *with_topic])
 
 
 def checks_table(found: Checks) -> ReportTable:

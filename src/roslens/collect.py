@@ -9,22 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import DownloadColumn, MofNCompleteColumn
 
 from roslens.collectors.collected import Collected
 from roslens.collectors.collection import collect
 from roslens.collectors.decoding import ClockOffsets, Done
 from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
-from roslens.collectors.resolving import find_runs, found_in_words
+from roslens.collectors.resolving import find_runs, found_in_words, why_not_read
 from roslens.fleet.cluster import Workers, attempt, each
+from roslens.progress import progress_bar
 from roslens.recording import Recording, RoslensError, UsageError
 from roslens.recording.terminal import Console
 from roslens.tracing.opening import opened
@@ -87,9 +81,8 @@ def collect_all(
         if isinstance(result, RoslensError):
             errors.append(result)
             if len(recordings) > 1:
-                line = " ".join(str(result).split())
-                where = "" if str(recording.path) in line else f"{recording.path}: "
-                console.print(f"[red]failed:[/] {escape(where + line)}", soft_wrap=True)
+                line = escape(why_not_read(recording, result))
+                console.print(f"[red]failed:[/] {line}", soft_wrap=True)
         else:
             done.append(result)
             console.print(_line(result), soft_wrap=True, highlight=False)
@@ -116,8 +109,7 @@ _Results: TypeAlias = Iterator[tuple[Recording, Collected | RoslensError]]
 def _one_by_one(
     recordings: Sequence[Recording], options: Options, _: Workers, console: Console
 ) -> _Results:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+    with progress_bar(DownloadColumn(), console) as progress:
         task = progress.add_task("collecting", total=None)
         for number, recording in enumerate(recordings, 1):
             place = f"{number}/{len(recordings)} {escape(recording.name)}"
@@ -145,8 +137,7 @@ def _by_workers(
     # Workers of another's cluster work in folders of their own.
     away = workers.scheduler is not None
     sent = [recording.absolute() for recording in recordings] if away else recordings
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+    with progress_bar(MofNCompleteColumn(), console) as progress:
         task = progress.add_task("collecting", total=len(recordings))
         for number, result in each(function, sent, workers, [one.path for one in sent]):
             progress.update(task, advance=1, description=escape(recordings[number].name))

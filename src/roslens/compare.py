@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
 from roslens.analysis.measures.loss import that_may_bias
-from roslens.analysis.measures.samples import run_samples
+from roslens.analysis.measures.samples import Floats, run_samples
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import counted, shown_unit, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
@@ -24,10 +24,13 @@ from roslens.analysis.verdicts.comparison import (
     SPLIT,
     Comparison,
     Comparisons,
+    Key,
     RunsByCause,
     Side,
+    Unmatched,
     compare_levels,
     compare_sides,
+    key_of,
     label_of,
 )
 from roslens.collectors.topics import INTERNAL
@@ -51,6 +54,8 @@ _VERDICTS = (
 _OF_LEVELS = {"regression": "worse", "improvement": "better"}
 """What verdicts are called where neither side is the old one."""
 _BARS = {"regression": "crit", "improvement": "active", "no_difference": "done"}
+_MOST_ROWS = 40
+"""Of a table; of more comparisons what changed comes first."""
 _MOST_BARS = 30
 _WITHIN_REACH = 50
 """More runs than that nobody will make."""
@@ -144,39 +149,42 @@ def _side_of(
         Path(path).name,
         estimates if topics else _of_application(estimates),
         [run.cell for run in counting],
-        len(report.tables.runs),
-        len(report.left_out),
+        *report.given_and_left_out,
         that_may_bias(report.tables.tracer_loss),
         frozenset(run.suite for run in report.tables.runs if run.suite),
         [run.excerpt for run in report.tables.runs if run.excerpt],
         _levels([run.cell for run in opened.runs], ignore),
         [run.environment for run in counting],
         disturbed,
-        by_cause=lambda cell: _by_cause(report, cell),
+        by_cause=lambda cells: _by_cause(report, cells),
         undisturbed=rest if disturbed else None,
     )
 
 
-def _by_cause(report: LatencyReport, cell: Cell) -> RunsByCause | None:
+def _by_cause(report: LatencyReport, cells: Sequence[Cell]) -> list[RunsByCause | None]:
     from roslens.analysis.path.path import Paths, parts_of_quantile  # noqa: PLC0415
 
+    left = set(map(key_of, cells))
+    of_run: dict[str, list[tuple[Key, frozenset[str], Floats]]] = {}
     for group in report.groups:
-        runs = [run for run in report.counting if group.cell(run) == cell]
-        samples = [s for s in run_samples(report.messages, runs, group) if s.delivered_ns.size]
-        if samples:
-            break
-    else:
-        return None
-    parts: dict[str, list[Mapping[str, float]]] = {metric: [] for metric in SPLIT}
-    kernel = []
-    for of_run in samples:
-        name = of_run.run.name
+        key = {run.name: key_of(group.cell(run)) for run in report.counting}
+        runs = [run for run in report.counting if key[run.name] in left]
+        for samples in run_samples(report.messages, runs, group) if runs else ():
+            if samples.delivered_ns.size:
+                name = samples.run.name
+                found = (key[name], group.topics_of_run[name], samples.delivered_ns)
+                of_run.setdefault(name, []).append(found)
+                left.discard(key[name])
+    by_cell: dict[Key, RunsByCause] = {}
+    # The paths of a run serve all of its topics, and take their memory one run at a time.
+    for name in (run.name for run in report.counting if run.name in of_run):
         paths = Paths.of_run(report.tables, name)
-        kernel.append(paths.kernel is not None)
-        topics = frozenset(group.topics_of_run[name])
-        for metric, q in SPLIT.items():
-            parts[metric].append(parts_of_quantile(paths, topics, of_run.delivered_ns, q))
-    return RunsByCause(parts, kernel)
+        for cell, topics, delivered_ns in of_run[name]:
+            causes = by_cell.setdefault(cell, RunsByCause({metric: [] for metric in SPLIT}, []))
+            causes.kernel.append(paths.kernel is not None)
+            for metric, q in SPLIT.items():
+                causes.parts[metric].append(parts_of_quantile(paths, topics, delivered_ns, q))
+    return [by_cell.get(key_of(cell)) for cell in cells]
 
 
 def measured(
@@ -456,16 +464,21 @@ def save_plot(path: Path, plot: Plot) -> None:
 
 
 def comparison_table(found: Comparisons) -> ReportTable:
-    """Verdict, change with interval, values of both sides; reasons below."""
+    """Verdict, change with interval, values of both sides; reasons below.
+
+    Of very many comparisons only the first rows, what changed most at the top, and a note says what
+    the others are.
+    """
     notes: list[str] = []
-    cells = [c.cell for c in found.compared] + [unmatched.cell for unmatched in found.unmatched]
+    compared, unmatched, hidden = _first_rows(found)
+    cells = [c.cell for c in compared] + [alone.cell for alone in unmatched]
     by = found.by
     pairs = [] if by is None else [[str(cell[by])] for cell in cells]
     rest = cells if by is None else [_left(cell, (by,)) for cell in cells]
     labels, common = labels_of(rest) if any(rest) or by is None else ([""] * len(cells), [])
     where = [[*pair, label] for pair, label in zip(pairs or [[]] * len(cells), labels, strict=True)]
     rows = []
-    for comparison, place in zip(found.compared, where, strict=False):
+    for comparison, place in zip(compared, where, strict=False):
         base, unit = _value(comparison.base)
         new, _ = _value(comparison.new)
         references = "".join(f" ({reference(note, notes)})" for note in _all_notes(comparison))
@@ -481,9 +494,9 @@ def comparison_table(found: Comparisons) -> ReportTable:
                 runs,
             ]
         )
-    for unmatched, place in zip(found.unmatched, where[len(found.compared) :], strict=True):
-        verdict = f"only in {unmatched.only_in.upper()}" if not pairs else "only this level"
-        rows.append([verdict, unmatched.metric, *place, "", "", "", ""])
+    for alone, place in zip(unmatched, where[len(compared) :], strict=True):
+        verdict = f"only in {alone.only_in.upper()}" if not pairs else "only this level"
+        rows.append([verdict, alone.metric, *place, "", "", "", ""])
     of_pairs = ["new / base"] if pairs else []
     return numbered(
         ReportTable(
@@ -495,17 +508,34 @@ def comparison_table(found: Comparisons) -> ReportTable:
             left=frozenset({"verdict", "metric", "new / base", "cell"}),
         ),
         notes,
-        [*found.notes, *common],
+        [*hidden, *found.notes, *common],
     )
 
 
+def _first_rows(
+    found: Comparisons,
+) -> tuple[Sequence[Comparison], Sequence[Unmatched], list[str]]:
+    """What a table shows, and a note on the rest."""
+    compared, unmatched = found.compared, found.unmatched
+    if len(compared) + len(unmatched) <= _MOST_ROWS:
+        return compared, unmatched, []
+    ordered = found.by_interest
+    shown, rest = ordered[:_MOST_ROWS], ordered[_MOST_ROWS:]
+    alone = unmatched[: _MOST_ROWS - len(shown)]
+    counts = Counter(_word(c, found) for c in rest)
+    parts = [f"{count:,} {name}" for name, count in counts.items()]
+    if len(unmatched) > len(alone):
+        parts.append(f"{len(unmatched) - len(alone):,} unmatched")
+    note = f"More rows, which --json and frame() have: {', '.join(parts)}."
+    return shown, alone, [note]
+
+
 def chart(found: Comparisons) -> str:
-    """The changes that have an interval, what got worse first; empty where none has."""
+    """The changes that have an interval, as in a table; empty where none has."""
     bars = [
-        (label_of(c), _BARS.get(verdict, ""), c.low, c.high)
-        for verdict in _VERDICTS
-        for c in found.compared
-        if c.verdict == verdict and c.low is not None and c.high is not None
+        (label_of(c), _BARS.get(c.verdict, ""), c.low, c.high)
+        for c in found.by_interest
+        if c.low is not None and c.high is not None
     ][:_MOST_BARS]
     if not bars:
         return ""
@@ -539,7 +569,7 @@ def summary(found: Comparisons) -> str:
         parts.append(f"{len(found.unmatched)} unmatched")
     if found.by is not None:
         sure = [c for c in found.compared if c.confirmed]
-        most = max(sure, key=lambda c: _apart(not_none(c.ratio)), default=None)
+        most = max(sure, key=lambda c: c.apart, default=None)
         told = "no pair surely differs" if most is None else f"most differs {label_of(most)}"
         change = "" if most is None else f", worse by {_with_unit(most)}"
         return f"compare by {found.by}: {told}{change}; {made}: {', '.join(parts)}"
@@ -564,11 +594,6 @@ def _change(comparison: Comparison) -> str:
 def _with_unit(comparison: Comparison) -> str:
     change = _change(comparison)
     return change if change == "from 0" else f"{change} %"
-
-
-def _apart(ratio: float) -> float:
-    """How far from 1 a ratio is, in the log; farthest where one side is zero."""
-    return abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
 
 
 def _bounded(low: float | None, high: float | None) -> bool:

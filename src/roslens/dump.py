@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.analysis.measures.silences import NEEDED, Known, silences
+from roslens.analysis.measures.silences import NEEDED, silences
 from roslens.analysis.reports.numbers import counted, duration
 from roslens.analysis.reports.table import ReportTable
 from roslens.printed import show_table, show_text
@@ -22,6 +22,7 @@ from roslens.recording import UsageError
 from roslens.recordings import open_recordings
 from roslens.runs import Runs
 from roslens.tracing.native_tracer.growing import Growing, find_growing
+from roslens.tracing.proc import namespace_id, process_name
 from roslens.tracing.processes import PROC, process_ids
 from roslens.tracing.sampling import cpu_time_ns
 
@@ -36,7 +37,7 @@ _STATES = {
 }  # fmt: skip
 _UNTOLD = (
     "It does not record itself with the native tracer ('roslens env'), or is another user's: what "
-    "its callbacks do, since when, and which service they wait for cannot be told."
+    "its callbacks do, since when, and which service they wait for is not known."
 )
 
 
@@ -67,15 +68,14 @@ def run_dump(target: str) -> None:
     """
     pid, trace = _found(target)
     threads = list(_threads(pid))
-    name = _text(PROC / str(pid) / "comm")
-    show_text(f"Process {pid} ({name}), {counted(len(threads), 'thread')}")
+    show_text(f"Process {pid} ({process_name(pid)}), {counted(len(threads), 'thread')}")
     for sentence in mutexes({t.number: t.holder for t in threads if t.holder is not None}):
         show_text(sentence)
     if trace is None:
         show_text(_UNTOLD)
         show_table(_table(threads, {}))
         return
-    cpu, vpid = _cpu_samples(pid), _inside_number(PROC / str(pid))
+    cpu, vpid = _cpu_samples(pid), namespace_id(pid)
     with _recorded(trace) as (run, now):
         tables = {name: run.table(name) for name in NEEDED}
         host = tables["processes"].filter(vpid=vpid).select("host").collect()
@@ -83,7 +83,7 @@ def run_dump(target: str) -> None:
             pl.lit(host["host"].first(), pl.String).alias("host"),
             pl.lit(vpid, pl.Int32).alias("vpid"),
         )
-        for row in silences(tables, Known(now, sampled, None)).filter(vpid=vpid).to_dicts():
+        for row in silences(tables, now, sampled).filter(vpid=vpid).to_dicts():
             show_text(row["sentence"])
         if tables["losses"].collect().height:
             show_text("The tracer lost events: what is said of callbacks may be over.")
@@ -100,7 +100,7 @@ def _found(target: str) -> tuple[int, Path | None]:
     for pid in process_ids():
         trace = _trace_of(pid)
         if trace is not None:
-            writing.setdefault(trace, {})[_inside_number(PROC / str(pid))] = pid
+            writing.setdefault(trace, {})[namespace_id(pid)] = pid
     names: set[str] = set()
     for trace, pids in writing.items():
         with _recorded(trace) as (run, _):
@@ -138,12 +138,6 @@ def _text(path: Path) -> str:
     return ""
 
 
-def _inside_number(folder: Path) -> int:
-    """Of a process or thread, as it sees it itself."""
-    found = re.search(r"^NSpid:.*?(\d+)$", _text(folder / "status"), re.MULTILINE)
-    return int(found.group(1)) if found else int(folder.name)
-
-
 def _threads(pid: int) -> Iterator[_Thread]:
     try:
         tasks = sorted((PROC / str(pid) / "task").iterdir(), key=lambda x: int(x.name))
@@ -157,7 +151,7 @@ def _threads(pid: int) -> Iterator[_Thread]:
         at = " < ".join(stack[:3]) or ("" if where == "0" else where)
         told = _STATES.get("".join(state), "".join(state))
         holder = _holder(pid, _text(task / "syscall").split())
-        yield _Thread(_inside_number(task), _text(task / "comm"), told, at, holder)
+        yield _Thread(namespace_id(int(task.name)), _text(task / "comm"), told, at, holder)
 
 
 def _holder(pid: int, call: list[str]) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roslens.analysis.reports.tables import estimates_table
-from roslens.collectors.views import matching
+from roslens.collectors.views import instead_of, matching
 from roslens.compare import measured
 from roslens.opening import open_as
 from roslens.printed import show_table
@@ -41,8 +41,8 @@ def run_estimates(
     known = {estimate.metric for estimate in found}
     if absent := [name for name in metrics if name not in known]:
         raise UsageError(
-            f"there is no metric {absent[0]!r} in these recordings; there are "
-            f"{', '.join(sorted(there))}, and those that 'roslens compare --help' names"
+            f"there is no metric {absent[0]!r} in these recordings; "
+            f"{instead_of(absent[0], known)}, and those that 'roslens compare --help' names"
         )
     chosen = [estimate for estimate in found if not metrics or estimate.metric in metrics]
     if as_json:

@@ -22,14 +22,14 @@ from typing import IO, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
-from rich.progress import Progress
+from rich.progress import TaskProgressColumn
 
 from roslens.collectors.decoding import open_recording
 from roslens.collectors.reader import Trace
 from roslens.collectors.times import parse_time
+from roslens.progress import progress_bar
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import replaced_whole, sync, write_atomically
-from roslens.recording.terminal import Console
 from roslens.recording.text import UNSEEN, shown
 from roslens.tracing.opening import opened
 
@@ -98,10 +98,8 @@ def write_events(
         return
     to_lines = _Lines(form, schemas, columns, first, trace.display_bases)
     some = False
-    with (
-        _opened(output) as file,
-        Progress(console=Console(stderr=True), transient=True, disable=output is None) as progress,
-    ):
+    bar = progress_bar(TaskProgressColumn(), disable=output is None)
+    with _opened(output) as file, bar as progress:
         # A program gets what was recorded, a terminal what it may show.
         safe = partial(shown, lines=True) if file.isatty() else str
         file.write(safe(to_lines.head()))
@@ -336,7 +334,7 @@ def _to_parquet(
             progress=progress,
         )
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with progress_bar(TaskProgressColumn()) as bar:
         task = bar.add_task("writing events")
 
         def tell(done: int, total: int) -> None:

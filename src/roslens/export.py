@@ -15,13 +15,11 @@ from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
-from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.export_formats import Format
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 
-_SAMPLED = tuple(table.name for table in SAMPLED)
 _STACKS: Mapping[str, Callable[[pl.DataFrame], str | bytes]] = {
     "speedscope": speedscope,
     "collapsed": collapsed,
@@ -43,8 +41,6 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     """
     if (table is None) == (form == "csv"):
         raise UsageError("--table NAME goes with --format csv, and csv needs it")
-    if table is not None and table not in (*TABLES, *_SAMPLED):
-        raise UsageError(f"no table {table!r}; there are {', '.join((*TABLES, *_SAMPLED))}")
     recordings = open_recordings(path)
     if form == "perfetto":
         write_perfetto(perfetto_tables(recordings, str(path)), out)
@@ -54,8 +50,7 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
         return
     text: str | bytes
     if table is not None:
-        sampled = table not in TABLES
-        text = _csv(getattr(recordings, table) if sampled else recordings.table(table))
+        text = _csv(recordings.table(table))
     elif form == "otlp":
         each = ((one.runs[0].name, _tables(one, opentelemetry.NEEDED)) for one in recordings)
         text = opentelemetry.otlp_json(each)

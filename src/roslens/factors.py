@@ -72,7 +72,7 @@ def told_by_systems(recordings: Sequence[Recording]) -> list[GivenFactors] | Non
     if len(recordings) == 1 or any(x.has_manifest for x in recordings):
         return None
     systems = [_system(x) for x in recordings]
-    names = unique_names(recordings)
+    names = unique_names([recording.path for recording in recordings])
     if len(set(systems)) == 1 and systems[0] is not None:
         return [GivenFactors()] * len(recordings)
     firsts: dict[tuple[object, ...] | None, str] = {}

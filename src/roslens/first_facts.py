@@ -11,12 +11,13 @@ from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.measures.callbacks import CALLBACK, durations
+from roslens.analysis.measures.loss import lost_in_words
 from roslens.analysis.measures.pauses import PAUSE
 from roslens.analysis.overview.in_range import chains_overview
 from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, topics_by_cell
 from roslens.analysis.reports.front import distros_of, utc
 from roslens.analysis.reports.numbers import significant
-from roslens.analysis.statistics.quantiles import least_samples
+from roslens.collectors.resolving import not_read_in_words
 from roslens.collectors.topics import of_application
 from roslens.explore.processes import processes_of
 from roslens.recording.errors import TooLargeError
@@ -26,6 +27,7 @@ _MOST_FOLLOWED = 1_000_000
 """Messages whose chains are followed unasked."""
 _MOST_RUNS = 200
 """Runs of which chains, and the causes of late messages, are looked for unasked."""
+_DAY_NS = 86_400_000_000_000
 
 
 class Facts:
@@ -47,9 +49,12 @@ class Facts:
         """What was recorded, by name; what the recording does not tell is left out."""
         runs, processes = self._all.runs, self._all.table("processes").collect()
         found = {"runs": f"{len(runs)}: no intervals" if len(runs) == 1 else str(len(runs))}
+        found["runs"] += not_read_in_words(len(self._all.not_read))
         begin, end = processes["begin_ns"].min(), processes["end_ns"].max()
         if isinstance(begin, int) and isinstance(end, int):
-            found["recorded"] = utc(begin)
+            begins = processes.group_by("run").agg(pl.col("begin_ns").min())["begin_ns"]
+            days = (begins.drop_nulls() // _DAY_NS).n_unique()
+            found["recorded"] = utc(begin) if days == 1 else f"{utc(begin)} to {utc(end)}"
             span = (pl.col("end_ns").max() - pl.col("begin_ns").min()) / 1e9
             spans = processes.group_by("run").agg(s=span)["s"].drop_nulls().sort()
             shortest, longest = (significant(spans[i], 3) for i in (0, -1))
@@ -68,18 +73,28 @@ class Facts:
         found["nodes"] = f"{len(self._all.names('node', 'nodes')):,}"
         found["topics"] = f"{len(self._all.names('topic', 'publishers', 'subscriptions')):,}"
         found["events"] = f"{int(processes['events'].sum()):,}"
-        found["the tracer lost"] = self._lost or "nothing that it told of"
+        found["the tracer lost"] = self._lost or "nothing that it reported"
         return found
 
     @cached_property
     def _lost(self) -> str:
-        """What the tracer lost in the first runs in which it lost anything; nothing: empty."""
-        return "; ".join([loss.text for loss in self._all.tracer_loss if loss.any][:3])
+        """What the tracer lost in all runs together; nothing: empty."""
+        losses = self._all.tracer_loss
+        return lost_in_words(
+            sum(loss.discarded_events for loss in losses),
+            sum(loss.lost_packets for loss in losses),
+            sum(loss.truncated for loss in losses),
+        )
 
     @cached_property
     def not_seen(self) -> str:
         """What was not recorded and would have told more, in a sentence."""
-        absent = self._health.filter(pl.col("kind") == "missing_events")["where"].to_list()
+        # Without callbacks the kernel's scheduling has no table, but may have been recorded.
+        kernel = (pl.col("where") != "callback_scheduling") | pl.col("what").str.contains(
+            "sched_switch", literal=True
+        )
+        absent = self._health.filter(pl.col("kind") == "missing_events", kernel)
+        of_table = dict(absent.group_by("where").agg(pl.col("run").n_unique()).iter_rows())
         received = self._all.table("messages").select(pl.col("received_ns").is_not_null().any())
         unseen = (
             "it is not known what kept threads from a CPU"
@@ -90,16 +105,24 @@ class Facts:
             "callback_scheduling": f"the kernel's scheduling, without which {unseen}",
             "messages": "some events of messages",
             "executor_intervals": "what executors did between callbacks",
-            "service_calls": "requests of services, without which calls and goals cannot be told",
+            "service_calls": "requests of services, without which calls and goals are not known",
             "heap": "memory allocations",
         }
-        told = [text for table, text in words.items() if table in absent]
+        told = [
+            self._in_runs(of_table[table]) + text
+            for table, text in words.items()
+            if table in of_table
+        ]
         if self.callbacks.is_empty():
             told.insert(0, "callbacks, so that no latency has an end")
         goals = self._all.table("action_goals").group_by("run").agg(pl.col("outcome").count())
         if (goals.collect()["outcome"] == 0).any():
             told.append("how goals ended (roslens record sees it)")
         return f"Not recorded: {'; '.join(told)}." if told else "All that is looked for was seen."
+
+    def _in_runs(self, some: int) -> str:
+        of = len(self._all.runs)
+        return "" if some == of else f"in {some} of {of} runs "
 
     @cached_property
     def _health(self) -> pl.DataFrame:
@@ -122,31 +145,19 @@ class Facts:
 
     @cached_property
     def callbacks(self) -> pl.DataFrame:
-        """Callbacks, those first that kept their thread longest.
-
-        Columns as of ``callbacks.summary``; percentiles and ``busy`` are means over runs, and a
-        percentile is null where a run has too few for its interval.
-        """
+        """Callbacks, those first that kept their thread longest; as of ``callbacks.summary``."""
         own = (pl.col("kind") != "subscription") | of_application("name")
-        ended = pl.col("count") - pl.col("unfinished")
+        order = ("max_ns", "cell", *CALLBACK)
         return (
             durations(
                 self._all.table("callback_instances"),
+                self._all.recorded_processes,
                 self._all.table("losses"),
-                [replace(run, cell={"run": run.name}) for run in self._all.runs],
+                self._cells,
             )
             .filter(own.fill_null(value=True))
-            .with_columns(pl.col("cell").str.strip_prefix("run=").replace_strict(self._cells))
-            .group_by("cell", *CALLBACK)
-            .agg(
-                pl.col("runs", "count", "unfinished").sum(),
-                *(pl.when((ended >= least_samples(q)).all()).then(pl.col(name).mean()).alias(name)
-                  for name, q in (("p50_ns", 0.5), ("p99_ns", 0.99))),
-                pl.col("max_ns").max(),
-                pl.col("busy").mean(),
-            )
-            .sort("max_ns", "cell", *CALLBACK, descending=[True, *[False] * 4], nulls_last=True)
-        )  # fmt: skip
+            .sort(order, descending=[name == "max_ns" for name in order], nulls_last=True)
+        )
 
     @cached_property
     def processes(self) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
 from roslens.analysis.reports.front import Front, with_interval
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.collectors.resolving import not_read_in_words
 from roslens.compare import write_text
 from roslens.first_facts import Facts
 from roslens.printed import show_table, show_text
@@ -81,9 +83,15 @@ class FirstPage(Facts):
     @cached_property
     def suspicions(self) -> list[Suspicion]:
         """What looks wrong, the gravest first."""
-        return [*self._silences(), *self._lost_events(), *self._lost_messages(), *self._climbs(),
-                *self._late_timers(), *self._tails(), *self._busy(), *self._unanswered(),
-                *self._failed_goals(), *self._findings()]  # fmt: skip
+        return [*self._without_ros_events(), *self._silences(), *self._lost_events(),
+                *self._lost_messages(), *self._climbs(), *self._late_timers(), *self._tails(),
+                *self._busy(), *self._unanswered(), *self._failed_goals(),
+                *self._findings()]  # fmt: skip
+
+    def _without_ros_events(self) -> Iterator[Suspicion]:
+        why = self._all.without_ros_events()
+        if why is not None:
+            yield Suspicion(f"{_capital(why)}.", f"roslens info {self._paths}")
 
     def _silences(self) -> Iterator[Suspicion]:
         for row in self._all.silences().head(_MOST).iter_rows(named=True):
@@ -99,15 +107,17 @@ class FirstPage(Facts):
                 )
         broken = [run for run in self._all.runs if not run.complete]
         for run in broken[:_MOST]:
-            text = f"{run.name} did not complete: {run.failure or run.status}."
+            text = f"{run.name} {run.why_incomplete}."
             yield Suspicion(text, f"roslens info {self._paths}")
         disturbed = [run for run in self._all.runs if run.disturbances]
         if disturbed:
             what = "; ".join(dict.fromkeys(x for run in disturbed for x in run.disturbances))
+            without = f"roslens report latency {self._paths} -p 'leave_out=[disturbed]'"
+            some_left = any(run.complete and not run.disturbances for run in self._all.runs)
             yield Suspicion(
                 f"{_disturbed(len(disturbed), len(self._all.runs))}: {what}. Latencies may be "
                 "those of the machine's other work.",
-                f"roslens report latency {self._paths} -p leave_out=[disturbed]",
+                without if some_left else f"roslens info {self._paths}",
             )
 
     def _lost_messages(self) -> Iterator[Suspicion]:
@@ -188,9 +198,10 @@ class FirstPage(Facts):
 
     def _findings(self) -> Iterator[Suspicion]:
         found = health_findings(self._health.lazy(), "warning")
-        for row in found.filter(~pl.col("kind").is_in(_LOSSES)).head(_MOST).iter_rows(named=True):
+        told = [*_LOSSES, *(["no_ros_events"] if self._all.without_ros_events() else [])]
+        for row in found.filter(~pl.col("kind").is_in(told)).head(_MOST).iter_rows(named=True):
             yield Suspicion(
-                f"{row['what'][0].upper()}{row['what'][1:]} ({row['count']:,} in {row['where']}).",
+                f"{_capital(row['what'])} ({row['count']:,} in {row['where']}).",
                 f"roslens info {self._paths}",
             )
 
@@ -211,14 +222,16 @@ class FirstPage(Facts):
     def _facts(self) -> Iterator[str]:
         """What was recorded, in sentences."""
         r = self.recorded
-        what = "1 run, so no intervals" if len(self._all.runs) == 1 else f"{r['runs']} runs"
+        count = len(self._all.runs)
+        what = "1 run, so no intervals" if count == 1 else f"{count} runs"
         when = f", recorded {r['recorded']}, events of {r['for']}" if "recorded" in r else ""
+        what += not_read_in_words(len(self._all.not_read))
         yield f"{what}{when}. ROS 2 {r['ROS 2']}, middleware {r['middleware']}."
         several = {"nodes": "node", "processes": "process", "topics": "topic", "events": "event"}
         nodes, processes, topics, events = (
             f"{r[many]} {one if r[many] == '1' else many}" for many, one in several.items()
         )
-        told = f"lost events: {self._lost}" if self._lost else "told of no loss"
+        told = f"lost events: {self._lost}" if self._lost else "reported no loss"
         yield f"{nodes} in {processes}, {topics}, {events}; the tracer {told}."
         differ = telling_factors([run.cell for run in self._all.runs])
         if differ:
@@ -284,7 +297,7 @@ class FirstPage(Facts):
             for r in self.processes.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
         told = "Which use most of the CPU, their start included; and how much their callbacks ran"
-        absent = "-: CPU time is sampled by roslens record only; a trace does not tell it."
+        absent = "-: CPU time is sampled by roslens record only; a trace does not contain it."
         notes = [*_more(self.processes), *([absent] * self.processes["cpu"].has_nulls())]
         left = frozenset((*self._heading, *columns[:2]))
         return [ReportTable([*self._heading, *columns], rows, told, notes, left=left,
@@ -296,12 +309,12 @@ class FirstPage(Facts):
             return [Sentence(f"Not looked at unasked, of so many runs: roslens why {self._paths}")]
         if late.is_empty():
             return [Sentence("No message was late.")]
-        several = len(self._all.runs) > 1
+        several, first = len(self._all.runs) > 1, late.head(_MOST)
         told: list[Part] = [
-            Sentence(
-                f"{row['run'] + ', at' if several else 'At'} {row['at_s']:.3f} s: {row['sentence']}"
+            Sentence(f"{row['run'] + ', at' if several else 'At'} {at} s: {row['sentence']}")
+            for at, row in zip(
+                _seconds(first["at_s"].to_list()), first.iter_rows(named=True), strict=True
             )
-            for row in late.head(_MOST).iter_rows(named=True)
         ]
         more = late.height - len(told)
         again = f"{more:,} more: roslens why {self._paths}"
@@ -388,7 +401,7 @@ class FirstPage(Facts):
         messages = self._all.table("messages").select(*of, *where, "callback_start_ns")
         late = self.late.head(_MOST_DRAWN).lazy().join(messages, on=of, maintain_order="left")
         rows = list(enumerate(late.collect().iter_rows(named=True), 1))
-        told = Sentence(f"{LEGEND}. A click on a mark tells what it is.")
+        told = Sentence(f"{LEGEND}. Click a mark to see what it is.")
         return [told, *(drawn(number, row, self._all) for number, row in rows)] if rows else []
 
 
@@ -435,6 +448,20 @@ def _disturbed(some: int, of: int) -> str:
     if of == 1:
         return "The run was disturbed"
     return f"{some} of {of} runs {'was' if some == 1 else 'were'} disturbed"
+
+
+def _capital(text: str) -> str:
+    """Begin with a capital letter, unless with a path or the name of an event."""
+    return re.sub(r"^[a-z](?=[a-z]*[ ,])", lambda first: first[0].upper(), text)
+
+
+def _seconds(times: Sequence[float]) -> list[str]:
+    """With so many digits, 3 at least, that what differs looks different."""
+    for digits in range(3, 10):
+        told = [f"{time:.{digits}f}" for time in times]
+        if len(set(told)) == len(set(times)):
+            break
+    return told
 
 
 def _ms(value: float | None) -> str:

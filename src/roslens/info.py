@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import DownloadColumn
 
 from roslens.analysis.reports.table import ReportTable
 from roslens.collectors.decoding import open_recording, recorded_until
 from roslens.collectors.reader import Process, Trace, TraceInfo
-from roslens.collectors.resolving import find_runs, found_in_words
+from roslens.collectors.resolving import find_runs, found_in_words, read_each
 from roslens.collectors.schema import TABLES
 from roslens.collectors.times import LEAST_NS
 from roslens.printed import show_table, show_text
+from roslens.progress import progress_bar
 from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.terminal import Console
@@ -91,9 +92,10 @@ def run_info(path: Path, *, as_json: bool) -> None:
     place = opened(path)
     runs = find_runs(place) if place.is_dir() else []
     if len(runs) < 2:
-        info, excerpt = find_info(place)
-        silences = _silences(Recording.at(place), info)
-        ros = _of_ros(Recording.at(place))
+        one = Recording.at(place)
+        info, excerpt = read_each([one], lambda _: find_info(place), [one])[0][one]
+        silences = _silences(one, info)
+        ros = _of_ros(one)
         if as_json:
             more = {"excerpt": excerpt} if excerpt else {}
             _print_json(info.to_json() | {"silences": silences, "ros": ros} | more)
@@ -103,16 +105,17 @@ def run_info(path: Path, *, as_json: bool) -> None:
             _show_silences(silences, Console())
         there = bool(info.events)
     else:
-        infos = {run: find_info(run.path)[0] for run in runs}
+        infos, not_read = read_each(runs, lambda run: find_info(run.path)[0])
         silent = {run: _silences(run, info) for run, info in infos.items()}
         if as_json:
             rows = [
                 {"path": str(run.path), **info.to_json(), "silences": silent[run]}
                 for run, info in infos.items()
             ]
-            _print_json({"recordings": rows})
+            unread = [{"path": str(run.path), "why": why} for run, why in not_read.items()]
+            _print_json({"recordings": rows, **({"not_read": unread} if unread else {})})
         else:
-            _show_runs(place, infos, Console())
+            _show_runs(place, infos, len(not_read), Console())
             _show_silences([row for rows in silent.values() for row in rows], Console())
         there = any(info.events for info in infos.values())
     if not there:
@@ -168,7 +171,7 @@ def _show_ros(ros: Mapping[str, Any] | None, path: Path) -> None:
         return
     show_text(f"ROS 2 {ros['distro']}, middleware {ros['middleware']}")
     show_text(f"nodes: {', '.join(ros['nodes']) or 'none known'}")
-    columns = ["topic", "from", "to", "n", "Hz", "found after ms"]
+    columns = ["topic", "from", "to", "n", "Hz", "found after [ms]"]
     pair = itemgetter("topic", "from", "to")
     found: dict[tuple[Any, ...], str] = {}
     for x in ros["discovery"]:
@@ -180,7 +183,11 @@ def _show_ros(ros: Mapping[str, Any] | None, path: Path) -> None:
         for x in ros["topics"]
     ]  # fmt: skip
     if rows:
-        show_table(ReportTable(columns, rows, "", left=frozenset(columns[:3])))
+        note = (
+            "Found after: so long after both were made, publisher and subscription had found each "
+            "other; at least and at most."
+        )
+        show_table(ReportTable(columns, rows, "", notes=[note], left=frozenset(columns[:3])))
 
 
 def _show_silences(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
@@ -243,7 +250,7 @@ def _beside(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
     if not run.complete:
-        yield row("incomplete_run", run.failure or str(run.status), "manifest.json")
+        yield row("incomplete_run", run.failure or str(run.why_incomplete), "manifest.json")
     for what in run.disturbances:
         yield row("disturbed_run", what, "manifest.json")
     for name, file in recording.samples.items():
@@ -263,8 +270,10 @@ def _print_json(value: object) -> None:
     print(json.dumps(value, indent=1))
 
 
-def _show_runs(place: Path, infos: Mapping[Recording, TraceInfo], console: Console) -> None:
-    console.print(found_in_words(place, list(infos)), soft_wrap=True)
+def _show_runs(
+    place: Path, infos: Mapping[Recording, TraceInfo], not_read: int, console: Console
+) -> None:
+    console.print(found_in_words(place, list(infos), not_read), soft_wrap=True)
     columns = ["run", "begin (UTC)", "seconds", "events", "discarded", "processes"]
     rows = []
     for run, info in infos.items():
@@ -282,10 +291,8 @@ def _show_runs(place: Path, infos: Mapping[Recording, TraceInfo], console: Conso
 
 
 def _counted(trace: Trace) -> TraceInfo:
-    columns = (TextColumn("counting events"), BarColumn(), DownloadColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
+    with progress_bar(DownloadColumn()) as bar:
+        task = bar.add_task("counting events", total=None)
         return trace.info(
             progress=lambda done, total: bar.update(task, completed=done, total=total)
         )

@@ -14,11 +14,10 @@ from typing import NoReturn
 
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
-from roslens.report_folder import default_output, find_notebook, own_folder
+from roslens.report_folder import START, default_output, find_notebook, own_folder
 from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.server import ARGUMENTS
 
-START = "start"
 # Ctrl-C while it is imported ends it without a traceback.
 _SERVER = """import _signal
 before = _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
@@ -67,7 +66,7 @@ def run_lab(
     ------
     UsageError
         JupyterLab is not installed, a path does not exist, `ip` is reached from elsewhere, or the
-        port is taken.
+        port is none or taken.
     """
     if ip not in _LOCAL and not beyond_this_machine:
         raise UsageError(
@@ -76,6 +75,8 @@ def run_lab(
         )
     if importlib.util.find_spec("jupyterlab") is None:
         raise UsageError("JupyterLab is not installed; pip install 'roslens[lab]'")
+    if not 0 <= port < 1 << 16:
+        raise UsageError(f"--port {port}: give one from 1 to 65535, or 0 for any that is free")
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     try:
         socket.create_server((ip, port), family=family).close()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
 from roslens.analysis.runs import runs_of
 from roslens.collectors.collected import Wanted, check_tables
-from roslens.collectors.resolving import find_runs
+from roslens.collectors.resolving import find_runs, read_each
 from roslens.factors import Factors, told_by_names, told_by_systems
 from roslens.paths import PathLike, resolve
 from roslens.recording import Recording, UsageError
@@ -42,24 +44,39 @@ def open_as(
             raise UsageError(f"{path!r} is no path of a recording or of factors")
     told = Factors.read(resolve(factors)) if factors else None
     places = [opened(resolve(path)) for path in given]
-    found: dict[Path, Recording] = {}
-    for place in places:
-        for recording in find_runs(place) if told is None else told.recordings(place):
-            found.setdefault(
-                recording.path.resolve(), _writable(recording) if collect else recording
-            )
-    recordings, copies = without_copies(list(found.values()))
+    found, named = _found(places, told, _writable if collect else lambda x: x)
+    readable, not_read = read_each(found, attrgetter("manifest"), named)
+    recordings, copies = without_copies(list(readable))
     given_factors = (
         told_by_names(recordings, places) if told is None else told.of(recordings, places)
     )
     if collect:
-        _collect(recordings, progress)
+        collected, not_collected = _collect(recordings, named, progress)
+        not_read |= not_collected
+        if given_factors is not None:
+            pairs = zip(recordings, given_factors, strict=True)
+            given_factors = [given for recording, given in pairs if recording in collected]
+        recordings = list(collected)
     else:
         for recording in recordings:
             check_tables(recording)
     if given_factors is None:
         given_factors = told_by_systems(recordings)
-    return kind(recordings, runs_of(recordings, given_factors), copies=copies)
+    runs = runs_of(recordings, given_factors)
+    return kind(recordings, runs, copies=copies, not_read=[x.name for x in not_read])
+
+
+def _found(
+    places: Iterable[Path], told: Factors | None, made: Callable[[Recording], Recording]
+) -> tuple[list[Recording], set[Recording]]:
+    """All recordings, each once; and those that a place names by itself."""
+    found: dict[Path, Recording] = {}
+    named: set[Recording] = set()
+    for place in places:
+        there = find_runs(place) if told is None else told.recordings(place)
+        own = [found.setdefault(x.path.resolve(), made(x)) for x in there]
+        named |= set(own) if len(own) == 1 else set()
+    return list(found.values()), named
 
 
 def _writable(recording: Recording) -> Recording:
@@ -78,13 +95,20 @@ def _lacks_tables(recording: Recording) -> bool:
     return wanted.found(force=False, verify=False) is None
 
 
-def _collect(recordings: Sequence[Recording], progress: Progress | None) -> None:
+def _collect(
+    recordings: Sequence[Recording], named: Collection[Recording], progress: Progress | None
+) -> tuple[dict[Recording, None], dict[Recording, str]]:
+    """Those that have tables now, and why others cannot be read."""
     from roslens.collectors.collection import collect  # noqa: PLC0415  (loads the native reader)
 
-    for index, recording in enumerate(recordings):
+    numbers = count()
+
+    def read(recording: Recording) -> None:
         if progress is not None:
-            progress(index, len(recordings), recording)
+            progress(next(numbers), len(recordings), recording)
         collect(recording)
+
+    return read_each(recordings, read, named)
 
 
 def without_copies(
@@ -116,7 +140,10 @@ def _mark(recording: Recording) -> tuple[str, ...]:
     if recording.is_excerpt:
         return ()
     files = [trace / "metadata" for trace in find_traces(recording.trace_root)]
-    if not all(b"uuid" in file.read_bytes() for file in files):
+    try:
+        if not all(b"uuid" in file.read_bytes() for file in files):
+            return ()
+    except OSError:  # whoever reads it says why
         return ()
     if files and recording.has_manifest:
         files.append(recording.path / MANIFEST_NAME)

@@ -49,8 +49,6 @@ from roslens.tracing.suite import RosChoice, load_suite, with_changes
 from roslens.tracing.tracer import needed_preload
 from roslens.tracing.workload import resolve_command
 
-MERGED = "merged"
-"""Beside the recordings of several hosts: all of them as one."""
 _SHORT_FLIGHT_S = 10.0
 """Of a shorter one a snapshot could not hold what was before its trigger."""
 NOTHING = ("sleep", "infinity")

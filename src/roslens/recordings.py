@@ -185,7 +185,9 @@ class Recordings(Runs):
         Raises
         ------
         UsageError
-            These are several runs, `warm_up` is negative, or no callback ran after it.
+            These are several runs, or `warm_up` is negative.
+        NotEnoughEvidenceError
+            No callback ran after it.
         """
         from roslens.explore.timing import Timing
 
@@ -223,7 +225,9 @@ class Recordings(Runs):
         Raises
         ------
         UsageError
-            A change cannot be read or does not fit, or no callback ran after the warm-up.
+            A change cannot be read or does not fit.
+        NotEnoughEvidenceError
+            No callback ran after the warm-up.
         """
         from roslens.analysis.what_if.changes import Changes, Took, executor_kind, rate_of
         from roslens.explore.what_if import WhatIf

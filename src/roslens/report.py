@@ -12,16 +12,19 @@ from typing import Any
 
 import nbformat
 import yaml
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import MofNCompleteColumn, Progress
 
 from roslens.analysis.metrics import METRICS_NAME
 from roslens.analysis.reports.base import Section
 from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.collectors.resolving import LEFT_OUT
 from roslens.collectors.results.formats import find_results
+from roslens.collectors.views import instead_of
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
 from roslens.paths import resolve
 from roslens.printed import escaped, show_table, show_text
+from roslens.progress import progress_bar
 from roslens.recording import UsageError
 from roslens.recording.errors import cannot_be_written
 from roslens.recording.files import text_path, write_atomically
@@ -136,7 +139,7 @@ def _report(
     metrics = Path(given.get("output_dir", folder)) / METRICS_NAME
     notes: list[str] = []
     opened: Recordings | None = None
-    with _progress(console or Console(stderr=True)) as progress:
+    with progress_bar(MofNCompleteColumn(), console) as progress:
         if "recordings" in known:
             sample = None if "recordings" in given else _default(known["recordings"])
             opened = _collect(given.get("recordings", sample), given.get("factors"), progress)
@@ -146,7 +149,9 @@ def _report(
                     f"No recording was given: this report is about {names}, a sample that comes "
                     "with roslens"
                 )
-            notes += [] if opened is None else opened.copies_told()
+            notes += [] if opened is None else [*opened.not_read_told(), *opened.copies_told()]
+            if opened is not None and "topics" in known:
+                _check_topics(given.get("topics"), opened)
         elif "files" in known:
             for path in given.get("files", []):
                 find_results(resolve(path))
@@ -220,6 +225,15 @@ def check_parameters(
     return known
 
 
+def _check_topics(topics: Any, opened: Recordings) -> None:
+    """Raise `UsageError` for a topic that is in no run, before the notebook takes its time."""
+    there = opened.names("topic", "publishers", "subscriptions", "messages")
+    named = [topics] if isinstance(topics, str) else topics if isinstance(topics, list) else []
+    for topic in named:
+        if there and isinstance(topic, str) and topic not in there:
+            raise UsageError(f"no topic is named {topic!r}; {instead_of(topic, there)}")
+
+
 def _for_paths(known: Mapping[str, Any]) -> str:
     """The parameter that PATH becomes: files of other tools are no recordings."""
     return "files" if "files" in known and "recordings" not in known else "recordings"
@@ -263,16 +277,6 @@ def show_parameters(notebook: str) -> None:
     show_table(ReportTable(columns, rows, "", left=frozenset(columns)))
 
 
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    )
-
-
 def _files(folder: Path) -> dict[Path, int]:
     """The files in `folder` by name, and when each was written."""
     if not folder.is_dir():
@@ -312,12 +316,20 @@ def _without_places(notebook: nbformat.NotebookNode, source: Path) -> None:
 
 
 def _names_shown(notebook: nbformat.NotebookNode) -> None:
-    """Outputs hold names of the trace: whatever shows the file obeys none of them."""
+    """Outputs hold names of the trace: whatever shows the file obeys none of them.
+
+    What was left out has been said, and a report does not name the folders of this machine.
+    """
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
+            if "text" in output:
+                lines = output.text.splitlines(keepends=True)
+                output.text = "".join(x for x in lines if not x.startswith(LEFT_OUT))
             for part in ("data", "text"):
                 if part in output:
                     output[part] = _shown_in(output[part])
+        if "outputs" in cell:
+            cell.outputs = [output for output in cell.outputs if output.get("text") != ""]
 
 
 def _shown_in(value: Any) -> Any:

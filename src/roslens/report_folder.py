@@ -12,6 +12,9 @@ from roslens.recording.errors import kind_of
 from roslens.recording.files import shipped
 from roslens.recording.scratch import held
 
+START = "start"
+"""The notebook that ``roslens lab`` opens, which is no report."""
+
 
 def find_notebook(notebook: str) -> Path:
     """The path of a notebook that is given by its name or its path.
@@ -29,8 +32,9 @@ def find_notebook(notebook: str) -> Path:
     }
     if notebook in found:
         return found[notebook]
+    reports = sorted(found.keys() - {START})
     raise UsageError(
-        f"no notebook {notebook!r}; there are: {', '.join(sorted(found)) or 'none'} "
+        f"no notebook {notebook!r}; there are: {', '.join(reports) or 'none'} "
         "(or give the path of an .ipynb file)"
     )
 

@@ -16,23 +16,15 @@ from roslens.analysis.measures.loss import TracerLoss, tracer_loss
 from roslens.analysis.runs import Run
 from roslens.collectors.collected import check_files
 from roslens.collectors.resources import scan_samples
-from roslens.collectors.schema import (
-    ALLOCATION_SITES,
-    CPU_SAMPLES,
-    RESOURCES,
-    SAMPLED,
-    SYSTEM,
-    TABLES,
-    THREADS,
-    WAITS,
-    Table,
-)
+from roslens.collectors.schema import SAMPLED, TABLES, Table
 from roslens.collectors.table_file import scan_table
 from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.manifest import Level
 from roslens.widgets import FOLDER, RANGE
+
+_EVERY = {**TABLES, **{table.name: table for table in SAMPLED}}
 
 # With more than 512 runs their scans share polars' threads, which is slower but right.
 warnings.filterwarnings("ignore", "POLARS_MAX_BLOCKING_THREAD_COUNT reached")
@@ -53,11 +45,15 @@ class RunTables:
         views: Sequence[View] = (),
         *,
         copies: Mapping[str, Sequence[str]] | None = None,
+        not_read: Sequence[str] = (),
     ) -> None:
         self.recordings = list(recordings)
         self.runs = list(runs)
         self.views = tuple(views)
         self.copies = dict(copies or {})
+        self.not_read = tuple(not_read)
+        # Of many runs it takes longer to say what a table is than to read it.
+        self._described: dict[str, pl.LazyFrame] = {}
 
     def only(self, *names: str) -> Self:
         """The runs of these names.
@@ -77,7 +73,10 @@ class RunTables:
 
     def with_runs(self, runs: Sequence[Run]) -> Self:
         """The same recordings told of in other words: one run for each, as in `runs`."""
-        return type(self)(self.recordings, runs, self.views, copies=self.copies)
+        return self._with(runs, self.views)
+
+    def _with(self, runs: Sequence[Run], views: Sequence[View]) -> Self:
+        return type(self)(self.recordings, runs, views, copies=self.copies, not_read=self.not_read)
 
     def view(
         self,
@@ -137,7 +136,7 @@ class RunTables:
             else matching(topics, self.names("topic", "publishers", "subscriptions"), "topic"),
         )
         views = [*self.views, view]
-        seen = type(self)(self.recordings, self.runs, views, copies=self.copies)
+        seen = self._with(self.runs, views)
         seen._check_windows()
         return seen
 
@@ -197,6 +196,15 @@ class RunTables:
         )
         return {run: (begin, end) for run, begin, end in spans.iter_rows()}
 
+    def _window(self, run: str) -> tuple[int | None, int | None]:
+        """From and to of all views of a run, in ns since the epoch."""
+        origin, _ = self._spans.get(run, (None, None))
+        windows = [view.window_of(origin) for view in self.views]
+        return (
+            max((begin for begin, _ in windows if begin is not None), default=None),
+            min((end for _, end in windows if end is not None), default=None),
+        )
+
     def _check_windows(self) -> None:
         windows = [view for view in self.views if view.has_window]
         if not windows or not self._spans:
@@ -223,19 +231,25 @@ class RunTables:
 
     def __getattr__(self, name: str) -> pl.LazyFrame:
         # Tables are properties, see below.
-        raise AttributeError(f"no table {name!r}; there are {', '.join(TABLES)} and resources")
+        raise AttributeError(_no_table(name))
 
     def table(self, name: str) -> pl.LazyFrame:
-        """A table of all runs.
+        """A table of all runs; of what was sampled, those of the runs in which it was.
 
         Raises
         ------
         UsageError
             There is no such table.
         """
-        if name not in TABLES:
-            raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
-        return self._all(TABLES[name], [r.tables / f"{name}.parquet" for r in self.recordings])
+        if name not in _EVERY:
+            raise UsageError(_no_table(name))
+        if name not in self._described:
+            files = [
+                r.tables / f"{name}.parquet" if name in TABLES else r.samples.get(name)
+                for r in self.recordings
+            ]
+            self._described[name] = self._all(_EVERY[name], files)
+        return self._described[name]
 
     def raw_events(self, run: str) -> dict[str, pl.LazyFrame]:
         """All events of a run by name (``ros2:rmw_take``), as they were recorded.
@@ -269,42 +283,26 @@ class RunTables:
         (recording,) = self.only(run).recordings
         scanned = _scanned(recording, recording.events / "kernel")
         found = {path.stem: frame for path, frame in scanned.items()}
-        for view in self.views if cut else ():
-            begin, end = view.window_of(self._spans.get(run, (None, None))[0])
-            since = pl.lit(value=True) if begin is None else pl.col("time_ns") >= begin
-            until = pl.lit(value=True) if end is None else pl.col("time_ns") < end
-            found = {name: frame.filter(since, until) for name, frame in found.items()}
-        return found
+        begin, end = self._window(run) if cut else (None, None)
+        since = pl.lit(value=True) if begin is None else pl.col("time_ns") >= begin
+        until = pl.lit(value=True) if end is None else pl.col("time_ns") < end
+        return {name: frame.filter(since, until) for name, frame in found.items()}
 
     @property
-    def resources(self) -> pl.LazyFrame:
-        """What processes used while they ran, of the runs that were sampled."""
-        return self._sampled(RESOURCES)
+    def recorded_processes(self) -> pl.LazyFrame:
+        """The table ``processes``, with begin and end cut to the windows of views."""
+        found = self.table("processes")
+        if not any(view.has_window for view in self.views):
+            return found
+        windows = {run.name: self._window(run.name) for run in self.runs}
 
-    @property
-    def threads(self) -> pl.LazyFrame:
-        """What threads used while they ran, of the runs in which they were sampled."""
-        return self._sampled(THREADS)
+        def cut(end: int) -> pl.Expr:
+            of_run = {name: window[end] for name, window in windows.items()}
+            return pl.col("run").replace_strict(of_run, return_dtype=pl.Int64)
 
-    @property
-    def system(self) -> pl.LazyFrame:
-        """What the machine did, of the runs in which it was sampled."""
-        return self._sampled(SYSTEM)
-
-    @property
-    def allocation_sites(self) -> pl.LazyFrame:
-        """What call paths held in memory, of the runs in which that was recorded."""
-        return self._sampled(ALLOCATION_SITES)
-
-    @property
-    def cpu_samples(self) -> pl.LazyFrame:
-        """What threads ran on the CPUs, of the runs that were recorded with stacks."""
-        return self._sampled(CPU_SAMPLES)
-
-    @property
-    def waits(self) -> pl.LazyFrame:
-        """When and where threads waited, of the runs that were recorded with waits."""
-        return self._sampled(WAITS)
+        return found.with_columns(
+            pl.max_horizontal("begin_ns", cut(0)), pl.min_horizontal("end_ns", cut(1))
+        ).filter(pl.col("begin_ns") < pl.col("end_ns"))
 
     @property
     def missing_columns(self) -> list[tuple[str, str, str]]:
@@ -329,9 +327,6 @@ class RunTables:
     def tracer_loss(self) -> list[TracerLoss]:
         """What the tracer dropped in each run."""
         return tracer_loss(self.table("losses"), self.runs)
-
-    def _sampled(self, table: Table) -> pl.LazyFrame:
-        return self._all(table, [r.samples.get(table.name) for r in self.recordings])
 
     def _all(self, table: Table, files: Sequence[Path | None]) -> pl.LazyFrame:
         factors = self._factors(table)
@@ -396,7 +391,11 @@ def _meaning(table: Table) -> str:
     return f"A row is {table.row}.\n\n" + "\n".join(lines)
 
 
-for _table in TABLES.values():
+def _no_table(name: str) -> str:
+    return f"no table {name!r}; there are {', '.join(_EVERY)}"
+
+
+for _table in _EVERY.values():
     _frame = partial(RunTables.table, name=_table.name)
     setattr(RunTables, _table.name, property(_frame, doc=_meaning(_table)))
 

@@ -8,12 +8,13 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.measures.bag import BagBeside, join_bag
-from roslens.analysis.measures.silences import NEEDED, SCHEMA, Known, silences
+from roslens.analysis.measures.silences import NEEDED, SCHEMA, silences
 from roslens.analysis.overview.runs_and_topics import runs_overview
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.bag import bag_beside, read_bag
 from roslens.collectors.decoding import recorded_until
 from roslens.collectors.excerpt import excerpt_of
+from roslens.collectors.resolving import not_read_in_words
 from roslens.collectors.results.formats import find_results, read_results
 from roslens.collectors.results.irobot import find_irobot
 from roslens.collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
@@ -23,6 +24,7 @@ from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.paths import PathLike, resolve
 from roslens.recording import UsageError
+from roslens.recording.layout import STILL_RECORDED
 from roslens.recording.text import shown_lines
 from roslens.run_tables import RunTables
 
@@ -61,8 +63,9 @@ class Runs(RunTables):
             if recording.is_excerpt:
                 continue
             sampled = run.resources.select("host", "vpid", "time_ns", "cpu_time_ns")
-            known = Known(recorded_until(recording), sampled.collect(), about.failure)
-            found = silences({name: run.table(name) for name in NEEDED}, known)
+            tables = {name: run.table(name) for name in NEEDED}
+            until = recorded_until(recording)
+            found = silences(tables, until, sampled.collect(), about.failure)
             frames.append(found.select(pl.lit(about.name).alias("run"), pl.all()))
         return pl.concat(frames)
 
@@ -134,6 +137,13 @@ class Runs(RunTables):
                     found[name] = error
         return found
 
+    def not_read_told(self) -> list[str]:
+        """A sentence about the recordings that could not be read, where there are any."""
+        if not self.not_read:
+            return []
+        names = ", ".join(self.not_read[:5])
+        return [f"{_count(len(self.not_read), 'recording')} could not be read: {names}"]
+
     def copies_told(self) -> list[str]:
         """A sentence for each recording of which others were copies."""
         return [
@@ -157,6 +167,7 @@ class Runs(RunTables):
         lost = [loss for loss in self.tracer_loss if loss.any]
         cells = len({run.label for run in self.runs})
         found = f"{_count(len(self.runs), 'run')} in {_count(cells, 'cell')}, {events:,} events"
+        found += not_read_in_words(len(self.not_read))
         if self.views:
             found += f" (part of each: {_count(len(self.views), 'view')})"
         yield found, False
@@ -179,7 +190,10 @@ class Runs(RunTables):
             yield f"only part of {text}", True
         if len(parts) > 5:
             yield f"and {len(parts) - 5} more are parts only", True
-        problems = [run.name for run in self.runs if not run.complete]
+        running = [run.name for run in self.runs if run.status == "running"]
+        problems = [x.name for x in self.runs if not x.complete and x.status != "running"]
+        for name in running[:5]:
+            yield f"{name} {STILL_RECORDED}", True
         if problems:
             yield f"{len(problems)} not complete: {', '.join(problems[:5])}", True
 

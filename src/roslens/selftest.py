@@ -98,7 +98,7 @@ class SelfTest:
     def sentences(self) -> list[str]:
         """What was found, with units."""
         said = [
-            f"{self.right:,} of {self.messages:,} messages are told as the program's log says.",
+            f"{self.right:,} of {self.messages:,} messages agree with the program's log.",
             f"{self.tracer} dropped {self.discarded_events:,} events."
             if self.discarded_events
             else f"{self.tracer} dropped nothing.",

@@ -122,8 +122,7 @@ def _give_tables(connection: duckdb.DuckDBPyConnection, runs: RunTables, text: s
     """Hand over all tables; of those that the query does not name only what they are called."""
     words = set(re.findall(r"\w+", text.lower()))
     for name in (*TABLES, *(table.name for table in SAMPLED)):
-        # Some tables have the name of a noun.
-        frame: pl.LazyFrame = runs.table(name) if name in TABLES else getattr(runs, name)
+        frame = runs.table(name)
         whole = frame if name in words else frame.head(0)
         connection.register(name, whole.collect().to_arrow())
 

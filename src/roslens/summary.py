@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from roslens.analysis.estimate import Estimate, cell_label, shared_levels, short_labels
+from roslens.analysis.measures.loss import lost_in_words
 from roslens.analysis.metrics import Metrics, read_metrics
 from roslens.analysis.reports.numbers import shown_unit, value_and_interval
 from roslens.analysis.reports.table import ReportTable
@@ -184,7 +185,7 @@ def _runs_and_loss(found: Metrics, notebook: str) -> str:
         if discarded or packets
         else "the tracer lost nothing"
     )
-    lost += f", {cut:,} stretches of streams are not there" if cut else ""
+    lost += f", {lost_in_words(0, 0, cut)}" if cut else ""
     count = len(found.recordings)
     parts = sum("excerpt" in r for r in found.recordings)
     part = f"; only part of {parts} of the recordings was looked at" if parts else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.analysis.estimate import Cell
-from roslens.recording import UsageError
+from roslens.collectors.results.tool_result import read_rows
 
 QUEUE_DEPTH = 10
 """The study's queues: KEEP_LAST 10."""
@@ -49,11 +49,7 @@ def read_published(folder: Path) -> pl.DataFrame:
     UsageError
         The table is not in `folder`.
     """
-    path = folder / "rclcpp_pr636.csv"
-    try:
-        frame = pl.read_csv(path.read_bytes(), schema=_SCHEMA)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    frame = read_rows(folder / "rclcpp_pr636.csv", _SCHEMA)
     periods = pl.col("latency_mean_ms") / pl.col("publisher_period_ms")
     return frame.with_columns(
         implied_loss=1 - pl.col("publisher_period_ms") / pl.col("subscription_period_ms"),

@@ -361,7 +361,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             return []
         nouns = " and ".join(dict.fromkeys(f"{w.kind.noun}s" for w in bounds))
         text = (
-            f"In {count_of_runs(len(bounds))} the trace does not tell when {nouns} began: how long "
+            f"In {count_of_runs(len(bounds))} the trace does not show when {nouns} began: how long "
             "they took has lower bounds alone, and executors are not compared by them."
         )
         return [Sentence(text, loud=True)]
@@ -468,7 +468,6 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def tools(self) -> Section:
         """The benchmark's own figures beside those from the trace."""
         parts: list[Part] = []
-        messages = self.tables.table("messages")
         for run in self.counting:
             result = self.tables.tool_results.get(run.name)
             if result is None:
@@ -477,7 +476,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                 text = f"{run.name}: what a benchmark tool wrote cannot be read: {result}"
                 parts.append(Sentence(text, loud=True))
                 continue
-            rows = messages.filter(pl.col("run") == run.name).collect()
+            rows = self.tables.only(run.name).table("messages").collect()
             parts.append(_agreement_table(agreement(rows, result), run.name, result))
         if not parts:
             return Section()

@@ -49,12 +49,10 @@ def throughput_checks(
         if line is None:
             unknown[row["transport"]] = None
             continue
-        found = judge_throughput(row["bytes_per_s"], line)
         checks.append(
             Statement(
                 "throughput below the line rate",
-                "holds" if found.verdict == "possible" else found.verdict,
-                found.text,
+                *judge_throughput(row["bytes_per_s"], line),
                 f"{row['transport']}, {row['payload_bytes']} B",
                 value=row["bytes_per_s"],
                 limit=line.bytes_per_s,

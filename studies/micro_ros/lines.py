@@ -36,43 +36,22 @@ class PhysicalLine:
         return self.bit_per_s / self.bits_per_byte
 
 
-@dataclass(frozen=True)
-class ThroughputVerdict:
-    """Whether a throughput is possible.
+def judge_throughput(bytes_per_s: float, line: PhysicalLine) -> tuple[Verdict, str]:
+    """Whether a line carries a throughput, and how much of it that is, for people.
 
-    Attributes
-    ----------
-    verdict
-        ``impossible_as_bytes``: above the line, but below it if the figure were bits.
-    part
-        Of what the line carries; None without a line rate.
-    text
-        For people.
+    ``impossible_as_bytes``: it is above the line, but below it if the figure is bits.
     """
-
-    verdict: Verdict
-    part: float | None
-    text: str
-
-
-def judge_throughput(bytes_per_s: float, line: PhysicalLine | None) -> ThroughputVerdict:
-    """Hold a throughput against its line."""
-    if line is None:
-        return ThroughputVerdict("no_line_rate", None, "no line rate is known")
     most = line.bytes_per_s
     part = bytes_per_s / most
     if not math.isfinite(bytes_per_s) or bytes_per_s < 0:
-        return ThroughputVerdict("impossible", None, f"{bytes_per_s} is no throughput")
+        return "impossible", f"{bytes_per_s} is no throughput"
     said = f"{100 * part:.3g} % of the {most:,.0f} B/s that the line carries"
     if part <= 1:
-        return ThroughputVerdict("possible", part, said)
-    if bytes_per_s / 8 <= most:
-        return ThroughputVerdict(
-            "impossible_as_bytes",
-            part,
-            f"impossible: {said}; {100 * part / 8:.3g} % if the figure is in bits",
-        )
-    return ThroughputVerdict("impossible", part, f"impossible: {said}, even if it were in bits")
+        return "holds", said
+    if part <= 8:
+        as_bits = f"{100 * part / 8:.3g} % if the figure is in bits"
+        return "impossible_as_bytes", f"impossible: {said}; {as_bits}"
+    return "impossible", f"impossible: {said}, even if it were in bits"
 
 
 def lines_of(lines: pl.DataFrame, given: Mapping[str, object]) -> dict[str, PhysicalLine]:

@@ -348,7 +348,7 @@ class MicroRosReport(Report[MicroRosParameters]):
                 claims_table(found, "Statements of the study, held against this"),
                 claims_table(own_statements(estimates), "What the study does not say", "said here"),
             ]
-        apart = differences_of_totals(self.published.memory)["difference_bytes"].to_list()
+        apart = differences_of_totals(self.published.memory)
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
             *measured,

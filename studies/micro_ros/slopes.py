@@ -148,13 +148,8 @@ def slopes_frame(slopes: Sequence[Slope]) -> pl.DataFrame:
     """``entity``, ``memory``, ``slope``, ``low``, ``high``; bytes per entity or slot."""
     return pl.DataFrame(
         [(s.entity, s.memory, s.estimate.value, s.estimate.low, s.estimate.high) for s in slopes],
-        schema={
-            "entity": pl.String,
-            "memory": pl.String,
-            "slope": pl.Float64,
-            "low": pl.Float64,
-            "high": pl.Float64,
-        },
+        schema=dict.fromkeys(("entity", "memory"), pl.String)
+        | dict.fromkeys(("slope", "low", "high"), pl.Float64),
         orient="row",
     )
 

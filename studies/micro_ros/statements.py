@@ -15,7 +15,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.verdicts.statement import Statement, Verdict
-from roslens.studies.micro_ros.slopes import HISTORY, Slope
+from roslens.studies.micro_ros.slopes import HISTORY, KINDS, Slope
 
 ABOUT = 0.05
 """The word "about" is taken to allow 5 %."""
@@ -59,28 +59,16 @@ def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Sta
     return found
 
 
-def differences_of_totals(memory: pl.DataFrame) -> pl.DataFrame:
-    """Total minus static, stack and dynamic where all four were given, per entity and count.
-
-    Returns
-    -------
-    polars.DataFrame
-        ``source``, ``entity``, ``count``, ``difference_bytes``.
-    """
-    wide = memory.filter(pl.col("memory").is_in(["static", "stack", "dynamic", "total"])).pivot(
-        "memory", index=["source", "entity", "count"], values="bytes", aggregate_function="first"
-    )
-    for kind in ("static", "stack", "dynamic", "total"):
-        if kind not in wide.columns:
-            wide = wide.with_columns(pl.lit(None, dtype=pl.Float64).alias(kind))
+def differences_of_totals(memory: pl.DataFrame) -> pl.Series:
+    """Total minus static, stack and dynamic in bytes, of each count for which all were given."""
+    is_total, of = pl.col("memory") == "total", pl.col("bytes")
     return (
-        wide.drop_nulls(["static", "stack", "dynamic", "total"])
-        .with_columns(
-            (pl.col("total") - pl.col("static") - pl.col("stack") - pl.col("dynamic")).alias(
-                "difference_bytes"
-            )
+        memory.group_by("source", "entity", "count", maintain_order=True)
+        .agg(
+            pl.col("memory").n_unique().alias("kinds"),
+            (of.filter(is_total).sum() - of.filter(~is_total).sum()).alias("difference"),
         )
-        .select("source", "entity", "count", "difference_bytes")
+        .filter(pl.col("kinds") == len(KINDS))["difference"]
     )
 
 

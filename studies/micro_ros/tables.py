@@ -11,7 +11,7 @@ from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.verdicts.statement import Statement
 from roslens.studies.micro_ros.hops import HOPS
-from roslens.studies.micro_ros.lines import PhysicalLine, PrintedSum, judge_throughput
+from roslens.studies.micro_ros.lines import PhysicalLine, PrintedSum
 from roslens.studies.micro_ros.slopes import RTOSES, Slope, is_history, on_rtos
 from roslens.studies.micro_ros.transports import TransportRun
 
@@ -137,10 +137,11 @@ def throughput_table(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]
     """Throughput with what cutting rates to whole Hz can have taken off."""
     rows, marked = [], set()
     for index, row in enumerate(throughput.iter_rows(named=True)):
-        found = judge_throughput(row["bytes_per_s"], lines.get(row["transport"]))
-        if found.verdict.startswith("impossible"):
-            marked.add(index)
         value, cut = row["bytes_per_s"], row["truncation_bytes_per_s"]
+        line = lines.get(row["transport"])
+        part = None if line is None else value / line.bytes_per_s
+        if part is not None and not 0 <= part <= 1:
+            marked.add(index)
         rows.append(
             [
                 row["transport"],
@@ -148,7 +149,7 @@ def throughput_table(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]
                 f"{value / 1e3:,.2f}",
                 f"{8 * value / 1e6:,.3f}",
                 "-" if not cut else f"+{cut / 1e3:,.3f} ({100 * cut / value:.2g} %)",
-                "-" if found.part is None else f"{100 * found.part:.3g} %",
+                "-" if part is None else f"{100 * part:.3g} %",
             ]
         )
     return ReportTable(

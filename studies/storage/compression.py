@@ -49,7 +49,7 @@ CLAIMS = (
 
 def compression_claims(runs: Sequence[LiveRun]) -> list[Statement]:
     """What became of `CLAIMS`, declared before any data."""
-    return judged(runs, CLAIMS, _compressed, _cell, lambda live: live.machine)
+    return judged(runs, CLAIMS, _compressed, _cell)
 
 
 def _compressed(live: LiveRun) -> str:

@@ -53,9 +53,6 @@ def overall(run: Batches) -> float:
 
 
 FACTORS = ("message_size", "batch_size", "plugin_config")
-IMPLEMENTATIONS = {"rosbag2": "rosbag2's plugins", "rust": "the Rust libraries"}
-"""Levels of the factor `implementation`. The second stood in for the plugins; the oldest
-recordings, which have no such factor, are of it."""
 
 THROUGHPUT = Metric(
     "storage_throughput",
@@ -113,12 +110,6 @@ class LiveRun:
     storage: StorageRun
 
     @property
-    def subject(self) -> str:
-        """What statements are about: the machine, and what wrote where there are two."""
-        wrote = IMPLEMENTATIONS.get(str(self.run.cell.get("implementation")))
-        return f"{self.machine}, {wrote}" if wrote else self.machine
-
-    @property
     def memory(self) -> float | None:
         """`MEMORY` in bytes; None where the system does not say."""
         before, peak = self.storage.facts.rss_before_bytes, self.storage.facts.rss_peak_bytes
@@ -145,7 +136,7 @@ def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
     blocks = list(dict.fromkeys(live.run.block for live in runs))
     rows = [
         (
-            live.subject,
+            live.machine,
             blocks.index(live.run.block),
             *_study_cell(live),
             overall(live.storage.batches),

@@ -6,18 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import polars as pl
-
 from roslens.analysis.estimate import Estimate, Metric, cell_label
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
-from roslens.analysis.statistics.ratio import Spread, ratio_of_means
+from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means
 from roslens.analysis.verdicts.comparison import LEVEL
-from roslens.analysis.verdicts.statement import Statement, Verdict
-from roslens.studies.storage.live import IMPLEMENTATIONS, LiveRun, overall
+from roslens.analysis.verdicts.statement import Statement
+from roslens.studies.storage.live import LiveRun, overall
 from roslens.studies.storage.statements import ALPHA, over_cells
 
 RULE = (
@@ -51,9 +49,8 @@ def judged(
     claims: Sequence[Claim],
     level: Callable[[LiveRun], str],
     cell: Callable[[LiveRun], tuple[str, str]],
-    subject: Callable[[LiveRun], str],
 ) -> list[Statement]:
-    """Each claim about each subject; its ratio is base / new, above 1 `new` takes less.
+    """Each claim about each machine; its ratio is base / new, above 1 `new` takes less.
 
     Parameters
     ----------
@@ -61,20 +58,18 @@ def judged(
         Which of the two ways a run is.
     cell
         What else differs: size of messages, and all other.
-    subject
-        Whom a statement is about, such as the machine.
     """
     found = []
-    for name in dict.fromkeys(map(subject, runs)):
-        own = [live for live in runs if subject(live) == name]
+    for machine in dict.fromkeys(live.machine for live in runs):
+        own = [live for live in runs if live.machine == machine]
         for claim in claims:
-            rows = _compared(own, claim, level, cell)
-            verdict, because = over_cells(rows, one_suffices=False)
-            if not rows.is_empty():
-                ratios = rows["ratio"].to_list()
+            effects, answers = _compared(own, claim, level, cell)
+            verdict, because = over_cells(answers.items())
+            if effects:
+                ratios = [effect.value for effect in effects]
                 low, high = significant(min(ratios), 3), significant(max(ratios), 3)
                 because += f"; {low} to {high} times" if low != high else f"; {low} times"
-            found.append(Statement(claim.text, verdict, because, name))
+            found.append(Statement(claim.text, verdict, because, machine))
     return found
 
 
@@ -83,8 +78,8 @@ def _compared(
     claim: Claim,
     level: Callable[[LiveRun], str],
     cell: Callable[[LiveRun], tuple[str, str]],
-) -> pl.DataFrame:
-    """`messages`, `batch_size` (of a cell), `ratio`, `answer`; cells with enough runs of both."""
+) -> tuple[list[Effect], dict[tuple[str, str], str]]:
+    """The ratio and the answer of each cell with enough runs of both."""
     values: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for live in runs:
         value = claim.value(live)
@@ -97,25 +92,16 @@ def _compared(
             cells.append(key)
             effects.append(ratio_of_means(Spread.of(base), Spread.of(new), LEVEL))
     adjusted = holm([effect.p for effect in effects])
-    answers: list[Verdict] = [
+    answers = [
         "undecided" if p > ALPHA or e.low <= 1 <= e.high else "holds" if e.low > 1 else "false"
         for e, p in zip(effects, adjusted, strict=True)
     ]
-    return pl.DataFrame(
-        [(*key, e.value, a) for key, e, a in zip(cells, effects, answers, strict=True)],
-        schema={
-            "messages": pl.String,
-            "batch_size": pl.String,
-            "ratio": pl.Float64,
-            "answer": pl.String,
-        },
-        orient="row",
-    )
+    return effects, dict(zip(cells, answers, strict=True))
 
 
 def claims_table(found: Sequence[Statement], title: str, rule: str = RULE) -> ReportTable:
     """The claims with their answers."""
-    columns = {"by": "subject", "claim": "claim", "answer": "told", "cells": "because"}
+    columns = {"machine": "subject", "claim": "claim", "answer": "told", "cells": "because"}
     return statements_table(found, columns, title, [rule])
 
 
@@ -166,7 +152,7 @@ def _per_byte(live: LiveRun) -> float:
 
 
 def disk_claims(runs: Sequence[LiveRun]) -> list[Statement]:
-    """What a disk and a sync cost, by each implementation; the claims were declared before data."""
+    """What a disk and a sync cost; the claims were declared before data."""
     synced = [live for live in runs if _is_synced(live)]
     unsynced = [live for live in runs if not _is_synced(live)]
     on_disk = [live for live in runs if not _is_memory(live)]
@@ -177,9 +163,9 @@ def disk_claims(runs: Sequence[LiveRun]) -> list[Statement]:
     ]
     found = []
     for own, claim in by_place:
-        found += judged(own, [claim], _place, _cell, _subject)
+        found += judged(own, [claim], _place, _cell)
     sync = Claim("a sync at close takes time on a disk", _per_byte, "unsynced", "synced")
-    return found + judged(on_disk, [sync], _sync, _cell, _subject)
+    return found + judged(on_disk, [sync], _sync, _cell)
 
 
 def _is_synced(live: LiveRun) -> bool:
@@ -201,7 +187,3 @@ def _sync(live: LiveRun) -> str:
 def _cell(live: LiveRun) -> tuple[str, str]:
     facts = live.storage.facts
     return facts.messages, facts.plugin_config.removesuffix(FSYNC)
-
-
-def _subject(live: LiveRun) -> str:
-    return IMPLEMENTATIONS[str(live.run.cell.get("implementation", "rust"))]

@@ -30,25 +30,20 @@ def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
     denominator), `half_width_published` (`STORAGE_FACTOR` sd), `half_width_t` (t sd / sqrt(n);
     null for fewer than 3 runs), bytes per second.
     """
-    rows = []
-    for name, cell in digests.group_by(CELL, maintain_order=True):
-        values = cell["avg_byte_throughput"].to_numpy()
-        n = values.size
-        sd = float(values.std(ddof=1)) if n > 1 else None
-        published = half = None
-        if sd is not None:
-            published = STORAGE_FACTOR * sd
-            if n >= MINIMUM_RUNS:
-                half = t_quantile((1 + level) / 2, n - 1) * sd / math.sqrt(n)
-        rows.append((*name, n, float(values.mean()), sd, published, half))
-    schema = dict.fromkeys(CELL, pl.String) | {
-        "n": pl.Int64,
-        "mean": pl.Float64,
-        "sd": pl.Float64,
-        "half_width_published": pl.Float64,
-        "half_width_t": pl.Float64,
+    average = pl.col("avg_byte_throughput")
+    found = digests.group_by(CELL, maintain_order=True).agg(
+        n=pl.len().cast(pl.Int64), mean=average.mean(), sd=average.std()
+    )
+    # Of the standard deviation, by the number of runs.
+    t_factor = {
+        n: t_quantile((1 + level) / 2, n - 1) / math.sqrt(n)
+        for n in found["n"].unique()
+        if n >= MINIMUM_RUNS
     }
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    factor = pl.col("n").replace_strict(t_factor, default=None, return_dtype=pl.Float64)
+    return found.with_columns(
+        half_width_published=STORAGE_FACTOR * pl.col("sd"), half_width_t=factor * pl.col("sd")
+    )
 
 
 PUBLISHED_BYTES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -14,7 +14,6 @@ from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement
-from roslens.studies.storage.live import IMPLEMENTATIONS
 from roslens.studies.storage.statements import over_cells
 
 CLAIMS = {
@@ -61,9 +60,10 @@ _POWER = (
 
 @dataclass(frozen=True)
 class RecoveryRun:
-    """A run of the suite storage-resilience: its trials (`read_recovery`)."""
+    """A run of the suite storage-resilience: its machine, and its trials (`read_recovery`)."""
 
     run: Run
+    machine: str
     trials: pl.DataFrame
 
 
@@ -81,11 +81,11 @@ def recovery_estimates(runs: Sequence[RecoveryRun], level: float) -> list[Estima
 
 
 def resilience(runs: Sequence[RecoveryRun]) -> list[Statement]:
-    """Whether MCAP offers better resilience to corruption: `CLAIMS`, by each implementation."""
+    """Whether MCAP offers better resilience to corruption: `CLAIMS`, on each machine."""
     rows = pl.DataFrame(
         [
             (
-                IMPLEMENTATIONS[str(found.run.cell.get("implementation", "rust"))],
+                found.machine,
                 found.run.block,
                 str(found.run.cell.get("failure")),
                 str(found.run.cell.get("batch_size")),
@@ -94,31 +94,28 @@ def resilience(runs: Sequence[RecoveryRun]) -> list[Statement]:
             )
             for found in runs
         ],
-        schema=["subject", "block", "messages", "batch_size", "plugin_config", "back"],
+        schema=["machine", "block", "messages", "batch_size", "plugin_config", "back"],
         orient="row",
     )
     statements = []
-    for (subject,), own in rows.group_by(["subject"], maintain_order=True):
+    for (machine,), own in rows.group_by(["machine"], maintain_order=True):
         for base, claim in CLAIMS.items():
-            verdict, because = over_cells(_answers(own, base), one_suffices=False)
-            statements.append(Statement(claim, verdict, because, str(subject)))
+            verdict, because = over_cells(_answers(own, base))
+            statements.append(Statement(claim, verdict, because, str(machine)))
     return statements
 
 
-def _answers(rows: pl.DataFrame, base: str) -> pl.DataFrame:
+def _answers(rows: pl.DataFrame, base: str) -> Iterator[tuple[object, str]]:
+    """The answer of each cell that has runs enough of both."""
     key = ["block", "messages", "batch_size"]
     mcap = rows.filter(plugin_config="mcap_default")
     both = mcap.join(rows.filter(plugin_config=base), on=key, suffix="_base")
-    answers = []
     for cell, pairs in both.group_by(key[1:], maintain_order=True):
         difference = (pairs["back"] - pairs["back_base"]).to_list()
         found = value_over_runs(_MORE, {}, difference, len(difference), LEVEL)
         low, high = found.low, found.high
         if low is not None and high is not None:
-            answer = "holds" if low > 0 else "false" if high < 0 else "undecided"
-            answers.append((*cell, answer))
-    schema = {"messages": pl.String, "batch_size": pl.String, "answer": pl.String}
-    return pl.DataFrame(answers, schema=schema, orient="row")
+            yield cell, "holds" if low > 0 else "false" if high < 0 else "undecided"
 
 
 def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:

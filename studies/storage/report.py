@@ -27,7 +27,6 @@ from roslens.studies.storage.live import (
     AS_PUBLISHED,
     DROPPED,
     FACTORS,
-    IMPLEMENTATIONS,
     THROUGHPUT,
     LiveRun,
     digests_of,
@@ -171,7 +170,10 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def recovery(self) -> list[RecoveryRun]:
         """The runs of the suite storage-resilience that count."""
-        return [RecoveryRun(run, read_recovery(path)) for run, path in self._logs(RECOVERY_NAME)]
+        return [
+            RecoveryRun(run, machine_of(self._recording_of[run.name]), read_recovery(path))
+            for run, path in self._logs(RECOVERY_NAME)
+        ]
 
     @cached_property
     def recorded(self) -> list[RecorderRun]:
@@ -208,7 +210,8 @@ class StorageReport(Report[StorageParameters]):
 
     @property
     def compared_runs(self) -> list[LiveRun]:
-        """Those that have the factors of the study, and no other but the implementation."""
+        """Those that have the factors of the study, and no other."""
+        # Recordings of earlier versions have a factor `implementation`, of one level.
         known = {*FACTORS, "implementation", "suite"}
         return [live for live in self.live if set(live.run.cell) <= known]
 
@@ -289,8 +292,6 @@ class StorageReport(Report[StorageParameters]):
         against = [s for s in self.takeaways if s.failed]
         said = [told_of(self.takeaways, "statements of the study")]
         said += [f"{s.told.capitalize()}: {s.claim}: {s.because}." for s in against[:2]]
-        if self._opened is not None and not any(x.storage.facts.rosbag2_version for x in self.live):
-            said.append("Measured are the Rust crate mcap and SQLite, not rosbag2's own plugins.")
         return said
 
     def origin(self) -> Mapping[str, str]:
@@ -299,13 +300,11 @@ class StorageReport(Report[StorageParameters]):
         return {"rows of the study": f"{self.digests.height:,}", "machines": ", ".join(machines)}
 
     def picture(self) -> Plot | None:
-        """Throughput of every configuration; by rosbag2's plugins where they ran."""
+        """Throughput of every configuration on the first machine."""
         if self.digests.is_empty():
             return None
         definition = _PUBLISHED.definition if self._opened is None else THROUGHPUT.definition
-        machines = self.digests["machine"].unique(maintain_order=True).to_list()
-        of_rosbag2 = [x for x in machines if x.endswith(IMPLEMENTATIONS["rosbag2"])]
-        return bars_plot(self.cells, (of_rosbag2 or machines)[0], definition)
+        return bars_plot(self.cells, self.digests["machine"][0], definition)
 
     def loss(self) -> Section:
         """What ran, what the tracer lost, what is not whole."""
@@ -336,28 +335,17 @@ class StorageReport(Report[StorageParameters]):
         facts = [live.storage.facts for live in self.live]
         places = " and ".join(sorted({f.file_system for f in facts}))
         sizes = sorted({round(f.bytes / 2**20) for f in facts})
-        text = f"{len(self.live)} runs of {' or '.join(map(str, sizes))} MiB each on {places}: "
-        wrote = []
-        plugins = [f for f in facts if f.rosbag2_version]
-        crates = [f for f in facts if not f.rosbag2_version]
-        if plugins:
-            rosbag2 = " and ".join(sorted({str(f.rosbag2_version) for f in plugins}))
-            wrote.append(
-                f"rosbag2 {rosbag2}'s own plugins, with the C++ library mcap "
-                f"{_versions(plugins, 'mcap')} and SQLite {_versions(plugins, 'sqlite')}"
-            )
-        if crates:
-            wrote.append(
-                f"the Rust crate mcap {_versions(crates, 'mcap')} and SQLite "
-                f"{_versions(crates, 'sqlite')}, which stood in for the plugins"
-            )
         synced = (
             " Those named +fsync were synced at close, which is in its time; of the others the "
             "system wrote what it held back later, in nobody's time."
             if any(f.plugin_config.endswith("+fsync") for f in facts)
             else ""
         )
-        return f"{text}{'; beside them '.join(wrote)}.{synced}"
+        return (
+            f"{len(self.live)} runs of {' or '.join(map(str, sizes))} MiB each on {places}: "
+            f"rosbag2 {_versions(facts, 'rosbag2')}'s own plugins, with the C++ library mcap "
+            f"{_versions(facts, 'mcap')} and SQLite {_versions(facts, 'sqlite')}.{synced}"
+        )
 
     def verdicts(self) -> Section:
         """What the study says."""
@@ -410,11 +398,8 @@ class StorageReport(Report[StorageParameters]):
         if self._opened is None:
             return Section("The published rows are digests: single calls are not known.")
         samples: dict[tuple[str, str], dict[str, list[object]]] = {}
-        twofold = len({live.run.cell.get("implementation") for live in self.compared_runs}) > 1
         for live in self.compared_runs:
             size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
-            if twofold:
-                config = f"{config}, {live.run.cell['implementation']}"
             panel = samples.setdefault((size, batch), {})
             panel.setdefault(config, []).append(write_times(live))
         if not samples:

@@ -22,6 +22,10 @@ default, the fastest it has, against its resilient setting.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+
 import polars as pl
 
 from roslens.analysis.statistics.multiplicity import holm
@@ -34,9 +38,8 @@ from roslens.analysis.statistics.ratio import (
     paired_ratio,
     ratio_of_means,
 )
-from roslens.analysis.verdicts.comparison import LEVEL, verdict_of
+from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement, Verdict
-from roslens.recording.errors import UsageError
 
 MUCH = 1.25
 """So many times as long is "much"."""
@@ -79,14 +82,14 @@ SCHEMA = pl.Schema(
     }
 )
 
-THRESHOLD = 0.05
-
 
 def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     """Every comparison of the statements: `SCHEMA`.
 
-    `ratio` is base / new of mean throughputs: above 1, `new` is slower. For batches `batch_size` is
-    the setting, and `new` and `base` are the batches.
+    `mean_new` and `mean_base` are bytes per second, `ratio` is base / new: above 1 `new` is slower.
+    `paired_low` and `paired_high` are of the ratio by blocks; `disagree` says whether the tests
+    answer differently at 5 % (difference by Welch or paired, equivalence). For batches `batch_size`
+    is the setting, and `new` and `base` are the batches.
 
     Parameters
     ----------
@@ -129,7 +132,13 @@ def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
     for machine in digests["machine"].unique(maintain_order=True):
         for statement, claim in STATEMENTS.items():
             rows = compared.filter(machine=machine, statement=statement)
-            answer, because = over_cells(rows, one_suffices=statement == "on_par")
+            answers = (
+                ((messages, batch), answer)
+                for messages, batch, answer in rows.select(
+                    "messages", "batch_size", "answer"
+                ).iter_rows()
+            )
+            answer, because = over_cells(answers, one_suffices=statement == "on_par")
             found.append(Statement(claim, answer, because, machine))
     return found
 
@@ -138,24 +147,69 @@ def _judged(
     statement: str, digests: pl.DataFrame, new: str, bases: list[str], threshold: float
 ) -> list[pl.DataFrame]:
     """The comparisons of one statement on one machine; none where no cell can be compared."""
-    frames = []
-    for base in bases:
-        cells = _comparable(digests, new, base)
-        if not cells.is_empty():
-            judged = on_par_or_better(cells, new, base, threshold)
-            frames.append(judged.with_columns(new=pl.lit(new), base=pl.lit(base)))
-    if not frames:
+    rows = [row for base in bases for row in _compared(digests, new, base, threshold)]
+    if not rows:
         return []
-    frame = pl.concat(frames).with_columns(statement=pl.lit(statement))
-    if statement != "on_par":
-        frame = frame.with_columns(p_holm=pl.Series(holm(frame["p_welch"].to_numpy())))
-        judge = _costs_much if statement == "crc" else _fastest
-        answers = [
-            judge(low, high, p)
-            for low, high, p in zip(frame["low"], frame["high"], frame["p_holm"], strict=True)
-        ]
-        frame = frame.with_columns(answer=pl.Series(answers, dtype=pl.String))
+    frame = pl.DataFrame(rows)
+    judges: dict[str, Callable[[float, float, float], Verdict]] = {
+        "on_par": partial(_on_par, threshold),
+        "crc": _costs_much,
+    }
+    judge = judges.get(statement, _fastest)
+    adjusted = holm(frame["p_welch"].to_numpy())
+    answers = [
+        judge(low, high, p)
+        for low, high, p in zip(frame["low"], frame["high"], adjusted, strict=True)
+    ]
+    different = [pl.col(p) <= ALPHA for p in ("p_welch", "p_paired")]
+    same = [pl.col(p) <= ALPHA for p in ("p_equivalent", "p_equivalent_paired")]
+    frame = frame.with_columns(
+        pl.lit(statement).alias("statement"),
+        pl.Series("p_holm", adjusted),
+        pl.Series("answer", answers, dtype=pl.String),
+        # Told apart by one test and not by the other, or told apart and yet equivalent.
+        disagree=(different[0] != different[1])
+        | (same[0] != same[1])
+        | ((different[0] | different[1]) & (same[0] | same[1])),
+    )
     return [frame.select(SCHEMA.names()).cast(SCHEMA)]
+
+
+def _compared(
+    digests: pl.DataFrame, new: str, base: str, threshold: float
+) -> Iterator[dict[str, object]]:
+    """A row for each cell in which both have the same runs, enough of them."""
+    for name, cell in digests.group_by(["machine", "messages", "batch_size"], maintain_order=True):
+        y, x = (cell.filter(plugin_config=config).sort("run") for config in (new, base))
+        if y["run"].to_list() != x["run"].to_list() or y.height < MINIMUM_RUNS:
+            continue
+        of_new, of_base = (f["avg_byte_throughput"].to_numpy() for f in (y, x))
+        a, b = Spread.of(of_new), Spread.of(of_base)
+        effect = ratio_of_means(b, a, LEVEL)
+        paired = paired_ratio(of_base, of_new, LEVEL)
+        yield {
+            **dict(zip(("machine", "messages", "batch_size"), name, strict=True)),
+            "new": new,
+            "base": base,
+            "runs": y.height,
+            "mean_new": a.mean,
+            "mean_base": b.mean,
+            "ratio": effect.value,
+            "low": effect.low,
+            "high": effect.high,
+            "p_welch": effect.p,
+            "p_paired": paired_p(of_base, of_new),
+            "paired_low": paired.low,
+            "paired_high": paired.high,
+            "p_equivalent": equivalent_ratio(b, a, threshold),
+            "p_equivalent_paired": equivalent_pairs(of_base, of_new, threshold),
+        }
+
+
+def _on_par(threshold: float, low: float, high: float, p: float) -> Verdict:
+    if low > 1 and high >= 1 + threshold:
+        return "false" if p <= ALPHA else "undecided"
+    return "holds" if high < 1 + threshold else "undecided"
 
 
 def _fastest(low: float, high: float, p: float) -> Verdict:
@@ -170,41 +224,33 @@ def _costs_much(low: float, high: float, p: float) -> Verdict:
     return "holds" if low >= MUCH and p <= ALPHA else "undecided"
 
 
-def _comparable(digests: pl.DataFrame, new: str, base: str) -> pl.DataFrame:
-    """The cells in which both have the same runs, enough of them."""
-    both = digests.filter(pl.col("plugin_config").is_in([new, base]))
-    cell = ["machine", "messages", "batch_size"]
-    runs = both.group_by([*cell, "run"]).agg(pl.col("plugin_config").n_unique().alias("configs"))
-    counts = runs.group_by(cell).agg(
-        whole=(pl.col("configs") == 2).all(), runs=pl.len().cast(pl.Int64)
-    )
-    enough = counts.filter(pl.col("whole") & (pl.col("runs") >= MINIMUM_RUNS))
-    return both.join(enough.select(cell), on=cell, how="semi", maintain_order="left")
+_RANK: Mapping[str, int] = {"false": 0, "undecided": 1, "holds": 2}
 
 
-def over_cells(rows: pl.DataFrame, *, one_suffices: bool) -> tuple[Verdict, str]:
+def over_cells(
+    answers: Iterable[tuple[object, str]], *, one_suffices: bool = False
+) -> tuple[Verdict, str]:
     """The verdict over all cells, and how many of each answer there are.
 
     Parameters
     ----------
-    rows
-        `messages`, `batch_size`, `answer` (holds, false, undecided) of each comparison.
+    answers
+        The cell of each comparison, and holds, false or undecided. A cell is as good as its worst
+        comparison: the fastest must be faster than each other one.
     one_suffices
         Whether one cell in which it is false makes it false.
     """
-    if rows.is_empty():
+    worst: dict[object, str] = {}
+    for cell, answer in answers:
+        worst[cell] = min(worst.get(cell, answer), answer, key=_RANK.__getitem__)
+    total = len(worst)
+    if not total:
         because = (
             "no cell has the configurations that it compares with the same runs, at least "
             f"{MINIMUM_RUNS} of each"
         )
         return "refused", because
-    # A cell is as good as its worst comparison: the fastest must be faster than each other one.
-    rank = {"false": 0, "undecided": 1, "holds": 2}
-    cells = rows.group_by(["messages", "batch_size"], maintain_order=True).agg(
-        pl.col("answer").replace_strict(rank, return_dtype=pl.Int64).min()
-    )
-    count = {name: cells.filter(answer=number).height for name, number in rank.items()}
-    total = cells.height
+    count = Counter(worst.values())
     parts = [f"{word} in {count[word]}" for word in ("holds", "false", "undecided") if count[word]]
     reason = f"{', '.join(parts)} of {total} cell{'s' * (total != 1)}"
     if count["holds"] == total:
@@ -214,99 +260,3 @@ def over_cells(rows: pl.DataFrame, *, one_suffices: bool) -> tuple[Verdict, str]
     if count["holds"] and count["false"]:
         return "in part", reason
     return "undecided", reason
-
-
-def on_par_or_better(
-    digests: pl.DataFrame,
-    new: str = "mcap_default",
-    base: str = "sqlite_default",
-    threshold: float = THRESHOLD,
-) -> pl.DataFrame:
-    """Whether `new` is on par with `base` or better, in each (machine, messages, batch_size).
-
-    Parameters
-    ----------
-    digests
-        As of `results.comparison.read_digests`.
-    new, base
-        Names in `plugin_config`.
-    threshold
-        T: so much slower is still on par.
-
-    Returns
-    -------
-    One row per cell: `machine`, `messages`, `batch_size`, `runs`; `mean_new`, `mean_base` (bytes
-    per second); `ratio` base / new with `low`, `high`; `verdict` of the compare rule; `p_holm`;
-    `answer` (holds, false, undecided); `p_welch`, `p_paired`; `paired_low`, `paired_high` of
-    the ratio by blocks; `p_equivalent`, `p_equivalent_paired`; `disagree`: whether the tests
-    answer differently at 5 % (difference by Welch or paired, equivalence).
-
-    Raises
-    ------
-    UsageError
-        A cell lacks one of the two, or has other runs for one than for the other.
-    """
-    rows = []
-    for name, cell in digests.group_by(["machine", "messages", "batch_size"], maintain_order=True):
-        y, x = _by_run(cell, new, name), _by_run(cell, base, name)
-        if y["run"].to_list() != x["run"].to_list() or y.height < MINIMUM_RUNS:
-            raise UsageError(
-                f"{', '.join(map(str, name))}: {new} has {y.height} runs and {base} {x.height}; "
-                f"the same runs of both are needed, at least {MINIMUM_RUNS}"
-            )
-        of_new, of_base = (f["avg_byte_throughput"].to_numpy() for f in (y, x))
-        a, b = Spread.of(of_new), Spread.of(of_base)
-        effect = ratio_of_means(b, a, LEVEL)
-        paired = paired_ratio(of_base, of_new, LEVEL)
-        rows.append(
-            {
-                "machine": name[0],
-                "messages": name[1],
-                "batch_size": name[2],
-                "runs": y.height,
-                "mean_new": a.mean,
-                "mean_base": b.mean,
-                "ratio": effect.value,
-                "low": effect.low,
-                "high": effect.high,
-                "verdict": verdict_of(effect, threshold),
-                "p_welch": effect.p,
-                "p_paired": paired_p(of_base, of_new),
-                "paired_low": paired.low,
-                "paired_high": paired.high,
-                "p_equivalent": equivalent_ratio(b, a, threshold).p,
-                "p_equivalent_paired": equivalent_pairs(of_base, of_new, threshold).p,
-            }
-        )
-    if not rows:
-        raise UsageError("there is no row to judge the claim by")
-    frame = pl.DataFrame(rows)
-    adjusted = holm(frame["p_welch"].to_numpy())
-    answers = [
-        _answer(verdict, high, p, threshold)
-        for verdict, high, p in zip(frame["verdict"], frame["high"], adjusted, strict=True)
-    ]
-    alpha = 1 - LEVEL
-    different = [pl.col(p) <= alpha for p in ("p_welch", "p_paired")]
-    same = [pl.col(p) <= alpha for p in ("p_equivalent", "p_equivalent_paired")]
-    return frame.with_columns(
-        pl.Series("p_holm", adjusted),
-        pl.Series("answer", answers, dtype=pl.String),
-        # Told apart by one test and not by the other, or told apart and yet equivalent.
-        disagree=(different[0] != different[1])
-        | (same[0] != same[1])
-        | ((different[0] | different[1]) & (same[0] | same[1])),
-    )
-
-
-def _answer(verdict: str, high: float, p_holm: float, threshold: float) -> Verdict:
-    if verdict == "regression":
-        return "false" if p_holm <= 1 - LEVEL else "undecided"
-    return "holds" if high < 1 + threshold else "undecided"
-
-
-def _by_run(cell: pl.DataFrame, config: str, name: tuple[object, ...]) -> pl.DataFrame:
-    found = cell.filter(pl.col("plugin_config") == config).sort("run")
-    if found.is_empty():
-        raise UsageError(f"{', '.join(map(str, name))} has no row of {config}")
-    return found

@@ -290,7 +290,7 @@ def test_loss_and_failures_of_either_side_come_first() -> None:
     one = side(cpu([1.0] * 3))
     found = compare_sides(one, side(cpu([1.0] * 3), discarded_events=7, left_out=2))
     assert found.notes[0].startswith("the tracer lost 7 events of NEW")
-    assert found.notes[1] == "2 of 5 runs of NEW failed and are left out"
+    assert found.notes[1] == "2 of 5 runs of NEW failed or cannot be read, and are left out"
 
 
 def test_parts_of_recordings_are_named_unless_both_sides_are_the_same() -> None:
@@ -583,11 +583,29 @@ def test_levels_are_compared_within_their_blocks() -> None:
     assert found.p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
     assert (found.verdict, found.confirmed) == ("regression", True)
     assert found.cell == {"executor": "b / a", "size": "big"}
-    assert "within 4 blocks" in found.notes
+    assert "ratio of geometric means within 4 blocks" in found.notes
     # As independent runs they could not be told apart.
     (alone,) = of_levels({"a": base, "b": new}, [None] * 4).compared
     assert alone.verdict == "not_enough_evidence"
     assert alone.low == compare(cpu(base), cpu(new)).low
+
+
+def test_of_very_many_comparisons_what_changed_comes_first() -> None:
+    base = [cpu([1.0, 1.01, 0.99], node=str(n)) for n in range(70)]
+    factors = {41: 1.5, 50: 0.5, 68: 2.0}
+    new = [
+        cpu([factors.get(n, 1.0) * x for x in (1.0, 1.01, 0.99)], node=str(n)) for n in range(70)
+    ]
+    only = cpu([1.0, 1.0, 1.0], node="x")
+    found = compare_sides(side(*base), side(*new, only), ["cpu"])
+    assert (len(found.compared), len(found.unmatched)) == (70, 1)
+    table = comparison_table(found)
+    first = [f"{row[0].split()[0]} {row[2]}" for row in table.rows[:3]]
+    assert first == ["regression node=68", "regression node=41", "improvement node=50"]
+    assert len(table.rows) == 40
+    assert "More rows, which --json and frame() have: 30 no_difference, 1 unmatched." in table.notes
+    drawn = {label.get_text() for label in comparison_plot(found).figure.axes[0].get_yticklabels()}
+    assert {"node=41", "node=50", "node=68"} < drawn
 
 
 def test_every_pair_of_levels_and_no_regression_among_them() -> None:

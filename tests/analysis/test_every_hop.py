@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from synthetic import table
 
 from roslens.analysis.flow.flow_graph import find_chains
-from roslens.collectors.schema import TABLES
 from roslens.recording import UsageError
 
 NODES = [f"/n{k}" for k in range(5)]
@@ -72,10 +72,7 @@ class Sent:
 
     def table(self, name: str) -> pl.LazyFrame:
         """As a recording gives it."""
-        rows = pl.DataFrame(
-            [row | {"host": "h0"} for row in self.rows.get(name, [])], infer_schema_length=None
-        )
-        return TABLES[name].conform(rows if rows.width else TABLES[name].empty()).lazy()
+        return table(name, *(row | {"host": "h0"} for row in self.rows.get(name, ()))).lazy()
 
 
 begins = st.lists(

@@ -84,7 +84,7 @@ def test_goals_come_before_calls_before_messages() -> None:
     # Nothing says when they were called: no value, and what it is at least.
     assert [w.measured for w in found] == [False, False]
     assert {e.value for e in estimates} == {e.low for e in estimates} == {None}
-    assert all("does not tell when calls began" in (e.refused or "") for e in estimates)
+    assert all("does not show when calls began" in (e.refused or "") for e in estimates)
     assert any("at least 8e-05 ms" in (e.refused or "") for e in estimates)
     assert {e.metric for e in estimates} == {
         *(f"goal_time_{s}" for s in ("mean", "p50", "p99", "max")),

@@ -1,4 +1,4 @@
-"""What is known of a number is an estimate, bounds or unknown, and never a zero by mistake."""
+"""What is not known of a number is said, and never a zero by mistake."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roslens.analysis.estimate import Bounds, Estimate, Known, Metric, Unknown, not_none
+from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.measures.latency import latency_estimates
 from roslens.analysis.measures.samples import RunSamples, TopicGroup
 from roslens.analysis.reports.front import loss_sentence
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics.over_runs import value_over_runs
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = {"value", "low", "high", "ratio", "p", "p_holm", "minimum_detectable"}
@@ -88,12 +87,11 @@ def test_a_refused_loss_is_not_said_to_be_none() -> None:
     text, (loss,) = said([run(f"r{i}", "a", delivered=339, unknown=252) for i in range(3)])
     assert loss.value is None
     assert loss.bounds == (0, pytest.approx(252 / 591))
-    assert isinstance(loss.finding, Bounds)
     assert text == (
         "None of 1,017 messages is known to be lost; of 756 more nobody can say; "
         "most between 0 % and 42.6 %."
     )
-    assert Estimate.from_json(loss.to_json()).finding == loss.finding
+    assert Estimate.from_json(loss.to_json()).bounds == loss.bounds
 
 
 def test_a_refused_loss_of_one_cell_is_not_hidden_by_those_known() -> None:
@@ -109,24 +107,16 @@ def test_a_refused_loss_of_one_cell_is_not_hidden_by_those_known() -> None:
 def test_loss_in_words() -> None:
     none, (loss,) = said([run(f"r{i}", "a", delivered=100) for i in range(3)])
     assert none == "All 300 messages arrived."
-    assert isinstance(loss.finding, Unknown)
-    assert loss.finding.seen == 0
+    assert (loss.value, loss.low) == (0, None)
     some, (loss,) = said([run(f"r{i}", "a", delivered=90, lost=10) for i in range(3)])
     assert some == "30 of 300 messages did not arrive."
-    assert isinstance(loss.finding, Known)
+    assert loss.low is not None
     assert loss_sentence([], []) == "Nothing can be said of loss: no message was sent."
     only = run("r", "a", delivered=0, unknown=7)
     assert loss_sentence([only], []) == "Of 7 messages nobody can say whether they arrived."
 
 
-def test_what_is_known_of_an_estimate() -> None:
-    metric = Metric("cpu", "d", "core")
-    assert isinstance(value_over_runs(metric, {}, [1, 2, 3], 3).finding, Known)
-    zero = value_over_runs(metric, {}, [0, 0, 0], 3).finding
-    assert zero == Known(0, 0, 0)
-    few = value_over_runs(metric, {}, [1, 2], 2).finding
-    assert isinstance(few, Unknown)
-    assert few.seen == 1.5
+def test_a_number_that_must_be_there() -> None:
     assert not_none(0.0) == 0
     with pytest.raises(ValueError, match="refused"):
         not_none(None)

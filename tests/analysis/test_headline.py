@@ -113,7 +113,7 @@ def test_calls_and_goals_that_no_event_tells_of_are_named() -> None:
     found = [("jazzy", "missing_events", "service_calls"), ("jazzy", "goals_not_recorded", "/move")]
     health = pl.LazyFrame(found, schema=["run", "kind", "where"], orient="row")
     assert untold(calls, health) == (
-        "Calls and goals of /a, /add, /plan and 1 more cannot be told: no events of requests were "
+        "Calls and goals of /a, /add, /plan and 1 more are not known: no events of requests were "
         "recorded, which ROS 2 has from Kilted on."
     )
     assert untold(calls, health.head(0)) is None
@@ -139,7 +139,7 @@ def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path
     report = LatencyReport(rl.open(tmp_path, collect=False), given)
     assert report.sentences() == [
         f"{UNHEARD}/data (1,311 messages) has no recorded subscription.",
-        "Calls of 1 service are told of below.",
+        "Calls of 1 service follow below.",
     ]
     assert report.picture() is None
     assert "No delivered message" in repr(report.distributions())

@@ -1,12 +1,13 @@
-"""Who kept a callback from the CPU, and the parts of messages; worked out by hand, times in ns."""
+"""States of threads, who had their CPU, and moments of messages; by hand, times in ns."""
 
 from __future__ import annotations
 
 import polars as pl
 import pytest
+from tests.kernel.moments import in_order
 
-from roslens.analysis.measures.cpu_waits import find_states, find_waits, preempted_by
-from roslens.analysis.measures.message_parts import message_moments, message_parts
+from roslens.analysis.measures.cpu_waits import find_states, find_waits
+from roslens.analysis.measures.message_moments import message_moments
 from roslens.analysis.path.kernel import kernel_view
 
 EXECUTOR, RECEIVER, SENDER, BURNER, OTHER = 70, 71, 50, 99, 98
@@ -70,18 +71,6 @@ def test_states_of_a_thread():
     line = pl.concat([SWITCHES.filter(pl.col("time_ns") < 300), switches((400, 1, 0, EXECUTOR, 0))])
     own = find_states(line, WAKES).filter(pl.col("tid") == EXECUTOR)
     assert own["begin_ns"].to_list() == [50, 140, 150, 175]
-
-
-def test_who_had_the_cpu_meanwhile():
-    execution = pl.DataFrame(
-        {"callback_instance_id": [5], "host": "h0", "vtid": EXECUTOR, "start_ns": [170],
-         "duration_ns": [90]}
-    )  # fmt: skip
-    found = preempted_by(execution, SWITCHES, WAKES)
-    assert found.rows() == [
-        (5, "preempted", OTHER, "t98", 10),
-        (5, "preempted", BURNER, "t99", 5),
-    ]
 
 
 def test_nobody_is_named_where_a_switch_is_missing():
@@ -165,17 +154,7 @@ def test_moments_of_messages():
         (130, 140, 150, None),
         (225, None, None, "busy"),
     ]
-
-
-def test_parts_add_up():
-    parts = message_parts(moments())
-    assert parts.filter(pl.col("message_id") == 0).select("part", "part_ns").rows() == [
-        ("publish_call", 10), ("transport", 20), ("receiving", 10), ("wake_up", 10), ("take", 10),
-        ("dispatch", 10),
-    ]  # fmt: skip
-    assert parts.filter(pl.col("message_id") == 1).select("part", "part_ns").rows() == [
-        ("publish_call", 10), ("transport", 15), ("receiving+wake_up+take", 40), ("dispatch", 5),
-    ]  # fmt: skip
+    assert in_order(moments())
 
 
 @pytest.mark.parametrize(
@@ -198,5 +177,3 @@ def test_who_wakes_the_executor_is_not_always_a_receiver(waker, flags, reason):
         messages, executions, SWITCHES, wakes((140, EXECUTOR, waker, flags)), senders
     )
     assert found.select("arrived_ns", "woken_ns", "reason").rows() == [(None, 140, reason)]
-    parts = message_parts(found)["part"].to_list()
-    assert parts == ["publish_call", "transport+receiving", "wake_up", "take", "dispatch"]

@@ -59,6 +59,41 @@ def test_a_topic_that_died_is_seen_to_be_dead() -> None:
     assert rates([79], 70, 80, dead.since) == [0.1]
 
 
+@pytest.mark.parametrize(("count", "p50", "p99"), [(5, 0, 0), (6, 1, 0), (298, 1, 0), (299, 1, 1)])
+def test_percentiles_of_callbacks_need_as_many_as_everywhere(
+    count: int, p50: int, p99: int
+) -> None:
+    """A percentile's interval exists if q^n + (1-q)^n is at most .05: from 6 and 299 on."""
+    rows = [
+        {"host": "h", "vpid": 1, "vtid": 1, "kind": "timer", "name": "1 s", "node": "/n",
+         "start_ns": x * S, "end_ns": x * S + 2_000_000, "duration_ns": 2_000_000}
+        for x in range(count)
+    ]  # fmt: skip
+    schema = {x: TABLES["callback_instances"].schema[x] for x in INSTANCES}
+    messages = TABLES["messages"].empty().select(MESSAGES)
+    found = last_seconds(messages, pl.DataFrame(rows, schema=schema), 0, count * S)
+    told = [2.0 if p50 else None, 2.0 if p99 else None, 2.0]
+    (row,) = found.callbacks.select("p50_ms", "p99_ms", "worst_ms").rows()
+    assert list(row) == told
+    assert found.nodes["p99_ms"].to_list() == told[1:2]
+
+
+def test_an_end_that_is_missing_lies_before_the_next_begin() -> None:
+    """The end of the execution at 1 s is missing; the one at 2 s begins and ends before 5 s."""
+    rows = [
+        {"host": "h", "vpid": 1, "vtid": 1, "kind": "timer", "name": "1 s", "node": "/n",
+         "start_ns": round(at * S), "end_ns": round(end * S) if end else None}
+        for at, end in ((1, None), (2, 2.1), (7, 7.5), (8, None), (8.25, 8.5))
+    ]  # fmt: skip
+    instances = pl.DataFrame(
+        rows, schema={x: TABLES["callback_instances"].schema[x] for x in INSTANCES}
+    )
+    messages = TABLES["messages"].empty().select(MESSAGES)
+    found = last_seconds(messages, instances, 5 * S, 10 * S)
+    # 0.5, up to the next one 0.25, and 0.25 of 5 s.
+    assert found.nodes["busy"].to_list() == [0.2]
+
+
 def test_a_node_is_what_its_callbacks_and_messages_are() -> None:
     """Thread 1: /m for 0.5 s at 1, 2, 3 and 4, /k within the first; thread 2: /m from 4 to 5."""
     ran = [(1, "/m", x, x + 0.5) for x in (1, 2, 3, 4)]

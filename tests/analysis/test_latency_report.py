@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -433,13 +434,91 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
     )
 
 
-def test_durations_by_hand(tmp_path: Path) -> None:
-    write_run(tmp_path / "r", latencies_ns=[1000] * 100, busy_ns=50_000, period_ns=100_000)
+def executions(run: str, name: str, took_ns: Sequence[int | None]) -> pl.LazyFrame:
+    """Callbacks of process 7, one every us."""
+    start = pl.int_range(len(took_ns), dtype=pl.Int64) * 1_000
+    return pl.LazyFrame({"duration_ns": took_ns}, {"duration_ns": pl.Int64}).select(
+        "duration_ns", run=pl.lit(run), host=pl.lit("h"), vpid=7, kind=pl.lit("timer"),
+        name=pl.lit(name), node=pl.lit("/a"), start_ns=start, end_ns=start + pl.col("duration_ns"),
+    )  # fmt: skip
+
+
+NEVER = pl.LazyFrame(
+    schema={"run": pl.String, "host": pl.String, "kind": pl.String, "begin_ns": pl.Int64,
+            "end_ns": pl.Int64}
+)  # fmt: skip
+
+
+def test_durations_are_those_of_a_run_averaged_over_runs() -> None:
+    """By hand; a median of all executions together would be 18 us."""
+    processes = pl.LazyFrame(
+        [("a", "h", 7, 0, 1_000_000), ("b", "h", 7, 0, 500_000)],
+        schema=["run", "host", "vpid", "begin_ns", "end_ns"],
+        orient="row",
+    )
+    us = 1_000
+    instances = pl.concat([
+        executions("a", "1 ms", [x * us for x in range(1, 7)]),
+        executions("b", "1 ms", [x * us for x in range(11, 17)] + [20 * us] * 12),
+        executions("a", "once", [us]),
+        executions("a", "no end", [None]),
+        executions("left out", "1 ms", [us] * 9),
+    ])  # fmt: skip
+    found = durations(instances, processes, NEVER, {"a": "one", "b": "one"})
+    rows = {row["name"]: row for row in found.iter_rows(named=True)}
+    assert rows.keys() == {"1 ms", "once", "no end"}
+    row = rows["1 ms"]
+    assert (row["runs"], row["count"], row["unfinished"], row["max_ns"]) == (2, 24, 0, 20 * us)
+    # Of b: 11 to 16, then 12 times 20: the middle two of 18 are 20; the mean is 321 / 18.
+    assert row["p50_ns"] == (3.5 * us + 20 * us) / 2
+    assert row["mean_ns"] == pytest.approx((3.5 + 321 / 18) / 2 * us)
+    assert row["p90_ns"] is row["p99_ns"] is None
+    assert row["busy"] == pytest.approx((21 / 1_000 + 321 / 500) / 2)
+    # One execution of 1 us in 1 ms is 0.1 % of the time.
+    assert (rows["once"]["busy"], rows["once"]["p50_ns"]) == (0.001, None)
+    assert (rows["no end"]["unfinished"], rows["no end"]["busy"]) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("processes", "busy"),
+    [
+        # Its own process was recorded for 10 us, the run for 30 us.
+        ([("a", "h", 7, 0, 10_000), ("a", "h", 8, 0, 30_000)], 0.1),
+        # Unknown: the run's time.
+        ([("a", "h", 8, 0, 30_000)], 1 / 30),
+        ([], None),
+        ([("a", "h", 7, None, None)], None),
+        # One event.
+        ([("a", "h", 7, 5, 5)], None),
+    ],
+)
+def test_busy_is_of_the_time_in_which_the_process_was_recorded(
+    processes: list[tuple[object, ...]], busy: float | None
+) -> None:
+    schema = {"run": pl.String, "host": pl.String, "vpid": pl.Int32, "begin_ns": pl.Int64,
+              "end_ns": pl.Int64}  # fmt: skip
+    frame = pl.LazyFrame(processes, schema, orient="row")
+    found = durations(executions("a", "x", [1_000]), frame, NEVER, {"a": ""})
+    assert found["busy"].to_list() == [pytest.approx(busy)]
+
+
+def test_callbacks_are_the_same_on_the_first_page(tmp_path: Path) -> None:
+    """5 ms of callbacks in a window of 10 ms of a process that was recorded for 20 ms."""
+    run = write_run(tmp_path / "r", latencies_ns=[1000] * 100, busy_ns=50_000, period_ns=100_000)
+    path = run / "tables" / "processes.parquet"
+    processes = pl.read_parquet(path)
+    ends = {"begin_ns": START, "end_ns": START + 20_000_000}
+    processes.with_columns(**{name: pl.lit(x, pl.Int64) for name, x in ends.items()}).write_parquet(
+        path
+    )
     opened = rl.open(tmp_path, collect=False)
-    row = durations(opened.callback_instances, opened.losses, opened.runs).row(0, named=True)
-    assert (row["count"], row["unfinished"]) == (100, 0)
-    assert (row["mean_ns"], row["p99_ns"], row["max_ns"]) == (50_000, 50_000, 50_000)
-    assert row["busy"] == pytest.approx(100 * 50_000 / (99 * 100_000 + 50_000))
+    page = FirstPage(opened, [tmp_path])
+    row = page.callbacks.row(0, named=True)
+    assert row == {**opened.callbacks.summary().row(0, named=True), "cell": row["cell"]}
+    assert (row["busy"], row["p50_ns"], row["p99_ns"]) == (0.25, 50_000, None)
+    assert not list(page._busy())
+    window = opened.view(window_ns=(START, START + 10_000_000))
+    assert window.callbacks.summary()["busy"].to_list() == [0.5]
 
 
 def test_periods_by_hand() -> None:

@@ -252,7 +252,7 @@ def test_how_long_it_would_take_is_said() -> None:
     apart = max(abs(value), 1024 - abs(value))
     seconds = 592 * ((high - low) / 2 / apart) ** (2 / 3)
     assert found.verdict == "not_enough_evidence"
-    assert found.why == f"runs of about {seconds:,.0f} s would probably tell"
+    assert found.why == f"runs of about {seconds:,.0f} s would probably decide it"
     assert found.why in found.per_second.method
 
 

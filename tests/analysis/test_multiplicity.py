@@ -5,15 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.multiplicity import holm, holm_of_known
 
-# Benjamini and Hochberg (1995), section 4: thrombolysis, 15 comparisons.
 p_values = st.lists(st.floats(0, 1), max_size=30)
 
 
 def test_holm_by_hand() -> None:
     # Sorted .005 .01 .03 .04 times 4 3 2 1: .02 .03 .06 .04, made non-decreasing.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    # What could not be tested is none of those that the others are corrected for.
+    found = holm_of_known([0.01, None, 0.04, 0.03, 0.005])
+    assert found == pytest.approx([0.03, None, 0.06, 0.06, 0.02])
 
 
 @given(p_values, st.randoms())

@@ -556,3 +556,17 @@ def test_a_waterfall_draws_each_segment_where_it_was() -> None:
     assert bars == [(0.0, 1.0), (1.0, 2.0)]
     (line,) = plot.figure.axes[0].collections
     assert line.get_segments()[0][:, 0].tolist() == [0.5, 0.5]
+
+
+def test_two_callbacks_that_held_the_thread_are_the_larger_one_and_their_sum() -> None:
+    """Laid out by hand: one timer ran for 3 ms and another for 2 ms, then came the callback."""
+    ms = 1_000_000
+    other = {**TIMER, "name": "10 ms", "callback_id": 3}
+    held = [execution(2, 0, 3 * ms, **TIMER), execution(3, 3 * ms, 5 * ms, **other)]
+    own = execution(1, 5 * ms, 6 * ms)
+    tables = run([message(1, 0, None, 5 * ms, 5 * ms, 6 * ms)], [*held, own])
+    (told,) = late_messages(Paths(tables, {}), ms).frame()["sentence"]
+    assert told.endswith(
+        "/scan waited 3.00 ms for the timer callback (100 ms) of /planner, which ran on the same "
+        "thread; 5.00 ms in all"
+    )

@@ -1,4 +1,4 @@
-"""Roots by halving, and special functions against scipy.stats."""
+"""Roots by halving."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from roslens.analysis.statistics.ratio import root
-from roslens.analysis.statistics.student import binomial_at_most
 
 
 def test_by_hand() -> None:
@@ -25,9 +23,3 @@ def test_by_hand() -> None:
 def test_the_place_is_found_to_the_last_digit(place: float, factor: float) -> None:
     found = root(lambda x: x - place, place / factor, place * factor)
     assert abs(found - place) <= 2 * math.ulp(place)
-
-
-@pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.975])
-def test_special_functions_are_those_of_scipy_stats(p: float) -> None:
-    for k in (-1, 0, 3, 10, 11):
-        assert binomial_at_most(k, 10, p) == pytest.approx(stats.binom.cdf(k, 10, p), rel=1e-9)

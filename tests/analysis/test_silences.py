@@ -4,10 +4,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from synthetic import table
 
 import roslens as rl
-from roslens.analysis.measures.silences import NEEDED, Known, silences
-from roslens.collectors.schema import TABLES
+from roslens.analysis.measures.silences import NEEDED, silences
 
 SECOND = 10**9
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -36,18 +36,14 @@ def found(
     process = {**P, "procname": "program", "begin_ns": 0,
                "end_ns": max(ends, default=0) if events is None else events * SECOND}  # fmt: skip
     rows = {"callback_instances": ran, "processes": [process], **more}
-    tables = {}
-    for name in NEEDED:
-        empty = TABLES[name].empty()
-        filled = [{c: row.get(c) for c in empty.columns} for row in rows.get(name, [])]
-        tables[name] = pl.DataFrame(filled, schema=empty.schema, orient="row").lazy()
+    tables = {name: table(name, *rows.get(name, [])).lazy() for name in NEEDED}
     schema = {"host": pl.String, "vpid": pl.Int32, "time_ns": pl.Int64, "cpu_time_ns": pl.Int64}
     cpu = None if used is None else 0
     seen = [] if sampled is None else [("h0", 70, sampled * SECOND, cpu)]
     if sampled is not None and used is not None:
         seen = [("h0", 70, t * SECOND, round(used * t * SECOND)) for t in range(sampled + 1)]
     until = None if recorded is None else recorded * SECOND
-    return silences(tables, Known(until, pl.DataFrame(seen, schema, orient="row"), failure))
+    return silences(tables, until, pl.DataFrame(seen, schema, orient="row"), failure)
 
 
 def sent(*times: float) -> list[dict]:

@@ -49,6 +49,8 @@ def test_quantiles(p: float, freedom: float) -> None:
 @given(st.floats(-1000, 1000), FREEDOM)
 def test_tails(t: float, freedom: float) -> None:
     assert t_above(t, freedom) == pytest.approx(special.stdtr(freedom, -t), rel=1e-9)
+    both = 2 * special.stdtr(freedom, -abs(t))
+    assert t_two_sided(t, freedom) == pytest.approx(both, rel=1e-9)
 
 
 @given(st.integers(1, 20_000), st.floats(0.001, 0.999), st.floats(-5, 5))

@@ -10,13 +10,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from synthetic import table
 
 import roslens as rl
 from roslens.analysis.runs import Run
 from roslens.analysis.timing.recorded import recorded_timing
 from roslens.analysis.timing.schema import TimingModel
-from roslens.collectors.schema import TABLES
-from roslens.recording import UsageError
+from roslens.recording import NotEnoughEvidenceError, UsageError
 
 CHAIN = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
 MS = 1_000_000
@@ -29,9 +29,7 @@ class Tables:
         self.rows = rows
 
     def table(self, name: str) -> pl.LazyFrame:
-        empty = TABLES[name].empty()
-        own = [{c: row.get(c) for c in empty.columns} for row in self.rows.get(name, ())]
-        return pl.DataFrame(own, schema=empty.schema, orient="row").lazy()
+        return table(name, *self.rows.get(name, ())).lazy()
 
 
 def execution(number: int, callback: int, start: float, end: float, **more: Any) -> dict[str, Any]:
@@ -250,10 +248,15 @@ def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_a
 
 
 def test_nothing_to_time_is_told() -> None:
-    with pytest.raises(UsageError, match="r: no callback was recorded that ended"):
+    with pytest.raises(NotEnoughEvidenceError, match="r: no callback was recorded that ended"):
         recorded_timing(Tables(), Run("r"))
-    with pytest.raises(UsageError, match="no callback ran after the start-up of 9 s while"):
+    with pytest.raises(NotEnoughEvidenceError, match=r"after the start-up of 9\.00 s while"):
         recorded_timing(two_in_one_thread(), Run("r"), warm_up_s=9)
+    once = Tables(callback_instances=[execution(0, 1, 0, 0.003)])
+    once.rows["publications"] = []
+    # A tenth of 3 us.
+    with pytest.raises(NotEnoughEvidenceError, match="after the start-up of 300 ns while"):
+        recorded_timing(once, Run("r"))
 
 
 @pytest.mark.recording

@@ -1,11 +1,11 @@
 """Runs the command line as a user would."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from command_line import Roslens, roslens_here
+from tests import programs
 
 RECORDS = ("record", "race")
 """These end programs that they started and heed signals: each in a process of its own, as help
@@ -20,12 +20,6 @@ def roslens(
         if not options and arguments[0] not in RECORDS and "--help" not in arguments:
             monkeypatch.chdir(tmp_path)
             return roslens_here(capfd, *arguments)
-        return subprocess.run(
-            [sys.executable, "-m", "roslens", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-            **{"cwd": tmp_path, "timeout": 300, **options},  # type: ignore[call-overload]
-        )
+        return programs.roslens(*arguments, **{"cwd": tmp_path, **options})
 
     return run

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from command_line import Roslens
+from tests.samples import SAMPLES
 
 pytestmark = pytest.mark.recording
 
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+SAMPLE = SAMPLES / "chain.tar.zst"
 MAIN = "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"
 REQUIRED = f"""
 chains:

@@ -7,8 +7,7 @@ import pytest
 from command_line import Roslens
 from test_compare import metrics
 from test_errors import check_one_line
-
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+from tests.samples import SAMPLES
 
 
 def test_exit_codes(roslens: Roslens, tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from command_line import Roslens
 from test_errors import check_one_line
+from tests.samples import SAMPLES
 
 from roslens.analysis.estimate import Metric
 from roslens.analysis.metrics import Metrics, write_metrics
 from roslens.analysis.statistics.over_runs import value_over_runs
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CPU = Metric("cpu", "CPU time / time", "core")
 
 
@@ -99,7 +99,7 @@ def test_levels_of_recordings_within_blocks(roslens: Roslens, tmp_path: Path) ->
     told = {c["metric"]: c for c in found}
     # Ground truth: the program's own log says that intra-process messages are faster, none is lost.
     assert told["latency_p50"]["verdict"] == told["loss"]["verdict"] == "improvement"
-    assert "within 3 blocks" in told["latency_p50"]["notes"]
+    assert "ratio of geometric means within 3 blocks" in told["latency_p50"]["notes"]
 
 
 @pytest.mark.recording

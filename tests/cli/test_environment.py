@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from command_line import Roslens
+from tests.samples import SAMPLES
 
 from roslens.analysis.environment import differences, environment_of
 from roslens.analysis.estimate import Metric
@@ -18,7 +19,6 @@ from roslens.analysis.verdicts.comparison import Side, compare_sides
 from roslens.compare import run_compare
 from roslens.recording.manifest import Manifest, read_manifest
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CPU = Metric("cpu", "CPU time / time", "core")
 MACHINE = {"cpu_model": "M", "governor": "g", "preemption": "full", "virtual_machine": "kvm"}
 

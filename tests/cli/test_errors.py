@@ -3,14 +3,15 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from command_line import Roslens
+from pydantic_core import SchemaValidator, core_schema
+from tests.programs import roslens_command
+from tests.samples import RUN, SAMPLES
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
-TWO_PROCESS = SAMPLES / "two_process" / "000_r0_fastrtps"
+from roslens import cli
 
 
 def check_one_line(run: object, code: int, *words: str) -> None:
@@ -44,7 +45,7 @@ def test_output_that_cannot_be_written(tmp_path: Path, verb: str) -> None:
     """More than is held back until the end, and less."""
     with Path("/dev/full").open("w") as full:
         run = subprocess.run(
-            [sys.executable, "-m", "roslens", verb],
+            roslens_command(verb),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -55,23 +56,10 @@ def test_output_that_cannot_be_written(tmp_path: Path, verb: str) -> None:
     check_one_line(run, 4, "output", "No space left")
 
 
-def test_a_reader_that_goes_away(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "roslens", "schema"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=tmp_path,
-    ) as run:
-        assert run.stdout is not None
-        run.stdout.close()
-        _, said = run.communicate(timeout=300)
-    assert (run.returncode, said) == (0, b"")
-
-
 @pytest.mark.recording
 def test_truncated_metadata(roslens: Roslens, tmp_path: Path) -> None:
     copy = tmp_path / "run"
-    shutil.copytree(TWO_PROCESS, copy)
+    shutil.copytree(RUN, copy)
     (metadata,) = copy.rglob("metadata")
     content = metadata.read_bytes()
     metadata.write_bytes(content[: len(content) // 2])
@@ -82,7 +70,7 @@ def test_truncated_metadata(roslens: Roslens, tmp_path: Path) -> None:
 @pytest.mark.recording
 def test_broken_manifest(roslens: Roslens, tmp_path: Path) -> None:
     copy = tmp_path / "run"
-    shutil.copytree(TWO_PROCESS, copy)
+    shutil.copytree(RUN, copy)
     (copy / "manifest.json").write_text('{"schema_version": 99}')
     check_one_line(roslens("collect", copy), 2, "manifest.json", "99")
 
@@ -106,3 +94,25 @@ def test_record_without_anything_to_record(roslens: Roslens) -> None:
 
 def test_record_unknown_suite(roslens: Roslens) -> None:
     check_one_line(roslens("record", "--suite", "no_such_suite"), 2, "no_such_suite", "demo")
+
+
+def test_ctrl_c_while_pydantic_builds_a_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pydantic compiles the pattern, and makes an error of its own of whatever comes meanwhile."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def command(*_: object, **__: object) -> None:
+        monkeypatch.setattr(re, "compile", interrupted)
+        try:
+            SchemaValidator(core_schema.str_schema(pattern="a", regex_engine="python-re"))
+        finally:
+            monkeypatch.undo()
+
+    monkeypatch.setattr(cli, "app", command)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "roslens: error: interrupted\n"

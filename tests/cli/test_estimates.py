@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,17 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import Roslens
+from tests.samples import SAMPLES, uncollected
 
 import roslens as rl
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 pytestmark = pytest.mark.recording
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("estimates") / "demo"
-    made = shutil.ignore_patterns("tables", "events")
-    return Path(shutil.copytree(SAMPLES / "demo", folder, ignore=made))
+    return uncollected(SAMPLES / "demo", folder)
 
 
 def estimates(roslens: Roslens, *words: str | Path) -> list[dict[str, Any]]:
@@ -79,7 +77,12 @@ def test_a_number_without_an_interval_says_why(roslens: Roslens, demo: Path) -> 
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["DEMO", "--metric", "latency_p5o"], 2, "there is no metric 'latency_p5o'"),
+        (
+            ["DEMO", "--metric", "latency_p5o"],
+            2,
+            "there is no metric 'latency_p5o' in these recordings; did you mean latency_p50",
+        ),
+        (["DEMO", "--metric", "x"], 2, "; there are callback_duration_mean, cpu, latency_mean, "),
         (["DEMO", "--topic", "/sample"], 2, "/samples"),
         ([SAMPLES / "hung.tar.zst"], 3, "nothing can be estimated"),
         ([], 2, "no recording given"),

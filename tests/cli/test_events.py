@@ -7,12 +7,13 @@ import io
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from command_line import Roslens
+from tests.programs import roslens_command
+from tests.samples import SAMPLES
 
 from roslens.collectors.reader import open_trace
 from roslens.collectors.times import parse_time
@@ -21,7 +22,6 @@ from roslens.recording import UsageError, find_recordings
 
 pytestmark = pytest.mark.recording
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RECORDING = next(r for r in find_recordings(SAMPLES) if r.path.parent.name == "two_process")
 NAMES = ["ros2:rmw_take", "ros2:callback_start"]
 
@@ -161,9 +161,9 @@ def test_nothing_in_a_window_is_said(capsys):
 
 
 def test_a_full_disk_is_one_line():
-    command = [sys.executable, "-m", "roslens", "events", str(RECORDING.path)]
+    words = roslens_command("events", RECORDING.path)
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 4
     assert done.stderr == (
         "roslens: error: standard output: cannot be written: No space left on device\n"

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.cli import main
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 NUMBER = re.compile(r"(?<![\w.,/-])[-+]?\d[\d,]*(?:\.\d+)?(?:e\d+)?(?![\w/]*[\w/]\d)")
 WIDTHS = ["60", "80", "100", "160", None]
 BUDGETS = "budgets: [latency_p50 < 5 ms, latency_p99 < 5 ms, loss < 1 %, response_time_max < 1 s]"

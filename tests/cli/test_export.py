@@ -13,8 +13,10 @@ from command_line import Roslens
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+from tests.samples import SAMPLES
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+from roslens.export_formats import FORMATS, Format
+
 pytestmark = pytest.mark.recording
 
 
@@ -26,12 +28,15 @@ def run(tmp_path: Path) -> Path:
 
 def test_every_format(roslens: Roslens, run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    for form, table in (
+    given: tuple[tuple[Format, list[str]], ...] = (
         ("perfetto", []), ("dot", []), ("mermaid", []), ("csv", ["--table", "publishers"]),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for form, table in given:
         done = roslens("export", "--format", form, run, out, *table)
         assert (done.returncode, done.stderr) == (0, "")
         data = out.read_bytes()
+        # The line ends with what the list of formats says, whatever stops are in it.
+        assert f"{FORMATS[form]}: {len(data):,} bytes\n" in done.stdout
         if form == "perfetto":
             trace = pb.Trace()
             trace.ParseFromString(data)

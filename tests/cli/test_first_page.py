@@ -10,12 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import Roslens
+from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
 from roslens.first_page import FirstPage
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
-SAMPLE = SAMPLES / "two_process" / "000_r0_fastrtps"
 NAMES = ("topic", "from", "to", "chain", "node", "name")
 
 
@@ -23,7 +22,7 @@ NAMES = ("topic", "from", "to", "chain", "node", "name")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A session as `ros2 trace` leaves it: without a manifest."""
     path = tmp_path_factory.mktemp("traces") / "session-1"
-    shutil.copytree(SAMPLE / "trace", path)
+    shutil.copytree(RUN / "trace", path)
     return path
 
 
@@ -41,7 +40,7 @@ def test_figures_are_those_of_the_programs_log(bare: Path, roslens: Roslens) -> 
     run = roslens(bare, "--json")
     assert run.returncode == 0, run.stderr
     page = json.loads(run.stdout)
-    log = pl.read_csv(SAMPLE / "native" / "messages.csv")
+    log = pl.read_csv(RUN / "native" / "messages.csv")
     took = (log["callback_realtime_ns"] - log["publish_realtime_ns"]).drop_nulls().to_numpy()
     (topic,) = page["topics"]
     assert (topic["topic"], topic["from"], topic["to"]) == ("/data", "/talker", "/listener")
@@ -64,7 +63,7 @@ def test_figures_are_those_of_the_programs_log(bare: Path, roslens: Roslens) -> 
 def test_runs_of_several_cells_are_not_told_as_if_they_were_one(roslens: Roslens) -> None:
     told = " ".join(roslens(SAMPLES / "communication").stdout.split())
     assert "The runs differ in intra_process: each row below is of one cell" in told
-    assert "The runs differ" not in roslens(SAMPLE).stdout
+    assert "The runs differ" not in roslens(RUN).stdout
 
 
 def test_each_cell_has_rows_of_its_own_as_the_programs_log_has_them(roslens: Roslens) -> None:
@@ -87,13 +86,13 @@ def test_each_cell_has_rows_of_its_own_as_the_programs_log_has_them(roslens: Ros
 
 def test_cpu_is_that_of_the_samples_by_process(roslens: Roslens) -> None:
     """A second computation, process by process, of what was sampled beside the run."""
-    page = json.loads(roslens(SAMPLE, "--json").stdout)
+    page = json.loads(roslens(RUN, "--json").stdout)
     used = {}
-    for (process,), rows in pl.read_parquet(SAMPLE / "resources.parquet").group_by("vpid"):
+    for (process,), rows in pl.read_parquet(RUN / "resources.parquet").group_by("vpid"):
         known = rows.drop_nulls("cpu_time_ns").sort("time_ns")
         took = known["cpu_time_ns"][-1] - known["cpu_time_ns"][0]
         used[process] = took / (known["time_ns"][-1] - known["time_ns"][0])
-    nodes = rl.open(SAMPLE).nodes.select("vpid", "node").collect()
+    nodes = rl.open(RUN).nodes.select("vpid", "node").collect()
     wanted = {row["node"]: used[row["vpid"]] for row in nodes.iter_rows(named=True)}
     assert {row["nodes"]: row["cpu"] for row in page["processes"]} == pytest.approx(wanted)
     assert len(wanted) == 2
@@ -194,3 +193,20 @@ def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> N
     assert low < value < high
     assert 51_200 < value < 1.05 * 51_200
     assert told["command"].startswith("roslens report leaks ")
+
+
+def test_a_run_that_is_being_recorded_is_called_so(tmp_path: Path, roslens: Roslens) -> None:
+    file = uncollected(RUN, tmp_path / "long") / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"status": "running"}))
+    told = " ".join(roslens(tmp_path / "long").stdout.split())
+    assert "long is still being recorded" in told
+    assert "did not complete" not in told
+    assert "long is still being recorded" in repr(rl.open(tmp_path / "long"))
+    (row,) = [
+        row
+        for row in json.loads(roslens("info", "--check", tmp_path / "long", "--json").stdout)[
+            "findings"
+        ]
+        if row["kind"] == "incomplete_run"
+    ]
+    assert "long: is still being recorded" in row["what"]

@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +15,8 @@ import pytest
 from command_line import Roslens
 from cyclopts import App
 from rich.console import Console
+from tests.programs import roslens_command
+from tests.samples import RUN
 
 from roslens.asked_metrics import ASKED
 from roslens.cli import app
@@ -24,7 +25,6 @@ from roslens.recording.files import shipped
 
 VERBS = [name for name in app if not name.startswith("-")]
 COMMANDS = [verb for verb in VERBS if verb != "dev"]
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 
 
 def commands(verb: str) -> list[App]:
@@ -48,6 +48,17 @@ def test_every_argument_is_explained_in_whole_sentences(verb: str) -> None:
     for name, text in arguments(verb):
         assert re.match(r"[A-Zahp+*].*[.:?]$", " ".join(text.split())), (name, text)
         assert not re.match(r"(Of|In place|Such|By) ", text), (name, text)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_help_has_asterisks_that_markdown_takes_for_its_own(verb: str) -> None:
+    """Two in a paragraph are emphasis, and vanish."""
+    for command in commands(verb):
+        for paragraph in re.split(r"\n\s*\n", command.help):
+            words = re.sub(r"^\s*\* ", "", paragraph, flags=re.MULTILINE)
+            assert words.count("*") < 2, paragraph
+    for name, text in arguments(verb):
+        assert text.count("*") < 2, (name, text)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -178,7 +189,7 @@ def unread(*given: str | Path, cwd: Path) -> tuple[int, bytes]:
     os.close(reader)
     try:
         run = subprocess.run(
-            [sys.executable, "-m", "roslens", *map(str, given)],
+            roslens_command(*given),
             stdout=writer,
             stderr=subprocess.PIPE,
             check=False,
@@ -190,7 +201,9 @@ def unread(*given: str | Path, cwd: Path) -> tuple[int, bytes]:
     return run.returncode, run.stderr
 
 
-@pytest.mark.parametrize("given", [["suites"], ["suites", "demo"], ["--help"], ["lab", "--help"]])
+@pytest.mark.parametrize(
+    "given", [["suites"], ["suites", "demo"], ["--help"], ["lab", "--help"], ["schema"]]
+)
 def test_a_table_that_nobody_reads_to_its_end_is_no_failed_verdict(
     given: list[str], tmp_path: Path
 ) -> None:
@@ -201,7 +214,7 @@ def test_a_table_that_nobody_reads_to_its_end_is_no_failed_verdict(
 def test_a_verdict_that_nobody_reads_is_still_given(roslens: Roslens, tmp_path: Path) -> None:
     budgets = tmp_path / "budgets.yaml"
     budgets.write_text("budgets:\n- latency_p99 < 1 ns\n")
-    heard = roslens("check", budgets, SAMPLE.parent)
+    heard = roslens("check", budgets, RUN.parent)
     # One run of a cell is no evidence.
     assert heard.returncode == 3
-    assert unread("check", budgets, SAMPLE.parent, cwd=tmp_path)[0] == heard.returncode
+    assert unread("check", budgets, RUN.parent, cwd=tmp_path)[0] == heard.returncode

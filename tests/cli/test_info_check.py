@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from command_line import Roslens
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.collectors.reader import TraceInfo, open_trace
@@ -16,7 +17,7 @@ from roslens.recording import read_manifest, write_manifest
 from roslens.recording.terminal import Console
 
 pytestmark = pytest.mark.recording
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process"
+SAMPLE = SAMPLES / "two_process"
 
 
 @pytest.fixture

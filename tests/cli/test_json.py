@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.programs import roslens
+from tests.samples import SAMPLES, uncollected
 
 import roslens as rl
 from roslens.analysis.metrics import read_metrics
 from roslens.tracing.suite import suite_path
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "data" / "samples"
 
 
 def asked(*words: object) -> Any:
-    command = [sys.executable, "-m", "roslens", *map(str, words), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = roslens(*words, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -32,8 +29,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs, not collected."""
     folder = tmp_path_factory.mktemp("json") / "demo"
     for name in ("000_r0_executor-Events", "001_r0_executor-SingleThreaded"):
-        uncollected = shutil.ignore_patterns("tables", "events")
-        shutil.copytree(SAMPLES / "demo" / name, folder / name, ignore=uncollected)
+        uncollected(SAMPLES / "demo" / name, folder / name)
     return folder
 
 
@@ -75,9 +71,7 @@ def test_plan_of_a_suite() -> None:
 @pytest.mark.recording
 def test_what_was_recorded_is_the_last_line(tmp_path: Path) -> None:
     words = ("record", "--json", "--kernel", "off", "-o", str(tmp_path / "run"), "--", "echo", "hi")
-    done = subprocess.run(
-        [sys.executable, "-m", "roslens", *words], capture_output=True, text=True, check=False
-    )
+    done = roslens(*words)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,11 +19,10 @@ import polars as pl
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
+from tests.samples import RUN, SAMPLES, uncollected
 
 from roslens.cli import main
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
-RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 pytestmark = pytest.mark.recording
 
 Question = tuple[str, dict[str, Any]]
@@ -104,8 +102,7 @@ def unchanged(folder: Path) -> Iterator[None]:
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy without tables."""
     copy = tmp_path_factory.mktemp("mcp").resolve() / "samples"
-    made = shutil.ignore_patterns("tables", "events")
-    return Path(shutil.copytree(SAMPLES, copy, ignore=made))
+    return uncollected(SAMPLES, copy)
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +299,7 @@ def test_no_path_leads_out_and_no_word_is_an_option(
         ("sql", {"paths": ["two_process"], "query": "SELECT * FROM '/etc/passwd'"}),
         ("check", {"paths": ["demo"], "budgets": ["nonsense"]}),
         ("first_page", {"paths": []}),
+        ("info", {"path": "."}),
     ]
     try:
         found = ask(samples, questions, cache=cache)
@@ -313,13 +311,13 @@ def test_no_path_leads_out_and_no_word_is_an_option(
     assert not any("/out" in path for path in there["recordings"])
     for _, text in found[: len(elsewhere)]:
         assert "nothing of that name in what may be read" in text
+    assert "the link out leads out of what may be read" in found[-1][1]
     assert not page.exists()
 
 
 def test_names_in_a_recording_are_quoted(tmp_path: Path, cache: Path) -> None:
     """A node, a topic and the folder have names that a terminal obeys."""
-    run = tmp_path / "all" / "r\x1b]0;\x07\u202en"
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, tmp_path / "all" / "r\x1b]0;\x07\u202en")
     for path in (run / "trace").rglob("*"):
         if path.is_file():
             content = path.read_bytes().replace(b"talker", b"t\x1b\x07\xe2\x80\xae")

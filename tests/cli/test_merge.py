@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.ctf import ctf_writer as w
 
 from roslens.collectors.clock_logs import SYSTEM_CLOCK_NS, read_logs
 from roslens.collectors.clocks import read_clocks
 from roslens.recording import Recording, UsageError
 from roslens.recording.manifest import Host, Loss, Manifest, TracingSettings, write_manifest
 from roslens.recordings import open as open_recordings
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ctf"))
-import ctf_writer as w
 
 POINTER, STAMP, SIGNED = w.Int(64), w.Int(64, signed=True), w.Int(32, True)
 CONTEXT = w.Struct((("vpid", SIGNED), ("vtid", SIGNED)))

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
+from tests.ctf import ctf_writer as w
 
 import roslens as rl
 from roslens.cli import main
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ctf"))
-
-import ctf_writer as w
 
 
 def trace(root: Path, events: int = 3) -> Path:
@@ -99,3 +95,14 @@ def test_what_is_missing_is_not_none(tmp_path: Path, capsys: pytest.CaptureFixtu
         told = " ".join(capsys.readouterr().out.split())
         assert "this stream file is not there" in told
         assert "none discarded" not in told
+
+
+@pytest.mark.parametrize("verb", ["info", "catalog", "events"])
+def test_a_pipe_gets_no_part_of_a_progress_bar(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = trace(tmp_path / "traces" / "one")
+    given = root.parent if verb == "catalog" else root
+    more = ("-o", str(tmp_path / "out.csv"), "--format", "csv") if verb == "events" else ()
+    assert exit_code(verb, str(given), *more) == 0
+    assert capsys.readouterr().err == ""

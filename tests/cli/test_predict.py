@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import Roslens
+from tests.samples import RUN, SAMPLES
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
-RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 CHAIN = SAMPLES / "chain.tar.zst"
 
 

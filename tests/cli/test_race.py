@@ -6,12 +6,12 @@ import random
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from command_line import Roslens
+from tests.programs import roslens_command, wait_for
 
 from roslens.recording import read_manifest
 from roslens.tracing.host import HostLimits
@@ -105,10 +105,10 @@ def test_a_command_that_fails_ends_the_race(roslens: Roslens, tmp_path: Path) ->
 
 @pytest.mark.live
 def test_ctrl_c_tells_what_is_known(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "roslens", "race", *QUICK, "--precision", "0.1%"]
-    command += ["--", "sleep", "0.1", "---", "sleep", "0.3"]
+    race = roslens_command("race", *QUICK, "--precision", "0.1%")
+    race += ["--", "sleep", "0.1", "---", "sleep", "0.3"]
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        race, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         next(line for line in process.stderr if line.startswith("pair 7 "))
@@ -224,9 +224,9 @@ def test_checkouts_are_removed_however_the_race_ends(
     repository: Path, tmp_path: Path, build: str, sign: str, number: signal.Signals
 ) -> None:
     (scratch := tmp_path / "scratch").mkdir()
-    command = [sys.executable, "-m", "roslens", "race", *QUICK, "--precision", "0.1%", *REFS]
+    race = roslens_command("race", *QUICK, "--precision", "0.1%", *REFS)
     with subprocess.Popen(
-        [*command, "--build", build, "--", "sh", "source"],
+        [*race, "--build", build, "--", "sh", "source"],
         cwd=repository, env={**os.environ, "TMPDIR": str(scratch)},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
@@ -237,12 +237,13 @@ def test_checkouts_are_removed_however_the_race_ends(
         _, error = process.communicate(timeout=60)
     killed = number == signal.SIGKILL
     assert process.returncode == (-signal.SIGKILL if killed else 130), error
-    until = time.monotonic() + 30
-    # What guards a killed race needs its time.
-    while killed and any(scratch.iterdir()) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not [*scratch.glob("roslens-*/")]
-    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+    def left() -> list[object]:
+        return [*scratch.glob("roslens-*/"), *git(repository, "worktree", "list").splitlines()[1:]]
+
+    if killed:  # what guards it needs its time
+        wait_for(lambda: not left())
+    assert not left()
 
 
 @pytest.mark.parametrize(

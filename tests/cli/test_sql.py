@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.recording import RunFailedError, UsageError
 from roslens.sql import query, run_sql
 
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "two_process"
+SAMPLE = SAMPLES / "two_process"
 pytestmark = pytest.mark.recording
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import polars as pl
 import pytest
 from command_line import Roslens
+from tests.samples import SAMPLES
 
 import roslens as rl
 
 pytestmark = pytest.mark.recording
 
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+SAMPLE = SAMPLES / "chain.tar.zst"
 NS = 1_000_000
 
 
@@ -83,9 +83,10 @@ def test_of_what_is_left_out_as_warm_up_nothing_is_late(roslens: Roslens) -> Non
 @pytest.mark.parametrize(
     ("option", "value", "error"),
     [
-        ("--topic", "/none", "no topic is named '/none'"),
+        ("--topic", "/none", "no topic is named '/none'; there are "),
         ("--message", "99999999", "no message 99999999"),
         ("--deadline", "soon", "deadline soon: give a duration"),
+        ("--deadline", "5", "deadline 5: give a duration with its unit, such as 2.5s, 300ms"),
         ("--warm-up", "long", "--warm-up long: give a duration"),
     ],
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import ctf_writer as w
 from ctf2_writer import as_sequence
+from tests.programs import roslens_command
 
 from roslens.collectors.reader import open_trace
 
@@ -37,8 +37,8 @@ VALUES = [
 ]
 
 
-def text_of(*command: str | Path) -> list[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+def text_of(*words: str | Path) -> list[str]:
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def shown(line: str) -> list[str]:
@@ -58,10 +58,10 @@ def test_text_shows_integers_in_their_base(tmp_path: Path) -> None:
         "flags": (2, 5),
         "low": (16, 12),
     }
-    ours = text_of(sys.executable, "-m", "roslens", "events", root)
+    ours = text_of(*roslens_command("events", root))
     assert [shown(line) for line in ours] == [shown(t) for t in text_of("babeltrace2", root)]
     # For programs they are numbers.
-    csv = text_of(sys.executable, "-m", "roslens", "events", root, "--format", "csv")
+    csv = text_of(*roslens_command("events", root, "--format", "csv"))
     assert csv[1].endswith(",".join(str(value) for value in VALUES[0].values()))
 
 
@@ -90,5 +90,5 @@ def test_ctf_2_has_preferred_bases(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text(metadata)
     (tmp_path / "s").write_bytes(b"\x2a")
     assert open_trace(tmp_path).display_bases["p:e"] == {"x": (16, 8)}
-    (line,) = text_of(sys.executable, "-m", "roslens", "events", tmp_path)
+    (line,) = text_of(*roslens_command("events", tmp_path))
     assert "x = 0x2A" in line

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import ctf_writer as w
 import pytest
 from ctf2_writer import as_sequence
+from tests.programs import roslens
 
 from roslens.collectors.reader import log_level_name, open_trace
 
@@ -34,11 +34,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def roslens(*arguments: str | Path) -> str:
-    command = [sys.executable, "-m", "roslens", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def test_names_of_levels() -> None:
     """As ``lttng/tracepoint-types.h`` of LTTng-UST numbers them."""
     found = [log_level_name(level) for level in (0, 6, 7, 13, 14, 15, -1)]
@@ -49,11 +44,12 @@ def test_names_of_levels() -> None:
 def test_levels_reach_info_and_events(root: Path) -> None:
     expected = {"p:alarm": "TRACE_ALERT", "p:detail": "TRACE_DEBUG_LINE", "p:odd": "99"}
     assert open_trace(root).log_levels == expected
-    assert json.loads(roslens("info", root, "--json"))["log_levels"] == expected
-    assert re.search(r"p:alarm +1 +TRACE_ALERT", roslens("info", root))
-    lines = roslens("events", root, "--fields", "x,log_level", "--format", "json").splitlines()
-    assert [json.loads(line)["log_level"] for line in lines] == [*expected.values(), None]
-    text = roslens("events", root, "--fields", "log_level").splitlines()
+    assert json.loads(roslens("info", root, "--json").stdout)["log_levels"] == expected
+    assert re.search(r"p:alarm +1 +TRACE_ALERT", roslens("info", root).stdout)
+    lines = roslens("events", root, "--fields", "x,log_level", "--format", "json").stdout
+    told = [json.loads(line)["log_level"] for line in lines.splitlines()]
+    assert told == [*expected.values(), None]
+    text = roslens("events", root, "--fields", "log_level").stdout.splitlines()
     # babeltrace2 knows no names for other numbers, and has none for these then.
     theirs = subprocess.run(
         ["babeltrace2", "--fields=loglevel", str(root)], capture_output=True, text=True, check=True
@@ -74,7 +70,7 @@ def test_a_field_of_that_name_comes_first(tmp_path: Path) -> None:
     stream.packet()
     trace.save(tmp_path, s=stream)
     line = roslens("events", tmp_path, "--fields", "log_level", "--format", "json")
-    assert json.loads(line)["log_level"] == 5
+    assert json.loads(line.stdout)["log_level"] == 5
 
 
 def test_namespaces_tell_events_of_one_name_apart(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import ctf_writer as w
@@ -11,6 +10,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from tests.oracle import babeltrace
+from tests.programs import roslens
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
@@ -223,8 +223,7 @@ def test_collect_merges(tmp_path):
     out = tmp_path / "out"
 
     def collect(*more: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "roslens", "collect", *paths, "--merge", *more]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return roslens("collect", *paths, "--merge", *more)
 
     assert collect().returncode == 2
     assert collect("-o", out, "--clock-offset", "y").returncode == 2
@@ -278,10 +277,10 @@ def test_collect_sets_clocks_by_messages(tmp_path):
         stream.packet()
         trace.save(tmp_path / host, s=stream)
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "roslens", "collect", tmp_path / "x", tmp_path / "y"]
-    command += ["--merge", "-o", out, "--clock-offset", "auto"]
+    merge = ("--merge", "-o", out, "--clock-offset", "auto")
     for again in (False, True):
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = roslens("collect", tmp_path / "x", tmp_path / "y", *merge)
+        assert done.returncode == 0, done.stderr
         assert "by 10 messages to it and 10 from it; taken off" in done.stdout
         assert ("up to date" in done.stdout) == again
     taken = pl.read_parquet(out / "events" / "ros2" / "rmw_take.parquet")

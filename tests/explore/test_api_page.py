@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import nbformat
 import polars as pl
 import pytest
+from tests.samples import uncollected
 
 import roslens as rl
 from roslens.explore.callbacks import Callbacks
@@ -55,8 +55,7 @@ def budgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (shown,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "budgets.yaml").write_text(shown)
     sample = ROOT / "data" / "samples" / "two_process"
-    without = shutil.ignore_patterns("events", "tables")
-    shutil.copytree(sample, tmp_path / "recordings", ignore=without)
+    uncollected(sample, tmp_path / "recordings")
     # From elsewhere: the samples of the examples are those that come with roslens.
     monkeypatch.chdir(tmp_path)
 

@@ -38,6 +38,24 @@ def four(tmp_path: Path) -> Recordings:
 
 
 @pytest.mark.recording
+def test_the_share_of_a_process_is_that_of_the_window() -> None:
+    """By hand, of a second in which both processes ran."""
+    run = rl.open(ROOT / "data/samples/demo/000_r0_executor-Events")
+    all_rows = run.processes.collect()
+    begin_ns = all_rows["begin_ns"].min() + 500_000_000
+    ran = run.callback_instances.filter(
+        pl.col("start_ns").is_between(begin_ns, begin_ns + 1_000_000_000, closed="left")
+    )
+    took = dict(ran.group_by("vpid").agg(pl.sum("duration_ns")).collect().rows())
+    expected = {
+        name: took[vpid] / 1e9 for name, vpid in all_rows.select("procname", "vpid").iter_rows()
+    }
+    view = run.view(window_ns=(begin_ns, begin_ns + 1_000_000_000))
+    found = view.memory.processes().select("process", "callbacks").rows()
+    assert dict(found) == pytest.approx(expected)
+
+
+@pytest.mark.recording
 def test_what_was_seen_when(tmp_path: Path) -> None:
     """Against the tables of the model and the reader's counts; then with one CPU's stream gone."""
     whole = tmp_path / "whole"

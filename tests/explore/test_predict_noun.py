@@ -7,12 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.samples import RUN
 
 import roslens as rl
 from roslens.__main__ import main
 from roslens.recording import UsageError
-
-RUN = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 
 pytestmark = pytest.mark.recording
 

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from talker import talk
+from talker import listen, spin, talk
 
 SECONDS, PERIOD, SPIN = float(os.environ.get("SECONDS", "6")), 0.02, 0.004
 
@@ -49,35 +49,22 @@ def hold(cpu: int, end: float, lock: Path) -> None:
             time.sleep(0.009)
 
 
-def listen(cpu: int, end: float, lock: Path, log: Path) -> None:
-    import rclpy
-    from rclpy.executors import SingleThreadedExecutor
-    from std_msgs.msg import String
-
-    os.sched_setaffinity(0, {cpu})
-    rclpy.init()
-    node = rclpy.create_node("listener")
+def work(cpu: int, end: float, lock: Path, log: Path) -> None:
     rows = []
     stream = lock.open("w")
 
-    def heard(message: String) -> None:
+    def heard(message: object) -> None:
         cpu_ns, begin = time.thread_time_ns(), time.time_ns()
         fcntl.flock(stream, fcntl.LOCK_EX)
         locked, lock_cpu = time.time_ns(), time.thread_time_ns()
         fcntl.flock(stream, fcntl.LOCK_UN)
-        stop = time.thread_time_ns() + int(SPIN * 1e9)
-        while time.thread_time_ns() < stop:
-            pass
+        spin(SPIN)
         spun = time.time_ns()
         own = time.thread_time_ns() - cpu_ns
         rows.append((message.data, begin, locked, spun, lock_cpu - cpu_ns, own))
 
-    node.create_subscription(String, "/work", heard, 100)
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    while time.monotonic() < end:
-        executor.spin_once(timeout_sec=0.1)
-    write(log, ("number", "begin_ns", "locked_ns", "spun_ns", "lock_cpu_ns", "cpu_ns"), rows)
+    listen(cpu, end, heard)
+    write(log, ("number", "begin_ns", "locked_ns", "spun_ns", "lock_cpu_ns", "own_cpu_ns"), rows)
 
 
 def write(path: Path, header: tuple[str, ...], rows: list[tuple]) -> None:
@@ -104,7 +91,7 @@ def main() -> None:
             role()
             os._exit(0)
         children.append(child)
-    listen(cpus[-1], end, lock, folder / "callbacks.csv")
+    work(cpus[-1], end, lock, folder / "callbacks.csv")
     codes = [os.waitpid(child, 0)[1] for child in children]
     sys.exit(any(codes))
 

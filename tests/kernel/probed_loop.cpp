@@ -1,5 +1,6 @@
 // Functions that are no callbacks; each writes to standard output when it ran, by its own clock:
-// name, begin and end [ns of CLOCK_MONOTONIC], an end of 0 where it does not return.
+// name, begin and end [ns of CLOCK_MONOTONIC], an end of 0 where it does not return. Who calls it
+// writes the same from without, as around_ and the name.
 //
 // Arguments: how many periods of 10 ms.
 #include <csetjmp>
@@ -39,7 +40,12 @@ int Loop::update(long long busy_ns) {
 
 int Loop::nested(int depth) {
   long long begin = now();
-  int sum = depth > 0 ? nested(depth - 1) + nested(depth - 1) : 0;
+  int sum = 0;
+  for (int call = 0; depth > 0 && call < 2; call++) {
+    long long before = now();
+    sum += nested(depth - 1);
+    say("around_nested", before, now());
+  }
   say("nested", begin, now());
   return sum + depth;
 }
@@ -61,22 +67,31 @@ int main(int, char **arguments) {
   timespec due;
   clock_gettime(CLOCK_MONOTONIC, &due);
   for (int turn = std::atoi(arguments[1]); turn > 0; turn--) {
+    long long before = now();
     loop.update(turn % 10 ? 1000000 : 3000000);
+    say("around_update", before, now());
     due.tv_nsec += 10000000;
     due.tv_sec += due.tv_nsec / 1000000000;
     due.tv_nsec %= 1000000000;
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, nullptr);
   }
+  volatile long long before = now();
   loop.nested(4);
+  say("around_nested", before, now());
   for (volatile int how = 0; how < 9; how = how + 1) {
+    before = now();
     if (setjmp(back) == 0) {
       try {
         loop.leaves(how % 3);
       } catch (const std::exception &) {
       }
     }
+    say("around_leaves", before, how % 3 ? 0 : now());
   }
-  std::thread([&] { loop.leaves(3); }).join();
-  std::thread([&] { loop.leaves(0); }).join();
+  for (int how : {3, 0}) {
+    before = now();
+    std::thread([&] { loop.leaves(how); }).join();
+    say("around_leaves", before, how ? 0 : now());
+  }
   return 0;
 }

@@ -1,6 +1,7 @@
 """A node whose timer publishes, calls a function of a library, and publishes again, until SIGINT.
 
-Arguments: the library, the file that says how often the timer's callback ran, seconds.
+Arguments: the library, the file that is there once the timer's callback ran and says at the end
+what time it was before and after each call [ns of CLOCK_MONOTONIC], seconds.
 """
 
 import ctypes
@@ -20,14 +21,15 @@ def main() -> None:
     rclpy.init()
     node = rclpy.create_node("probed")
     publisher = node.create_publisher(String, "/out", 10)
-    ran = 0
+    around = []
 
     def tick() -> None:
-        nonlocal ran
-        ran += 1
         publisher.publish(String(data="before"))
+        before = time.monotonic_ns()
         update(None, 2_000_000)
+        around.append(f"{before},{time.monotonic_ns()}")
         publisher.publish(String(data="after"))
+        Path(sys.argv[2]).touch()
 
     node.create_timer(0.02, tick)
     until = time.monotonic() + float(sys.argv[3])
@@ -36,7 +38,7 @@ def main() -> None:
             rclpy.spin_once(node, timeout_sec=0.1)
     node.destroy_node()
     rclpy.try_shutdown()
-    Path(sys.argv[2]).write_text(str(ran))
+    Path(sys.argv[2]).write_text("\n".join(around))
 
 
 main()

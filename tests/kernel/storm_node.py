@@ -11,19 +11,12 @@ import sys
 import time
 from pathlib import Path
 
-from talker import talk
+from talker import listen, spin, talk
 
 SECONDS, PERIOD, SPIN, TIMER = 4.0, 0.02, 0.004, 0.0002
 
 
-def listen(cpu: int, end: float, log: Path) -> None:
-    import rclpy
-    from rclpy.executors import SingleThreadedExecutor
-    from std_msgs.msg import String
-
-    os.sched_setaffinity(0, {cpu})
-    rclpy.init()
-    node = rclpy.create_node("listener")
+def work(cpu: int, end: float, log: Path) -> None:
     rows = []
     fired = 0
 
@@ -31,20 +24,13 @@ def listen(cpu: int, end: float, log: Path) -> None:
         nonlocal fired
         fired += 1
 
-    def heard(message: String) -> None:
+    def heard(message: object) -> None:
         before, begin = fired, time.time_ns()
-        stop = time.thread_time_ns() + int(SPIN * 1e9)
-        while time.thread_time_ns() < stop:
-            pass
+        spin(SPIN)
         rows.append((message.data, begin, fired - before, time.time_ns()))
 
-    node.create_subscription(String, "/work", heard, 100)
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
     signal.signal(signal.SIGALRM, count)
-    signal.setitimer(signal.ITIMER_REAL, TIMER, TIMER)
-    while time.monotonic() < end:
-        executor.spin_once(timeout_sec=0.1)
+    listen(cpu, end, heard, lambda: signal.setitimer(signal.ITIMER_REAL, TIMER, TIMER))
     signal.setitimer(signal.ITIMER_REAL, 0)
     with log.open("w", newline="") as stream:
         csv.writer(stream).writerows([("number", "begin_ns", "fired", "spun_ns"), *rows])
@@ -58,7 +44,7 @@ def main() -> None:
     if child == 0:
         talk(cpus[0], end, PERIOD)
         os._exit(0)
-    listen(cpus[-1], end, Path(os.environ["ROSLENS_NATIVE_DIR"]) / "callbacks.csv")
+    work(cpus[-1], end, Path(os.environ["ROSLENS_NATIVE_DIR"]) / "callbacks.csv")
     sys.exit(os.waitpid(child, 0)[1])
 
 

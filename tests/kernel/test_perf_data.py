@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import struct
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -16,8 +14,6 @@ from tests.kernel.ring_buffer import HEADER_PAGE, IRQ, SWITCH, irq, switch
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
-from roslens.recording.foreign import read_here
-from roslens.tracing.perf.perf_data import convert_perf_data
 from roslens.tracing.unpacking import unpack
 
 IDENTIFIER, IP, TID, TIME, CPU, PERIOD, RAW = (1 << bit for bit in (16, 0, 1, 2, 7, 8, 10))
@@ -109,21 +105,6 @@ def test_what_cannot_be_read_says_so(tmp_path, content, message):
     with pytest.raises(UsageError, match=message):
         unpack(tmp_path / "own.data", tmp_path / "run")
     assert not list((tmp_path / "run").iterdir())
-
-
-def test_bent_files(tmp_path):
-    """Whatever a byte is changed to: read, or refused."""
-    draw = random.Random(28)
-    for number in range(300):
-        bent = bytearray(GOOD)
-        for _ in range(3):
-            bent[draw.randrange(len(bent))] = draw.randrange(256)
-        cut = bent[: draw.randrange(8, len(bent))] if number % 3 else bent
-        (tmp_path / "own.data").write_bytes(cut)
-        with suppress(UsageError), read_here(tmp_path / "own.data", "a file of perf"):
-            convert_perf_data(
-                tmp_path / "own.data", tmp_path / f"{number}", beside=tmp_path, max_bytes=1 << 20
-            )
 
 
 @pytest.mark.live

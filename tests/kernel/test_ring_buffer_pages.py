@@ -119,7 +119,7 @@ def test_times_of_pauses_that_are_none_are_refused(tmp_path):
     raw = write_raw(tmp_path / "ftrace", [page(1000, event(5, switch(1, 2)))], threads={})
     for text in ("20 10", "-5", "1e3", str(1 << 63)):
         (raw / "pauses").write_text(text)
-        with pytest.raises(UsageError, match="tells no times of pauses"):
+        with pytest.raises(UsageError, match="has no times of pauses"):
             convert(raw, tmp_path / "trace" / "kernel", beside=tmp_path / "trace")
 
 

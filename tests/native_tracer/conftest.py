@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from tests.native_tracer.test_native_tracer import compile_program
+from tests.rclcpp import compiled
 
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.environment import EMBEDDED_RMW
-from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.ros_choice import MIDDLEWARES, with_middlewares
-from roslens.tracing.sources import VARIABLE
 
 
 @pytest.fixture(scope="session")
@@ -35,15 +32,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     node: Path = request.module.NODE
     if request.param == "rclpy":
         return ["python", str(node)]
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
-    made = rclcpp_for(embedded_ros())
-    built, source = tmp_path_factory.mktemp("program") / "node", str(node.with_suffix(".cpp"))
-    subprocess.run(
-        [*made.compiler, *made.compile_flags(), source, "-o", str(built), *made.link_flags()],
-        check=True,
-    )
-    return [str(built)]
+    return [str(compiled(node.with_suffix(".cpp"), tmp_path_factory.mktemp("program") / "node"))]
 
 
 @pytest.fixture(scope="session")

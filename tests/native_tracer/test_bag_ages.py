@@ -10,13 +10,13 @@ most the age when the message was taken.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import polars as pl
 import pytest
 from mcap.reader import make_reader
+from tests.rclcpp import need_sources
 
 import roslens as rl
 from roslens.collectors.bag import read_bag
@@ -26,7 +26,6 @@ from roslens.studies.storage.workloads.storage.prepare import programs
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import embedded_ros
-from roslens.tracing.sources import VARIABLE
 
 NODE = Path(__file__).with_name("stamped_node.py")
 NUMBER = 500
@@ -45,8 +44,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def recorder() -> str:
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rosbag2 could be compiled from")
+    need_sources("rosbag2")
     try:
         return str(programs(("recorder",), lambda _: None) / "recorder")
     except UsageError as error:

@@ -25,7 +25,7 @@ def test_a_program_that_records_nothing(capsys: pytest.CaptureFixture[str]) -> N
         told = shown(str(program.pid), capsys)
         program.communicate(b"\n")
     assert f"Process {program.pid} (python" in told
-    assert "since when, and which service they wait for cannot be told" in told
+    assert "since when, and which service they wait for is not known" in told
     assert re.search(rf"{program.pid} python\S* asleep", told)
 
 

@@ -24,7 +24,7 @@ from roslens.tracing.ros import embedded_ros
 
 NODE = Path(__file__).parent / "goals_node.py"
 COUNT = 60
-RAN_BEFORE_S, ATTACHED_S = 5, 15
+RAN_BEFORE_S, ATTACHED_S = 5, 8
 NO_KERNEL = TracingOptions(kernel="off")
 REASON = why_no_ftrace()
 pytestmark = pytest.mark.live

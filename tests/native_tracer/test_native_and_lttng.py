@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 import yaml
 from tests.native_tracer.every_event import program
+from tests.programs import roslens
 from tests.record_suite import changed
 
 from roslens.collectors.collection import collect
@@ -145,20 +146,14 @@ def test_the_main_job_without_lttng(tmp_path):
     (tmp_path / "short.yaml").write_text(yaml.safe_dump(suite))
     path = without_lttng(tmp_path / "bin")
 
-    def roslens(*arguments: str) -> list[str]:
-        run = subprocess.run(
-            [sys.executable, "-P", "-m", "roslens", *arguments],
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def asked(*arguments: str) -> list[str]:
+        run = roslens(*arguments, env={**os.environ, "PATH": path})
         assert run.returncode == 0, run.stderr
         return run.stdout.splitlines()
 
     suite_file = str(tmp_path / "short.yaml")
     campaign = Path(
-        roslens("record", "--tracer", "auto", "--suite", suite_file, "-o", str(tmp_path))[-1]
+        asked("record", "--tracer", "auto", "--suite", suite_file, "-o", str(tmp_path))[-1]
     )
     (run,) = (x.parent for x in campaign.glob("*/manifest.json"))
     manifest = read_manifest(run / "manifest.json")
@@ -166,7 +161,7 @@ def test_the_main_job_without_lttng(tmp_path):
     assert manifest.tracing.tracer == "native"
     assert manifest.tracing.tracer_version
     assert manifest.loss.discarded_events == 0
-    roslens("collect", str(run))
+    asked("collect", str(run))
     with (run / "native" / "messages.csv").open(newline="") as stream:
         said = [row for row in csv.DictReader(stream) if row["topic"] == "/samples"]
     heard = sum(bool(row["callback_realtime_ns"]) for row in said)
@@ -176,7 +171,7 @@ def test_the_main_job_without_lttng(tmp_path):
     delivered = messages.filter(pl.col("outcome") == "delivered")
     assert (delivered.height, messages.height) == (heard, len(said))
     assert set(delivered["match"]) == {"exact"}
-    report = Path(roslens("report", "latency", str(run), "-o", str(tmp_path / "report"))[-1])
+    report = Path(asked("report", "latency", str(run), "-o", str(tmp_path / "report"))[-1])
     metrics = json.loads((report / "metrics.json").read_text())
     assert metrics["recordings"]
     assert any(x["metric"] == "latency_p50" for x in metrics["estimates"])
@@ -200,17 +195,3 @@ def test_a_run_without_events_is_told_likely_causes(tmp_path):
     assert manifest.status == "failed"
     assert "dropped LD_PRELOAD" in manifest.failure
     assert "lttng" not in manifest.failure
-
-
-def test_of_two_recorders_that_begin_in_one_folder_one_goes_on(tmp_path):
-    command = [sys.executable, "-m", "roslens", "record", "--tracer", "native", "--ros", "none"]
-    command += ["-o", str(tmp_path / "run"), "--", "sleep", "1"]
-    both = [
-        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    told = [process.communicate(timeout=120)[1] for process in both]
-    (refused,) = (text for process, text in zip(both, told, strict=True) if process.returncode == 2)
-    assert "give another folder" in refused or "give a new folder" in refused
-    assert sum(process.returncode in {0, 3, 4} for process in both) == 1
-    assert read_manifest(tmp_path / "run" / "manifest.json")

@@ -22,6 +22,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.native_tracer.every_event import program
+from tests.programs import wait_for
+from tests.small_disk import small_disk
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import RunFailedError
@@ -226,14 +228,7 @@ def test_only_wanted_events_are_written(emit, library, folder):
 
 
 def test_a_full_disk_costs_events_and_nothing_else(emit, library, folder):
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)],
-        capture_output=True,
-        check=False,
-    )
-    if mounted.returncode:
-        pytest.skip("no right to mount a small disk")
-    try:
+    with small_disk(folder, "size=1m"):
         folder.chmod(0o700)
         total = emitted(emit, library, folder, "run", 20_000, 8)
         events, discarded = counted(folder)
@@ -249,8 +244,6 @@ def test_a_full_disk_costs_events_and_nothing_else(emit, library, folder):
             path.unlink()
         again = emitted(emit, library, folder, "run", 100, 1)
         assert sum(counted(folder)) == total + more + again
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def open_trace_of(path: Path) -> int:
@@ -315,10 +308,7 @@ def test_a_folder_that_becomes_writable_has_the_loss_before(tmp_path, library):
     )
     assert run.stdout == "500\n"
     # A child does not tell its parent's loss once more; it may end after it.
-    deadline = time.monotonic() + 10
-    while counted(folder) != (8, 500) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert counted(folder) == (8, 500)
+    wait_for(lambda: counted(folder) == (8, 500))
 
 
 def test_a_program_that_loads_unloads_and_executes_another(emit, library, folder):

@@ -14,7 +14,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +24,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from tests.native_tracer.test_native_tracer import environment
+from tests.programs import roslens_command, wait_for
 
 from roslens.analysis.overview.live import last_seconds
 from roslens.collectors.collection import collect
@@ -41,6 +41,7 @@ from roslens.tracing.native_tracer.library import prepare
 from roslens.tracing.native_tracer.trace_files import HEAD
 
 MESSAGES, SLOW, LOST = 1500, 400, 800
+QUIET = ("--ros", "none", "--kernel", "off")
 
 
 @pytest.fixture
@@ -73,13 +74,6 @@ def flying(start, folder, tmp_path):
     for one in begun:
         one.kill()
         one.communicate()
-
-
-def wait_for(condition) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def is_written(folder: Path) -> bool:
@@ -231,9 +225,8 @@ def test_what_is_no_file_is_not_read(start, folder, tmp_path):
 
 def roslens(*arguments: object, **more) -> subprocess.Popen:
     # Where the tests run in the background of a shell, SIGINT is ignored.
-    command = ["env", "--default-signal=INT", sys.executable, "-P", "-m", "roslens", "watch"]
     return subprocess.Popen(
-        [*command, *map(str, arguments)],
+        ["env", "--default-signal=INT", *roslens_command("watch", *arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -423,11 +416,12 @@ def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(flying, tmp_pat
 
 def record(run: Path, triggers: str, *arguments: object) -> subprocess.Popen:
     (run.parent / "triggers.yaml").write_text(triggers)
-    command = [sys.executable, "-P", "-m", "roslens", "record", "--tracer", "native", "-o", run]
-    given = ["--ros", "none", "--kernel", "off", "--triggers", run.parent / "triggers.yaml"]
-    return subprocess.Popen(
-        [*map(str, (*command, *given, *arguments))], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    given = ("--tracer", "native", *QUIET, "-o", run, "--triggers", run.parent / "triggers.yaml")
+    return recorded(roslens_command("record", *given, *arguments))
+
+
+def recorded(words: list[str]) -> subprocess.Popen:
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 @pytest.mark.live
@@ -463,13 +457,9 @@ def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp
 def test_ctrl_c_leaves_what_a_flight_recorder_holds(talking, tmp_path):
     """In one line, without a word of tracers or triggers; that all ends is no process that died."""
     run = tmp_path / "run"
-    command = ["env", "--default-signal=INT", sys.executable, "-P", "-m", "roslens", "record"]
-    given = ["--flight", "30", "--ros", "none", "--kernel", "off", "-o", run]
-    recording = subprocess.Popen(
-        [*map(str, (*command, *given, "--", talking, "1000000", "500", "0", "0"))],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    endless = ("--", talking, "1000000", "500", "0", "0")
+    words = roslens_command("record", "--flight", "30", *QUIET, "-o", run, *endless)
+    recording = recorded(["env", "--default-signal=INT", *words])
     try:
         wait_for(lambda: watching(run) and list(run.glob("flight/ros2-*/ros2_[0-9]*")))
         time.sleep(2)
@@ -543,12 +533,9 @@ def test_a_run_goes_on_without_who_watches_it(talking, tmp_path):
 def test_a_recorded_run_is_watched_until_it_ends(talking, tmp_path):
     """The last refresh has what collecting the recording then finds."""
     run = tmp_path / "run"
-    recording = subprocess.Popen(
-        [sys.executable, "-P", "-m", "roslens", "record", "--tracer", "native", "--ros", "none",
-         "--kernel", "off", "-o", str(run), "--", str(talking), "2000", "1000", "400", "800"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
+    given = ("--tracer", "native", *QUIET, "-o", run)
+    program = ("--", talking, "2000", "1000", "400", "800")
+    recording = recorded(roslens_command("record", *given, *program))
     wait_for(lambda: list(run.glob("trace/ros2-*/ros2_[0-9]*")))
     watching = roslens(run, "--window", "0", "--every", "0.2", "--json")
     out, error = watching.communicate(timeout=120)

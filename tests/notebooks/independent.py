@@ -401,7 +401,7 @@ def _begin(called: int | None, sent: int | None, taken: int | None) -> int | Non
 
 
 def services(runs: Sequence[Run]) -> list[Expected]:
-    """Response times of services; only bounds where the trace does not tell when calls began."""
+    """Response times of services; only bounds where the trace does not show when calls began."""
     found = []
     names = {call["service"] for run in runs for call in run.table("service_calls")}
     for service in sorted(names):
@@ -427,7 +427,7 @@ def services(runs: Sequence[Run]) -> list[Expected]:
 
 
 def _at_least(of_calls: Interval) -> Interval:
-    """Refused, for the trace does not tell when calls began; "ROS 2" is in the sentence."""
+    """Refused, for the trace does not show when calls began; "ROS 2" is in the sentence."""
     least = [] if of_calls.value is None else [of_calls.value / 1e6]
     return Interval(None, needs=[*least, 2])
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
 
+import independent
 import nbformat
 import pytest
+from drawn import executed, first_screen
 from playwright.sync_api import Browser
 from rich.console import Console
+from told import checked, reversed_unsaid
 
 import roslens as rl
 import roslens.report
@@ -24,11 +26,6 @@ from roslens.execution import known_parameters
 from roslens.recording import UsageError
 from roslens.report import find_notebook, run_report
 from roslens.summary_text import SUMMARY_NAME, Summary
-
-sys.path.insert(0, str(Path(__file__).parent))
-import independent
-from drawn import executed, first_screen
-from told import checked, reversed_unsaid
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"

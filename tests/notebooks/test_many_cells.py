@@ -6,10 +6,10 @@ factors of larger designs: nothing here is about numbers.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from drawn import executed, faults, figures, first_screen, many_cells
 from playwright.sync_api import Browser
 
 import roslens as rl
@@ -19,9 +19,6 @@ from roslens.analysis.tool.report import runs_plot
 from roslens.analysis.verdicts.comparison import compare_levels
 from roslens.compare import load_side
 from roslens.html_page import html_page
-
-sys.path.insert(0, str(Path(__file__).parent))
-from drawn import executed, faults, figures, first_screen, many_cells
 
 NOTEBOOKS = ("executors", "latency", "communication", "leaks")
 SIZES = [(n, 1) for n in NOTEBOOKS] + [(n, 4) for n in NOTEBOOKS]

@@ -134,7 +134,9 @@ def test_run_all_with_defaults_from_the_notebooks_folder(tmp_path: Path) -> None
             "no parameter 'levle'; it has: recordings, factors",
         ),
         ("nonsense", {}, "no notebook 'nonsense'; there are: "),
+        ("nonsense", {}, "micro_ros, storage, tool"),
         ("latency", {"recordings": "nowhere"}, "nowhere: no such file or directory"),
+        ("latency", {"topics": "/dat"}, "no topic is named '/dat'; did you mean /data? There are"),
     ],
 )
 def test_wrong_use(

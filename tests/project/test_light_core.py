@@ -12,10 +12,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.samples import RUN, SAMPLES, uncollected
 
 ROOT = Path(__file__).parents[2]
-RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
-DEMO = ROOT / "data" / "samples" / "demo"
+DEMO = SAMPLES / "demo"
 EXTRAS = (
     *("IPython", "PIL", "anywidget", "distributed", "duckdb", "fsspec", "hdrh", "ipykernel"),
     *("ipywidgets", "jinja2", "jupyter_client", "jupyterlab", "lz4", "matplotlib", "mcap"),
@@ -45,9 +45,7 @@ def without(names: tuple[str, ...], *arguments: str | Path) -> subprocess.Comple
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run") / "run"
-    shutil.copytree(RUN, folder, ignore=shutil.ignore_patterns("events", "tables"))
-    return folder
+    return uncollected(RUN, tmp_path_factory.mktemp("run") / "run")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.programs import roslens
 
 from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.collectors.schema.markdown import tables_markdown
@@ -129,9 +130,7 @@ def test_tables_page_is_what_the_definitions_say() -> None:
 
 
 def test_schema_verb_gives_every_table() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "roslens", "schema"], capture_output=True, text=True, check=True
-    )
+    run = roslens("dev", "schema", check=True)
     tables = json.loads(run.stdout)["tables"]
     assert [t["name"] for t in tables] == [
         *TABLES,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-
-sys.path.insert(0, str(Path(__file__).parent))
 from test_noxfile import called
 
 from roslens.cli.app import app

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import seaborn as sns
+from tests.samples import RUN
 
 from roslens.analysis.figures.style import _TICKS
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 PLOTTING = {"matplotlib", "pandas", "scipy", "seaborn"}
 NOTEBOOKS = {"IPython", "jinja2", "nbclient", "nbconvert", "nbformat", "papermill"}
 TABLES = {"numpy", "polars", "pyarrow", "pydantic", "yaml"}
@@ -47,7 +47,7 @@ def test_help_needs_no_tables_nor_figures(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["info", str(SAMPLE)],
+        ["info", str(RUN)],
         ["suites"],
         ["record", "--suite", "demo", "--dry-run"],
     ],
@@ -58,7 +58,7 @@ def test_recording_and_reading_draw_nothing(arguments: list[str]) -> None:
 
 
 def test_collecting_draws_nothing(tmp_path: Path) -> None:
-    collected = after_command("collect", str(SAMPLE), "-o", str(tmp_path / "out"))
+    collected = after_command("collect", str(RUN), "-o", str(tmp_path / "out"))
     assert "polars" in collected
     assert not collected & (PLOTTING | NOTEBOOKS)
 

@@ -23,10 +23,10 @@ from pathlib import Path
 import nbformat
 import pytest
 from tests.free_port import free_port
+from tests.samples import RUN, uncollected
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
-SAMPLE = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 TWO_PROCESS_EVENTS = "18,314"  # as babeltrace2 counts them
 TARGET = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
 OURS = ("analysis", "tracing", "collectors", "data", "studies")
@@ -145,7 +145,7 @@ def hostile_folder(folder: Path, *names: str) -> Path:
     for name in names:
         (folder / f"{name}.py").write_text(f"raise RuntimeError('{name}.py was imported')\n")
     (folder / "helper.py").write_text("WORD = 'found'\n")
-    shutil.copytree(SAMPLE, folder / "run", ignore=shutil.ignore_patterns("events", "tables"))
+    uncollected(RUN, folder / "run")
     return folder
 
 

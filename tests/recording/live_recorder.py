@@ -10,6 +10,8 @@ import time
 import uuid
 from pathlib import Path
 
+from tests.programs import wait_for
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
@@ -89,12 +91,8 @@ class Recorder:
     def pid_of(self, name: str) -> int:
         return next(pid for pid, comm in self.descendants() if comm == name)
 
-    def wait_for(self, condition, seconds: float = 60) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it did not happen"
-            assert self.process.poll() is None, self.process.communicate()
-            time.sleep(0.02)
+    def wait_for(self, condition) -> None:
+        wait_for(condition, process=self.process)
 
     def wait_for_workload(self, name: str) -> None:
         self.wait_for(lambda: any(comm == name for _, comm in self.descendants()))

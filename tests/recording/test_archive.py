@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.samples import SAMPLES, uncollected
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError, find_recordings
@@ -18,7 +19,6 @@ from roslens.tracing.archive_names import HEAD, SUMS
 from roslens.tracing.unpacking import unpack
 
 pytestmark = pytest.mark.recording
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def campaign(tmp_path) -> Path:
     """A real run, as if made on a host ``workhorse`` by somebody at home."""
     run = tmp_path / "rec" / "demo" / "first" / "000_r0"
     source = min((SAMPLES / "demo").glob("*/manifest.json")).parent
-    shutil.copytree(source, run, ignore=shutil.ignore_patterns("events", "tables"))
+    uncollected(source, run)
     for metadata in run.rglob("metadata"):
         # In place, so that packets keep their sizes.
         text = metadata.read_bytes()
@@ -107,6 +107,16 @@ def test_links_are_not_followed(campaign, tmp_path):
     (campaign / "000_r0" / "native" / "link").symlink_to(tmp_path / "secret")
     packed = pack([campaign], tmp_path / "c.tar.zst")
     assert packed.left_out == ["demo/first/000_r0/native/link"]
+
+
+def test_a_linked_run_is_packed_by_its_own_name_only(campaign, tmp_path):
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "one").symlink_to(campaign / "000_r0")
+    with pytest.raises(UsageError, match=r"links/one: a link to a run elsewhere; name .*000_r0"):
+        pack([links], tmp_path / "x.tar.zst")
+    assert not (tmp_path / "x.tar.zst").exists()
+    assert pack([links / "one"], tmp_path / "x.tar.zst").files
 
 
 def archive_of(path: Path, *entries: tuple[tarfile.TarInfo, bytes], head: bool = True) -> Path:

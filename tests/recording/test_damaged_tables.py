@@ -7,14 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.samples import RUN, uncollected
 
 from roslens.collectors.collection import collect, tables
 from roslens.fleet.catalog import catalog
 from roslens.recording import Recording, UsageError
 from roslens.recordings import open_recordings
-
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 
 
 def damaged(whole: bytes, draw: random.Random) -> bytes:
@@ -26,8 +24,7 @@ def damaged(whole: bytes, draw: random.Random) -> bytes:
 
 
 def test_a_damaged_table_is_named(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, tmp_path / "run")
     recording = Recording.at(run)
     collect(recording)
     draw = random.Random(1)
@@ -57,8 +54,7 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
 
 def test_a_note_that_is_nested_without_end_is_no_note(tmp_path: Path) -> None:
     """The tables are then decoded, as those of which nothing says what they were."""
-    run = tmp_path / "run"
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, tmp_path / "run")
     recording = Recording.at(run)
     collect(recording)
     (recording.tables / "collected.json").write_text("[" * 100_000)
@@ -71,8 +67,7 @@ def test_a_note_that_is_nested_without_end_is_no_note(tmp_path: Path) -> None:
 
 def test_damaged_events_are_named(tmp_path: Path) -> None:
     """Also a file that was not there when they were written; tables go on being read."""
-    run = tmp_path / "run"
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, tmp_path / "run")
     recording = Recording.at(run)
     collect(recording)
     opened = open_recordings(run, collect=False)

@@ -5,11 +5,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from live_recorder import events_of
+from tests.small_disk import small_disk
 
 from roslens.tracing.lttng.session import loss_of
 
@@ -90,6 +93,25 @@ def test_a_workload_that_hangs_is_ended_at_its_limit(recorder, pings):
     recorder.assert_nothing_left()
 
 
+def test_a_tracer_that_is_slow_to_answer_misses_nothing(recorder, pings):
+    # A program's constructor waits for it: by default for 3 s, then it runs on, untraced.
+    go, began = (recorder.scratch.with_suffix(end) for end in (".go", ".began"))
+    script = f": > {began}; until [ -e {go} ]; do sleep 0.05; done; {pings} 100"
+    recorder.start("sh", "-c", script)
+    recorder.wait_for(began.exists)
+    daemon = recorder.pid_of("lttng-sessiond")
+    os.kill(daemon, signal.SIGSTOP)
+    go.touch()
+    time.sleep(5)
+    os.kill(daemon, signal.SIGCONT)
+    status, _ = recorder.wait()
+    go.unlink()
+    began.unlink()
+    assert status == 0
+    assert len(events_of(recorder.output / "trace")) == 100
+    recorder.assert_nothing_left()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_recorder_that_is_asked_to_end(recorder, pings, number):
     began = recorder.scratch.with_suffix(".began")
@@ -148,26 +170,21 @@ def test_a_session_daemon_that_is_killed_ends_the_run(recorder, pings):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
+def disk(tmp_path):
     """Makes a file system of some size; needs root (and the right to mount)."""
-    mounted = []
+    with ExitStack() as mounted:
 
-    def make(size: str) -> Path:
-        folder = tmp_path / "disk"
-        folder.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
-        if subprocess.run(mount, capture_output=True, check=False).returncode:
-            pytest.skip("no right to mount a small file system")
-        mounted.append(folder)
-        return folder
+        def make(size: str) -> Path:
+            folder = tmp_path / "disk"
+            folder.mkdir()
+            mounted.enter_context(small_disk(folder, f"size={size}"))
+            return folder
 
-    yield make
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        yield make
 
 
-def test_a_disk_that_fills_up_keeps_what_fitted(recorder, small_disk, pings):
-    recorder.output = small_disk("6m") / "run"
+def test_a_disk_that_fills_up_keeps_what_fitted(recorder, disk, pings):
+    recorder.output = disk("6m") / "run"
     packet = 256 << 10
     script = f"while :; do {pings} 20000 0; sleep 0.05; done"
     status, _ = recorder.run("sh", "-c", script, options={"subbuf_size": packet, "kernel": "off"})
@@ -186,8 +203,8 @@ def test_a_disk_that_fills_up_keeps_what_fitted(recorder, small_disk, pings):
     recorder.assert_nothing_left()
 
 
-def test_a_disk_that_is_full_at_the_start(recorder, small_disk, pings):
-    recorder.output = small_disk("64k") / "run"
+def test_a_disk_that_is_full_at_the_start(recorder, disk, pings):
+    recorder.output = disk("64k") / "run"
     status, error = recorder.run(pings, "10")
     assert status == 4
     assert "no space left" in one_line(error)

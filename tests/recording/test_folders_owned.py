@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import roslens, roslens_command
+from tests.samples import RUN, uncollected
 from tests.security.kills import VERBS as KILLED
 from tests.security.kills import prepared
 
@@ -16,8 +16,6 @@ from roslens.recording import UsageError
 from roslens.recording.scratch import held
 from roslens.tracing.archive import pack
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
 SUITE = """
 name: new
 workload: {command: [sleep, "1"], ros: none}
@@ -54,10 +52,13 @@ def test_two_snapshots_at_once() -> None:
 
 def two_at_once(folder: Path, *words: str) -> None:
     """One does its work, the other names the folder."""
-    command = [sys.executable, "-m", "roslens", *words]
     both = [
         subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            roslens_command(*words),
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for _ in range(2)
     ]
@@ -70,12 +71,9 @@ def two_at_once(folder: Path, *words: str) -> None:
 @pytest.mark.parametrize("verb", [("merge", "0", "1"), ("report", "latency", "0")])
 def test_what_may_be_written_again_waits_for_the_end(tmp_path: Path, verb: tuple[str, ...]) -> None:
     for name in ("0", "1"):
-        shutil.copytree(RUN, tmp_path / name, ignore=shutil.ignore_patterns("events", "tables"))
+        uncollected(RUN, tmp_path / name)
     with held(tmp_path / "new"):
-        done = subprocess.run(
-            [sys.executable, "-m", "roslens", *verb, "-o", "new"],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
-        )  # fmt: skip
+        done = roslens(*verb, "-o", "new", cwd=tmp_path)
         assert done.returncode == 2
         assert "new: another roslens writes there" in done.stderr.splitlines()[-1]
         assert list((tmp_path / "new").iterdir()) == []

@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.samples import SAMPLES
 
 from roslens.tracing.opening import KEPT_DAYS, opened
 
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+SAMPLE = SAMPLES / "chain.tar.zst"
 
 
 def test_what_nobody_opened_for_long_goes_when_another_is_unpacked(

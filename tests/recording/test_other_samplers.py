@@ -11,6 +11,7 @@ import pytest
 import yaml
 from compiling import compiled
 from test_sampler import Program
+from tests.programs import wait_for
 
 from roslens.recording import read_manifest
 from roslens.recording.schema import SYSTEM, THREADS
@@ -36,9 +37,7 @@ def test_heap_is_what_the_program_holds(tmp_path):
             # Until the probe has looked once more; what ends first may be a look begun before.
             for _ in range(2):
                 before = probe.own_cpu_ns()
-                deadline = time.monotonic() + 60
-                while probe.own_cpu_ns() <= before and time.monotonic() < deadline:
-                    time.sleep(0.01)
+                wait_for(lambda before=before: probe.own_cpu_ns() > before)
             time.sleep(0.05)
             heaps.append(probe.heap_bytes(process.pid))
             process.stdin.write("\n")

@@ -7,11 +7,12 @@ import time
 from contextlib import suppress
 
 import pytest
+from tests.programs import wait_for
 
 from roslens.recording.schema import RESOURCES
+from roslens.tracing.proc import stat
 from roslens.tracing.processes import has_mark, marked, process_ids
 from roslens.tracing.sampling import ProcessReader, Sampler, cpu_time_ns
-from roslens.tracing.sampling.proc import stat
 
 pytestmark = pytest.mark.live
 
@@ -95,10 +96,7 @@ def test_a_whole_tree_is_sampled_even_when_a_parent_ends():
     sampler = Sampler(process.pid, hz=50).start()
 
     def wait_for_samples(number: int) -> None:
-        deadline = time.monotonic() + 60
-        while sum(x.vpid == orphan for x in sampler.rows) < number:
-            assert time.monotonic() < deadline, "it is not sampled"
-            time.sleep(0.05)
+        wait_for(lambda: sum(x.vpid == orphan for x in sampler.rows) >= number)
 
     try:
         orphan = int(process.stdout.readline())
@@ -128,9 +126,7 @@ def test_a_process_that_left_its_parent_at_once_is_found_by_its_mark():
     )
     sampler = Sampler(process.pid, hz=20, belongs=lambda pid: has_mark(pid, "TEST_MARK=x1")).start()
     try:
-        deadline = time.monotonic() + 60
-        while len(asleep(sampler)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: len(asleep(sampler)) >= 2)
         sampler.stop()
         assert len(asleep(sampler)) == 2
     finally:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 import pytest
+from tests.samples import SAMPLES
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import EXIT_FAILED, EXIT_OK, EXIT_VERDICT, Recording
 from roslens.selftest import SelfTest, check_pairs
 
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "demo" / "000_r0_executor-Events"
+SAMPLE = SAMPLES / "demo" / "000_r0_executor-Events"
 
 
 @pytest.fixture(scope="module")

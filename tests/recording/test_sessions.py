@@ -11,13 +11,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.cli import main
 from roslens.collectors.reader import open_trace
 from roslens.collectors.resolving import find_runs
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 TRACES = [min(SAMPLES.glob(f"{name}/*/trace")) for name in ("two_process", "demo", "lifecycle")]
 
 
@@ -171,3 +171,66 @@ def test_what_lttng_makes_in_a_session_is_part_of_it(tmp_path: Path) -> None:
 def test_a_single_session_is_the_path_that_was_given(tmp_path: Path) -> None:
     shutil.copytree(TRACES[0], tmp_path / "only")
     assert names(tmp_path) == ["."]
+
+
+def cut(metadata: Path) -> None:
+    metadata.write_bytes(metadata.read_bytes()[:1000])
+
+
+def test_sessions_that_cannot_be_read_leave_the_others_usable(folder: Path, capsys) -> None:
+    """One that LTTng has just begun has empty metadata; its neighbours are whole."""
+    cut(next((folder / "session-1").rglob("metadata")))
+    next((folder / "session-2").rglob("metadata")).write_bytes(b"")
+    opened = rl.open(folder)
+    assert [run.name for run in opened.runs] == ["session-0"]
+    assert "1 run in 1 cell" in repr(opened)
+    assert "; 2 could not be read" in repr(opened)
+    first, second = capsys.readouterr().err.splitlines()
+    assert str(folder / "session-1") in first
+    assert "the metadata ends inside" in first
+    assert f"{folder / 'session-2'} is still being recorded" in second
+    for verb in ((), ("info",), ("estimates",), ("why",)):
+        run(*verb, folder)
+        said = capsys.readouterr()
+        assert len(said.err.splitlines()) == 2, verb
+        if verb in ((), ("info",)):
+            assert "1 run" in said.out
+            assert "; 2 could not be read" in said.out
+    run("info", folder, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["recordings"]) == 1
+    assert [Path(x["path"]).name for x in found["not_read"]] == ["session-1", "session-2"]
+    budgets = folder.with_name("budgets.yaml")
+    budgets.write_text("budgets: ['latency_p50 < 10 s']")
+    run("check", budgets, folder)
+    assert "2 of 3 runs failed or cannot be read, and are left out" in capsys.readouterr().out
+
+
+def test_what_is_named_itself_must_be_readable(folder: Path, capsys) -> None:
+    next((folder / "session-2").rglob("metadata")).write_bytes(b"")
+    for paths in ((folder / "session-2",), (folder / "session-0", folder / "session-2")):
+        with pytest.raises(rl.UsageError, match="is still being recorded"):
+            rl.open(paths)
+    assert not capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["info", str(folder / "session-2")])
+    assert ended.value.code == 2
+    assert "is still being recorded" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["collect", str(folder)])
+    assert ended.value.code == 2
+    assert "session-2 is still being recorded" in " ".join(capsys.readouterr().out.split())
+    for number in (0, 1):
+        cut(next((folder / f"session-{number}").rglob("metadata")))
+    with pytest.raises(SystemExit) as ended:
+        main([str(folder)])
+    assert ended.value.code == 2
+    assert "(and 2 more of 3)" in capsys.readouterr().err
+
+
+def test_a_run_without_a_usable_manifest_leaves_the_others_usable(tmp_path: Path, capsys) -> None:
+    for number, trace in enumerate(sorted(SAMPLES.glob("demo/*Events/trace"))[:2]):
+        shutil.copytree(trace.parent, tmp_path / f"{number}")
+    (tmp_path / "1/manifest.json").write_text("{")
+    assert [run.name for run in rl.open(tmp_path).runs] == ["0"]
+    assert "manifest.json: not JSON" in capsys.readouterr().err

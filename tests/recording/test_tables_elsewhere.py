@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from polars.testing import assert_frame_equal
+from tests.samples import RUN, uncollected
 
 import roslens as rl
 from roslens.collect import Options, collect_all
@@ -18,8 +19,6 @@ from roslens.recording import UsageError, find_recordings
 from roslens.recording.terminal import Console
 from roslens.tracing.archive import pack
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 pytestmark = pytest.mark.recording
 
 
@@ -34,7 +33,7 @@ def collected(*paths: Path, output: Path, **options: object) -> None:
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of a recording; the recording itself is gone."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    shutil.copytree(RUN, folder / "run", ignore=shutil.ignore_patterns("events", "tables"))
+    uncollected(RUN, folder / "run")
     collected(folder / "run", output=folder / "out")
     shutil.rmtree(folder / "run")
     return folder / "out"

@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests.free_port import free_port
+from tests.programs import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
@@ -73,11 +73,7 @@ class OwnSshd:
             self.process = subprocess.Popen(
                 [*prefix, SSHD, "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log
             )
-        until = time.monotonic() + 60
-        while "listening" not in self.log.read_text():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < until, self.log.read_text()
-            time.sleep(0.02)
+        wait_for(lambda: "listening" in self.log.read_text(), process=self.process)
         self.program()
 
     def program(self, change: str = "", path: str = "") -> None:

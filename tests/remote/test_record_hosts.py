@@ -10,13 +10,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from tests.programs import gone, roslens, roslens_command, wait_for
 from tests.remote.own_sshd import CLOSED, GOOD, STRANGE, WRONG_KEY, OwnSshd
+from tests.small_disk import small_disk
 
 pytestmark = pytest.mark.live
 
@@ -31,7 +30,7 @@ class Started:
         self.out = sshd.folder / "out"
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "roslens", "record", *QUIET, "-o", str(self.out)),
+                *roslens_command("record", *QUIET, "-o", self.out),
                 *("--host-setup", setup or sshd.setup, *arguments),
             ],
             env=sshd.environment(),
@@ -52,18 +51,11 @@ class Started:
         """What was begun where."""
         return json.loads((self.out / "hosts.json").read_text())["hosts"]
 
-    def wait_for(self, condition: Callable[[], bool]) -> None:
-        until = time.monotonic() + 300
-        while not condition():
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < until
-            time.sleep(0.05)
-
     def wait_until_begun(self) -> int:
         """Until the other host records; the process id of its recorder."""
         path = self.out / "hosts.json"
-        self.wait_for(lambda: path.is_file() and self.hosts()[0]["pid"] is not None)
-        return int(str(self.hosts()[0]["pid"]))
+        begun = wait_for(lambda: path.is_file() and self.hosts()[0]["pid"], 300, self.process)
+        return int(str(begun))
 
     def manifest(self, name: str) -> dict[str, object]:
         return json.loads((self.out / name / "manifest.json").read_text())
@@ -82,14 +74,6 @@ def start(sshd: OwnSshd) -> Iterator[Callable[..., Started]]:
         if one.process.poll() is None:
             one.process.kill()
             one.process.communicate()
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def test_another_host_records_as_long_as_the_command_here(
@@ -178,7 +162,7 @@ def test_a_command_that_is_not_there_and_a_tracer_that_cannot(
 def test_ctrl_c_stops_all_and_fetches(start: Callable[..., Started]) -> None:
     begun = start("--host", WAITS, "--", "sleep", "1000")
     there = begun.wait_until_begun()
-    begun.wait_for((begun.out / "here" / "native").is_dir)
+    wait_for((begun.out / "here" / "native").is_dir, 300, begun.process)
     begun.process.send_signal(signal.SIGINT)
     status, _, err = begun.end()
     assert status == 130, err
@@ -229,15 +213,8 @@ def test_what_a_killed_recorder_here_began_is_fetched_later(
     begun.process.communicate()
 
     def resume(name: str, *options: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "roslens", "record", "--resume", name, *options],
-            env=sshd.environment(),
-            cwd=sshd.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+        there = {"env": sshd.environment(), "cwd": sshd.folder}
+        return roslens("record", "--resume", name, *options, **there)
 
     done = resume("out")
     assert done.returncode == 0, done.stderr
@@ -252,16 +229,10 @@ def test_what_a_killed_recorder_here_began_is_fetched_later(
 def test_a_full_disk_there_is_said_and_what_fitted_is_kept(
     sshd: OwnSshd, start: Callable[..., Started]
 ) -> None:
-    disk = sshd.there
-    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no right to mount a small file system")
-    try:
+    with small_disk(sshd.there, "size=12m"):
         fills = "cat /dev/zero >filler; sleep 1000"
         begun = start("--host", f'{GOOD}:sh -c "{fills}"')
         status, _, err = begun.end()
-    finally:
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
     assert status == 4
     assert "robot: no space left on the device: the trace is not whole" in err
     assert begun.manifest("robot")["status"] == "failed"
@@ -270,10 +241,7 @@ def test_a_full_disk_there_is_said_and_what_fitted_is_kept(
 def test_a_full_disk_here_leaves_it_there(sshd: OwnSshd, start: Callable[..., Started]) -> None:
     disk = sshd.folder / "out"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no right to mount a small file system")
-    try:
+    with small_disk(disk, "size=1m"):
         write = "head -c 2000000 /dev/zero"
         begun = start("--host", f"{GOOD}:{write}", "--time-limit", "100")
         status, _, err = begun.end()
@@ -282,7 +250,5 @@ def test_a_full_disk_here_leaves_it_there(sshd: OwnSshd, start: Callable[..., St
         assert "no space left on device" in err
         assert f"'roslens record --resume {begun.out}' fetches the rest" in err
         assert {x.name for x in disk.iterdir()} == {"hosts.json"}
-    finally:
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
     [kept] = sshd.there.glob("*/robot/native/stdout.log")
     assert kept.stat().st_size == 2_000_000

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from tests.programs import roslens, roslens_command
 from tests.remote.own_sshd import GOOD, SSHD, OwnSshd
 from tests.remote.two_hosts import AHEAD_OF_BOOT_S, two_hosts
 
@@ -72,9 +72,8 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
         try:
             done = subprocess.run(
                 [
-                    *(*desk.prefix, sys.executable, "-m", "roslens", "record", *options),
-                    *("-o", str(folder / "out"), "--host-setup", sshd.setup),
-                    *("--host", f"{GOOD}:{talker} PONG {COUNT}"),
+                    *(*desk.prefix, *roslens_command("record", *options, "-o", folder / "out")),
+                    *("--host-setup", sshd.setup, "--host", f"{GOOD}:{talker} PONG {COUNT}"),
                     *("--", *talker.split(), "PING", str(COUNT)),
                 ],
                 env={**sshd.environment(), UDP[0]: UDP[1]},
@@ -119,7 +118,6 @@ def test_messages_between_them_bound_the_shift(campaign: Campaign) -> None:
 
 def test_merging_finds_the_shift_within_its_bounds(campaign: Campaign) -> None:
     merged = campaign.folder / "merged"
-    roslens = [sys.executable, "-m", "roslens"]
     clocks = json.loads((merged / "clocks.json").read_text())
     [(host, added)] = clocks["added"].items()
     bounds = {(one, other): points for one, other, points in clocks["bounds"]}
@@ -130,7 +128,7 @@ def test_merging_finds_the_shift_within_its_bounds(campaign: Campaign) -> None:
         assert abs(time_ns + add - true) <= np.interp(time_ns + add, times, within)
     # The messages of half a second told it to better than a millisecond.
     assert min(within) < 1_000_000
-    subprocess.run([*roslens, "collect", str(merged)], check=True)
+    assert roslens("collect", merged).returncode == 0
     messages = pl.read_parquet(merged / "tables" / "messages.parquet").filter(
         pl.col("publisher_host") != pl.col("subscription_host")
     )

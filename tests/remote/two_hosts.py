@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.programs import wait_for
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -87,13 +87,13 @@ def two_hosts(folder: Path) -> Iterator[tuple[NamespaceHost, NamespaceHost]]:
 def _child(holder: subprocess.Popen[bytes]) -> int:
     """The process within the namespaces, once it is there."""
     path = Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
-    until = time.monotonic() + 30
-    while not path.is_file() or not (found := path.read_text().split()):
+
+    def children() -> str:
         if holder.poll() is not None:
             pytest.skip("the kernel, or a lack of rights, allows no namespaces")
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return int(found[0])
+        return path.read_text() if path.is_file() else ""
+
+    return int(wait_for(children).split()[0])
 
 
 def _run(*command: str) -> None:

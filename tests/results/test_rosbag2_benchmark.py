@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from roslens.collectors.results.rosbag2_benchmark import read_rosbag2_benchmark
+from roslens.collectors.results.rosbag2_benchmark import read_rosbag2_runs
+from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording.errors import UsageError
 
 HEADER = (
@@ -30,35 +31,38 @@ def results(folder: Path, *rows: str, header: str = HEADER, end: str = "\n") -> 
     return path
 
 
+def figure(run: ToolResult, metric: str, entity: str = "publishers") -> list[float]:
+    return run.summary.filter(metric=metric, entity=entity)["value"].to_list()
+
+
 def test_empty_columns_do_not_shift_the_others(tmp_path: Path) -> None:
-    first, second = read_rosbag2_benchmark(results(tmp_path, ROW, PLAIN)).iter_rows(named=True)
-    assert first["storage_config"] is None
-    assert first["compression"] is None
-    assert (first["compression_queue"], first["compression_threads"]) == (1, 0)
-    assert (first["total_produced"], first["total_recorded_count"]) == (1_000_000, 999_871)
-    assert first["recorded"] == pytest.approx(0.999871, abs=1e-12)
-    assert first["recorder_cpu_usage"] == 88.02
-    assert first["cpu_cores"] == pytest.approx(42.5)
-    assert (second["storage_config"], second["compression"]) == ("cfg.yaml", "zstd")
-    assert second["recorded"] == 0.5
-    assert [first["run"], second["run"]] == [0, 1]
+    first, second = read_rosbag2_runs(results(tmp_path, ROW, PLAIN))
+    assert first.factors == {
+        "storage_id": "mcap",
+        "cache_size": 100_000_000,
+        "max_bagfile_size": 0,
+        "compression_queue": 1,
+        "compression_threads": 0,
+    }
+    assert (figure(first, "sent"), figure(first, "received")) == ([1_000_000], [999_871])
+    assert figure(first, "cpu", "recorder") == [pytest.approx(0.8802)]
+    assert (second.factors["storage_config"], second.factors["compression"]) == ("cfg.yaml", "zstd")
+    assert figure(second, "lost") == [250]
 
 
 def test_rows_of_a_run_are_its_publisher_groups(tmp_path: Path) -> None:
     path = results(tmp_path, ROW, PLAIN, ROW, PLAIN)
     (tmp_path / "producers.yaml").write_text(PRODUCERS)
-    found = read_rosbag2_benchmark(tmp_path)
-    assert found["run"].to_list() == [0, 0, 1, 1]
-    assert found["group"].to_list() == [0, 1, 0, 1]
-    assert read_rosbag2_benchmark(path, groups=4)["run"].to_list() == [0, 0, 0, 0]
+    found = read_rosbag2_runs(path)
+    assert [figure(run, "sent") for run in found] == [[1_000_000, 500]] * 2
 
 
 def test_older_files_lack_the_cpu_columns(tmp_path: Path) -> None:
     header = HEADER.partition(" producer_cpu_usage")[0]
     path = results(tmp_path, ROW.partition(" 41.10")[0], header=header)
-    found = read_rosbag2_benchmark(path)
-    assert found["cpu_cores"].to_list() == [None]
-    assert found["recorded"][0] == pytest.approx(0.999871)
+    (found,) = read_rosbag2_runs(path)
+    assert figure(found, "received") == [999_871]
+    assert "cpu" not in found.summary["metric"]
 
 
 def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
@@ -70,13 +74,12 @@ def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
         ((), "no row"),
     ):
         with pytest.raises(UsageError, match=words):
-            read_rosbag2_benchmark(results(tmp_path, *rows))
+            read_rosbag2_runs(results(tmp_path, *rows))
     with pytest.raises(UsageError, match="cut off"):
-        read_rosbag2_benchmark(results(tmp_path, ROW, end=""))
-    with pytest.raises(UsageError, match="no column storage_id"):
-        read_rosbag2_benchmark(results(tmp_path, "1,2", header="a,b"))
+        read_rosbag2_runs(results(tmp_path, ROW, end=""))
+    (tmp_path / "producers.yaml").write_text(PRODUCERS)
     with pytest.raises(UsageError, match="missing rows"):
-        read_rosbag2_benchmark(results(tmp_path, ROW, PLAIN, ROW), groups=2)
+        read_rosbag2_runs(results(tmp_path, ROW, PLAIN, ROW))
     (tmp_path / "producers.yaml").write_text("a: 1\n")
     with pytest.raises(UsageError, match="publisher_groups"):
-        read_rosbag2_benchmark(results(tmp_path, ROW))
+        read_rosbag2_runs(results(tmp_path, ROW))

@@ -247,9 +247,7 @@ def test_sent_and_received_without_the_total(tmp_path: Path) -> None:
     assert value(found, "lost", entity="topic") == (3, "1")
 
 
-def test_torn_and_foreign_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no latency_all\.txt"):
-        read_irobot(tmp_path)
+def test_torn_folders_are_refused(tmp_path: Path) -> None:
     folder = irobot(tmp_path / "log", "C")
     file = folder / "latency_all.txt"
     file.write_text(file.read_text().rsplit("  ", 3)[0] + "\n")
@@ -368,9 +366,6 @@ def test_torn_performance_tests_are_refused(tmp_path: Path) -> None:
     path = performance_test(tmp_path / "b.csv", [])
     with pytest.raises(UsageError, match="no row"):
         read_performance_test(path)
-    (tmp_path / "c.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(UsageError, match="EXPERIMENT-START"):
-        read_performance_test(tmp_path / "c.csv")
 
 
 # ---------------------------------------------------------------- the others
@@ -388,9 +383,6 @@ def test_buildfarm_reads_pages_as_pages(tmp_path: Path) -> None:
     assert series(found, "rss") == [40 * 1024**2]
     assert series(found, "rss_by_pages") == [40 * 1024**2]
     assert series(found, "cpu") == [0.5]
-    path.write_text("a,b\n1,2\n")
-    with pytest.raises(UsageError, match="no column T_experiment"):
-        read_buildfarm_csv(path)
 
 
 def test_buildfarm_percentiles_are_refused_and_throughput_is_renamed(tmp_path: Path) -> None:
@@ -434,7 +426,7 @@ def test_reference_system_takes_the_last_statistics(tmp_path: Path) -> None:
     assert series(found, "cpu") == [1.5]
     assert series(found, "rss") == [10 * 1024**2]
     (tmp_path / "memory_log.txt").write_text("header\n0.5 150.0\n")
-    with pytest.raises(UsageError, match=r"memory_log\.txt:2: 2 of 4 cells"):
+    with pytest.raises(UsageError, match=r"memory_log\.txt:2: 2 cells under 4 columns"):
         read_reference_system(tmp_path)
 
 
@@ -463,7 +455,7 @@ def test_memory_by_number_of_entities(tmp_path: Path) -> None:
     assert value(found, "rss_peak", entity="none", name="0") == (1_025_024, "byte")
     assert value(found, "rss_peak", entity="node", name="1") == (1_126_400, "byte")
     path.write_text("Entity,N,RSS,DELTA\nnode,1\n")
-    with pytest.raises(UsageError, match=r"memory\.csv:2: 2 of 4 cells"):
+    with pytest.raises(UsageError, match=r"memory\.csv:2: 2 cells under 4 columns"):
         read_memory_benchmark(path)
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.rclcpp import compiled
 
 import roslens as rl
 from roslens.analysis.leaks.sites import short_name
 from roslens.recording import UsageError
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.ros import RosEnvironment
-from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.sampling.allocations import Heaptrack, Interpreted
 from roslens.tracing.sampling.rates import SamplerRates
-from roslens.tracing.sources import VARIABLE
 
 NODES = Path(__file__).with_name("nodes")
 needs_heaptrack = pytest.mark.skipif(not shutil.which("heaptrack"), reason="needs heaptrack")
@@ -94,17 +90,9 @@ def test_without_heaptrack_nothing_is_recorded(
 
 @needs_heaptrack
 @pytest.mark.live
-def test_a_leak_of_an_executor_and_one_of_a_callback(ros: RosEnvironment, tmp_path: Path) -> None:
+def test_a_leak_of_an_executor_and_one_of_a_callback(tmp_path: Path) -> None:
     """Three runs: each block that the program says it kept, and both as what climbs most."""
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
-    made = rclcpp_for(ros)
-    program = tmp_path / "leaky"
-    source = str(NODES / "leaky_executor.cpp")
-    subprocess.run(
-        [*made.compiler, *made.compile_flags(), source, "-o", str(program), *made.link_flags()],
-        check=True,
-    )
+    program = compiled(NODES / "leaky_executor.cpp", tmp_path / "leaky")
     folders = [tmp_path / "runs" / f"{k}" for k in range(3)]
     for folder in folders:
         said = tmp_path / "said"

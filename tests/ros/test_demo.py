@@ -13,13 +13,14 @@ import re
 import signal
 import statistics
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
+from tests.programs import gone, wait_for
 from tests.ros.conftest import Recorder
 
 from roslens.recording.manifest import Endpoint
@@ -184,11 +185,7 @@ def running(
             text=True,
         )
         try:
-            give_up = time.monotonic() + 60
-            while not ready.exists():
-                assert process.poll() is None
-                assert time.monotonic() < give_up
-                time.sleep(0.02)
+            wait_for(ready.exists, process=process)
             yield process
         finally:
             process.kill()
@@ -197,23 +194,11 @@ def running(
 
 def children(pid: int) -> dict[str, int]:
     """Processes by name, of those that `pid` started."""
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return {Path(f"/proc/{x}/comm").read_text().strip(): int(x) for x in text.split()}
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z"
+    return {child.name(): child.pid for child in psutil.Process(pid).children()}
 
 
 def wait_gone(pids: list[int]) -> None:
-    give_up = time.monotonic() + 60
-    while not all(gone(pid) for pid in pids):
-        assert time.monotonic() < give_up, "a process of the demo is left"
-        time.sleep(0.02)
+    wait_for(lambda: all(gone(pid) for pid in pids))
 
 
 def test_a_number_of_messages(ros: RosEnvironment, tmp_path: Path) -> None:

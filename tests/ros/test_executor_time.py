@@ -10,14 +10,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.rclcpp import compiled
 
 import roslens as rl
 from roslens.tracing.command import record_command
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.ros import RosEnvironment
-from roslens.tracing.ros.rclcpp import rclcpp_for
-from roslens.tracing.sources import VARIABLE
 
 SOURCE = Path(__file__).with_name("nodes") / "executing.cpp"
 pytestmark = [
@@ -27,13 +25,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def program(ros: RosEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
-    made, program = rclcpp_for(ros), tmp_path_factory.mktemp("executing") / "executing"
-    flags = [*made.compile_flags(), str(SOURCE), "-o", str(program), *made.link_flags()]
-    subprocess.run([*made.compiler, *flags], check=True)
-    return program
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(SOURCE, tmp_path_factory.mktemp("executing") / "executing")
 
 
 @pytest.fixture

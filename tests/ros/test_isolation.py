@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.ros.conftest import Recorder
 
-from roslens.tracing.ros import RosEnvironment, diagnose_no_events, find_ros
+from roslens.tracing.ros import RosEnvironment, diagnose_no_events, sourced_ros
 from roslens.tracing.ros.domain import DOMAINS, SHARED_MEMORY, own_domain, ports, without_leftovers
 from roslens.tracing.ros.environment import UsageError
 
@@ -145,7 +145,7 @@ def test_a_sourced_ros_is_used_as_it_is(ros: RosEnvironment) -> None:
     """The embedded environment, entered as a setup file would do it."""
     folder = ros.python.parent.parent
     environment = ros.process_environment() | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
-    found = find_ros(environ=environment)
+    found = sourced_ros(environment)
     assert (found.kind, found.distro, found.rmw) == ("sourced", "kilted", "rmw_fastrtps_cpp")
     assert found.python == folder / "bin" / "python3"
     assert found.preload() == []
@@ -154,7 +154,7 @@ def test_a_sourced_ros_is_used_as_it_is(ros: RosEnvironment) -> None:
 def test_a_sourced_ros_without_rclpy_is_said() -> None:
     environment = dict(os.environ) | {"ROS_DISTRO": "jazzy", "AMENT_PREFIX_PATH": "/nowhere"}
     with pytest.raises(UsageError, match=r"ROS 2 jazzy is sourced, but rclpy cannot be imported"):
-        find_ros(environ=environment)
+        sourced_ros(environment)
 
 
 @pytest.mark.live

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.rclcpp import need_sources
 
 from roslens.recording import RunFailedError
 from roslens.tracing import ros_choice
@@ -44,8 +44,7 @@ def embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RosEnvironment:
         variables={"AMENT_PREFIX_PATH": str(home), "RMW_IMPLEMENTATION": EMBEDDED_RMW},
         middlewares={EMBEDDED_RMW: ()},
     )
-    for name in ("embedded_ros", "find_ros"):
-        monkeypatch.setattr(ros_choice, name, lambda _: ros)
+    monkeypatch.setattr(ros_choice, "embedded_ros", lambda _: ros)
     return ros
 
 
@@ -148,8 +147,7 @@ def test_a_run_gets_the_middleware_of_its_level(embedded: RosEnvironment) -> Non
 @pytest.fixture(scope="module", params=MIDDLEWARES)
 def compiled(ros: RosEnvironment, request: pytest.FixtureRequest) -> RosEnvironment:
     """The embedded ROS 2 with another middleware, which is compiled where it is not there yet."""
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that it could be compiled from")
+    need_sources(request.param)
     found, missing = with_middlewares(ros, [request.param])
     if missing:
         why = missing[request.param]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.programs import roslens
 
 import roslens as rl
 from roslens.recording import UsageError
@@ -27,17 +26,14 @@ def test_what_an_own_node_prints_is_what_is_recorded(tmp_path: Path) -> None:
         "project(mine)\nadd_executable(${PROJECT_NAME}_node  # ours\n  node.cpp)\n"
     )
 
-    def roslens(*arguments: object) -> str:
-        command = [sys.executable, "-P", "-m", "roslens", *map(str, arguments)]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    made = roslens("dev", "ros", "compile", package, "-o", tmp_path / "made").splitlines()[-1]
+    compiled = roslens("dev", "ros", "compile", package, "-o", tmp_path / "made", check=True)
+    made = compiled.stdout.splitlines()[-1]
     assert [x.name for x in (tmp_path / "made").iterdir()] == ["mine_node"]
     of_node = (pl.col("topic") == "/ticks") & (pl.col("outcome") == "delivered")
     for tracer in ("lttng", "native"):
         run = tmp_path / tracer
         options = ("--ros", "embedded", "--tracer", tracer, "--kernel", "off", "-o", run)
-        printed = roslens("record", *options, "--", made)
+        printed = roslens("record", *options, "--", made, check=True).stdout
         heard = [x for x in printed.splitlines() if x.isdecimal()]
         messages = rl.open(run).messages.filter(of_node).collect()
         assert heard == ["1", "2", "3"]

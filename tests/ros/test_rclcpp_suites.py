@@ -6,7 +6,6 @@ The first run on a machine compiles it, which takes some minutes; later ones fin
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.rclcpp import need_sources
 from tests.record_suite import record_changed
 
 import roslens as rl
@@ -25,7 +25,6 @@ from roslens.tracing.ros.cyclonedds import NAME as CYCLONE
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.ros.zenoh import NAME as ZENOH
 from roslens.tracing.ros_choice import MIDDLEWARES, with_middlewares
-from roslens.tracing.sources import VARIABLE
 from roslens.tracing.suite import load_suite
 from roslens.tracing.workloads.rclcpp_workloads.prepare import prepare
 
@@ -43,8 +42,7 @@ OF_MIDDLEWARE = {CYCLONE: ["cyclonedds"], ZENOH: ["zenoh-c"]}
 @pytest.fixture(scope="module", autouse=True)
 def bare(ros: RosEnvironment) -> Iterator[None]:
     """A machine with no ROS 2 sourced, on which rclcpp and the programs are compiled."""
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
+    need_sources()
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO", "RMW_IMPLEMENTATION"):
             patch.delenv(name, raising=False)

@@ -16,6 +16,7 @@ import pytest
 from psutil import process_iter
 from tests.analysis.test_perfetto import stacks_in
 from tests.analysis.test_stacks import read_by_pprof
+from tests.rclcpp import need_sources
 
 import roslens as rl
 from roslens.analysis.interop.perfetto import write_perfetto
@@ -32,7 +33,6 @@ from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.sampling.stacks import StackSampler, forget_old_maps
-from roslens.tracing.sources import VARIABLE
 
 NODES = Path(__file__).with_name("nodes")
 OPTIONS = TracingOptions(tracer="native", kernel="off")
@@ -45,8 +45,7 @@ EXECUTIONS = 200
 
 
 def rclcpp_program(ros: RosEnvironment, folder: Path, work: str = "burn.c") -> list[str]:
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rclcpp could be compiled from")
+    need_sources()
     made, program, burn = rclcpp_for(ros), folder / "burner", folder / "burn.o"
     subprocess.run(["cc", "-O2", "-c", NODES / work, "-o", burn], check=True)
     # Beside the folders of all tests, so that it is compiled once.
@@ -98,7 +97,10 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
 def test_waits_are_those_that_the_program_and_the_kernel_count(
     ros: RosEnvironment, tmp_path: Path, made
 ) -> None:
-    """Asleep in alpha, for a lock in beta: by the program's log, and by the kernel's scheduler."""
+    """Asleep in alpha, for a lock in beta: by the program's log, and by the kernel's scheduler.
+
+    By its own clocks, a program is also off the CPU while the host of a virtual machine has it.
+    """
     said, folder = tmp_path / "said", tmp_path / "run"
     program = " ".join(f'"{x}"' for x in [*made(ros, tmp_path, "wait.c"), str(EXECUTIONS)])
     command = ["sh", "-c", f'exec {program} > "{said}"']
@@ -113,6 +115,7 @@ def test_waits_are_those_that_the_program_and_the_kernel_count(
     )
     assert manifest.status == "complete", manifest.failure
     waited = [float(x) for x in said.read_text().split()]
+    stolen = manifest.host.steal_fraction or 0
     run = rl.open(folder)
     table = run.stacks.functions(waits=True)
     for kind, expected in {"timer": waited[:2], "subscription": waited[2:]}.items():
@@ -122,9 +125,9 @@ def test_waits_are_those_that_the_program_and_the_kernel_count(
             for x in ("alpha", "beta")
         ]
         seconds = [x.item() / 1e9 for x in found]
-        assert seconds == pytest.approx(expected, rel=0.02)
+        for one, off_cpu in zip(seconds, expected, strict=True):
+            assert (0.98 - stolen) * off_cpu <= one <= 1.02 * off_cpu
         assert seconds[0] / sum(seconds) == pytest.approx(expected[0] / sum(expected), abs=0.02)
-        assert sum(seconds) == pytest.approx(sum(expected), rel=0.02)
     number = "callback_instance_id"
     ours = run.stacks.frame(waits=True).group_by(number).agg(pl.col("wait_ns").sum())
     kernel = run.table("callback_scheduling").select(

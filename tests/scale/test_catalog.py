@@ -15,6 +15,7 @@ import duckdb
 import fsspec
 import polars as pl
 import pytest
+from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
 from roslens.fleet.catalog import Catalog, moment
@@ -22,8 +23,6 @@ from roslens.fleet.cluster import Workers
 from roslens.fleet.trees import session_of
 from roslens.recording import UsageError
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 OTHER = SAMPLES / "lifecycle" / "000_r0_cell"
 DAY_NS = 86_400 * 10**9
 
@@ -101,9 +100,8 @@ def test_a_damaged_catalog_is_made_again(tmp_path: Path) -> None:
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of ours and a bare trace, collected."""
     folder = tmp_path_factory.mktemp("fleet")
-    made = shutil.ignore_patterns("events", "tables")
-    shutil.copytree(RUN, folder / "a" / "run", ignore=made)
-    shutil.copytree(OTHER, folder / "b" / "run", ignore=made)
+    uncollected(RUN, folder / "a" / "run")
+    uncollected(OTHER, folder / "b" / "run")
     shutil.copytree(RUN / "trace", folder / "bare")
     rl.catalog(folder, collect=True)
     return folder

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.programs import roslens
+from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
 from roslens.analysis.measures.loss import TracerLoss
@@ -26,8 +25,6 @@ from roslens.collectors.views import View, matching
 from roslens.recording import Recording, UsageError, find_recordings
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "data" / "samples"
-RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 DEMO = SAMPLES / "demo" / "001_r0_executor-SingleThreaded"
 NUMBERS = ("message_id", "callback_instance_id", "client_callback_instance_id", "take_id")
 pytestmark = pytest.mark.recording
@@ -140,13 +137,7 @@ def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: 
         pl.col("time_ns").is_between(note["excerpt"]["start_ns"], note["excerpt"]["end_ns"])
     )
     assert opened.resources.collect().height == within.height > 0
-    done = subprocess.run(
-        [sys.executable, "-m", "roslens", "info", part.output, "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
+    done = roslens("info", part.output, "--json", check=True)
     told = json.loads(done.stdout)
     assert told["excerpt"]["asked"]["start"] == "+2s"
     assert told["events"] == sum(note["events_by_name"].values())
@@ -165,8 +156,7 @@ def test_something_else_is_made_again(tmp_path: Path) -> None:
 
 
 def test_it_does_not_pass_for_the_recording(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, tmp_path / "run")
     with pytest.raises(UsageError, match="a folder of its own"):
         collect(Recording.at(run), excerpt=Excerpt("+2s"))
     collect(Recording.at(run, run / "part"), excerpt=Excerpt("+2s"))
@@ -205,8 +195,7 @@ def test_within_limits(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_use(tmp_path: Path, options: list[str], said: str) -> None:
-    command = [sys.executable, "-m", "roslens", "collect", RUN, "-o", tmp_path / "part", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = roslens("collect", RUN, "-o", tmp_path / "part", *options)
     assert done.returncode == 2
     assert done.stderr.count("roslens: error:") == 1
     assert said in done.stderr
@@ -214,5 +203,5 @@ def test_wrong_use(tmp_path: Path, options: list[str], said: str) -> None:
 
 
 def test_near_names() -> None:
-    with pytest.raises(UsageError, match=r"did you mean /scan\?; there are /map, /scan"):
+    with pytest.raises(UsageError, match=r"did you mean /scan\? There are /map, /scan$"):
         matching("/scna", ["/map", "/scan"], "topic")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.samples import RUN
 
 from roslens.collectors import store
 from roslens.collectors.collected import Collected
@@ -20,14 +21,13 @@ from roslens.collectors.collection import collect
 from roslens.collectors.ros2.one_pass import Rows
 from roslens.recording import Recording, RunFailedError
 
-SAMPLE = Path(__file__).resolve().parents[2] / "data/samples/two_process/000_r0_fastrtps"
 pytestmark = pytest.mark.recording
 
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Collected:
     """The sample, collected at once."""
-    return collect(Recording.at(SAMPLE, tmp_path / "whole"))
+    return collect(Recording.at(RUN, tmp_path / "whole"))
 
 
 def assert_same(found: Collected, whole: Collected) -> None:
@@ -54,7 +54,7 @@ def stop_after(steps: int, stop: Callable[[], object]) -> Callable[[str], None]:
 
 
 def test_an_interrupted_one_leaves_nothing(tmp_path: Path, whole: Collected) -> None:
-    recording = Recording.at(SAMPLE, tmp_path / "parts")
+    recording = Recording.at(RUN, tmp_path / "parts")
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -78,24 +78,24 @@ def tell(step):
     steps.append(step)
     if len(steps) > int(sys.argv[1]):
         os.kill(os.getpid(), signal.SIGKILL)
-collect(Recording.at(Path({str(SAMPLE)!r}), Path({str(output)!r})), progress=tell)
+collect(Recording.at(Path({str(RUN)!r}), Path({str(output)!r})), progress=tell)
 """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for steps in (0, 1, 2):
         command = [sys.executable, "-c", code, str(steps)]
         ended = subprocess.run(command, env=environment, check=False)
         assert ended.returncode == -signal.SIGKILL
-    left = store.leftovers(Recording.at(SAMPLE, output))
+    left = store.leftovers(Recording.at(RUN, output))
     assert len(left) == 1
     assert not (output / "tables").exists()
-    assert_same(collect(Recording.at(SAMPLE, output)), whole)
+    assert_same(collect(Recording.at(RUN, output)), whole)
 
 
 def test_one_interrupted_while_it_was_put_in_place_begins_again(
     tmp_path: Path, whole: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The events are in place, the tables are not."""
-    recording = Recording.at(SAMPLE, tmp_path / "parts")
+    recording = Recording.at(RUN, tmp_path / "parts")
 
     def interrupted(made: Recording, recording: Recording) -> None:
         (made.output / "events").rename(recording.output / "events")
@@ -111,7 +111,7 @@ def test_one_interrupted_while_it_was_put_in_place_begins_again(
 def test_a_full_disk_leaves_nothing(
     tmp_path: Path, whole: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recording = Recording.at(SAMPLE, tmp_path / "parts")
+    recording = Recording.at(RUN, tmp_path / "parts")
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -126,7 +126,7 @@ def test_a_full_disk_leaves_nothing(
 
 def test_two_collectors_at_once(tmp_path: Path, whole: Collected) -> None:
     """One does it, the other one waits for it; neither removes what the other one makes."""
-    recording = Recording.at(SAMPLE, tmp_path / "parts")
+    recording = Recording.at(RUN, tmp_path / "parts")
     with ThreadPoolExecutor(2) as both:
         found = list(both.map(collect, [recording, recording]))
     assert sorted(one.rebuilt for one in found) == [False, True]

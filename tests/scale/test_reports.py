@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import polars as pl
 import pytest
+from tests.programs import roslens
+from tests.samples import SAMPLES, uncollected
 
 from roslens.fleet.reports import groups
 from roslens.recording import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO = ROOT / "data" / "samples" / "demo"
+DEMO = SAMPLES / "demo"
 COUNT = """
 import json
 from pathlib import Path
@@ -48,22 +48,14 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs(tmp_path: Path) -> Path:
     """Two campaigns: two good runs and a damaged one; a good one."""
     for number, run in enumerate(sorted(DEMO.iterdir())[:4]):
-        target = tmp_path / "runs" / f"night{number // 3}" / run.name
-        shutil.copytree(run, target, ignore=shutil.ignore_patterns("events", "tables"))
+        uncollected(run, tmp_path / "runs" / f"night{number // 3}" / run.name)
     bad = sorted((tmp_path / "runs" / "night0").iterdir())[1]
     next(bad.rglob("metadata")).write_bytes(b"")
     return tmp_path / "runs"
 
 
 def report(notebook: Path, runs: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "roslens", "report", notebook, runs.name, *options],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=runs.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
+    return roslens("report", notebook, runs.name, *options, cwd=runs.parent)
 
 
 def test_of_each_recording(notebook: Path, runs: Path) -> None:

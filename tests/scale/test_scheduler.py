@@ -10,20 +10,20 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from distributed import Client
 from tests.free_port import free_port
+from tests.programs import roslens, wait_for
+from tests.samples import SAMPLES, uncollected
 
 from roslens.fleet.cluster import Workers, each
 from roslens.fleet.scheduler import other_versions
 from roslens.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "data" / "samples"
 TESTS = Path(__file__).parent
 RUNS = [SAMPLES / "demo" / f"00{n}_r{r}_executor-{x}" for n, r, x in
         ((0, 0, "Events"), (1, 0, "SingleThreaded"), (2, 1, "SingleThreaded"))]  # fmt: skip
@@ -66,15 +66,11 @@ def scheduler(start: Start) -> str:
 
 
 def listening(port: int) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("the scheduler did not start")
+    def connects() -> bool:
+        with socket.socket() as tried:
+            return tried.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_for(connects, 120)
 
 
 @pytest.fixture
@@ -92,20 +88,12 @@ def worker(start: Start, scheduler: str) -> Callable[..., subprocess.Popen[bytes
 
 
 def collect(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "roslens", "collect", folder.name, *options],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
+    return roslens("collect", folder.name, *options, cwd=folder.parent)
 
 
 def copies(folder: Path) -> Path:
     for run in RUNS:
-        made = shutil.ignore_patterns("events", "tables")
-        shutil.copytree(run, folder / run.name, ignore=made)
+        uncollected(run, folder / run.name)
     return folder
 
 
@@ -119,14 +107,8 @@ def pid_or_end(item: tuple[str, str]) -> int:
     """Says that it runs, and waits until it may end; its worker's process."""
     _, marker = item
     Path(marker).with_name(str(os.getpid())).touch()
-    wait_for(Path(marker))
+    wait_for(Path(marker).exists, 120)
     return os.getpid()
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not path.exists():
-        time.sleep(0.02)
 
 
 @pytest.mark.recording
@@ -155,7 +137,7 @@ def test_a_worker_that_goes_away(tmp_path: Path, scheduler: str, worker: Start) 
     items = [(str(n), str(marker)) for n in range(4)]
 
     def kill() -> None:
-        wait_for(tmp_path / str(first.pid))
+        wait_for((tmp_path / str(first.pid)).exists, 120)
         first.kill()
         first.wait()
         marker.touch()
@@ -177,7 +159,7 @@ def test_a_scheduler_that_goes_away(tmp_path: Path, start: Start) -> None:
     marker = tmp_path / "never"
 
     def kill() -> None:
-        wait_for(tmp_path / str(begun.pid))
+        wait_for((tmp_path / str(begun.pid)).exists, 120)
         first.kill()
 
     killer = threading.Thread(target=kill)

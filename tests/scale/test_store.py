@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.programs import roslens_command
+from tests.samples import RUN, uncollected
 
 from roslens.collectors import store
 from roslens.collectors.collected import NOTE
@@ -20,14 +21,13 @@ from roslens.collectors.limits import Limits
 from roslens.recording import Recording, RunFailedError
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 pytestmark = pytest.mark.recording
 
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
     """A collected copy of a sample."""
-    shutil.copytree(RUN, tmp_path / "run", ignore=shutil.ignore_patterns("events", "tables"))
+    uncollected(RUN, tmp_path / "run")
     found = Recording.at(tmp_path / "run")
     collect(found)
     return found
@@ -136,11 +136,9 @@ def test_within_its_limits_the_result_is_the_same(recording: Recording) -> None:
 def test_collectors_at_the_same_time(recording: Recording, tmp_path: Path) -> None:
     """Four processes, one output: each ends well, and the files are those of one alone."""
     output = tmp_path / "shared"
-    command = [sys.executable, "-m", "roslens", "collect", recording.path, "-o", output, "--force"]
+    collecting = roslens_command("collect", recording.path, "-o", output, "--force")
     running = [
-        subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT
-        )
+        subprocess.Popen(collecting, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
     for process in running:
@@ -151,21 +149,3 @@ def test_collectors_at_the_same_time(recording: Recording, tmp_path: Path) -> No
     made.pop("tables/resources.parquet")
     assert made == digests(recording.output)
     assert not list(output.glob(".collect*"))
-
-
-def test_faults_at_random() -> None:
-    """The short form of the benchmark: onto nothing, and onto the tables of another recording."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "benchmarks/failures.py", "--verbs", "collect", "over"),
-            *("--kills", "2", "--sizes", "2"),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("2 kills, 2 sizes") == 2
-    assert done.stdout.count("half-made or left: 0") == 2

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from pathlib import Path
@@ -15,6 +13,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.programs import roslens
+from tests.samples import RUN
 
 import roslens as rl
 from roslens.analysis.estimate import Cell
@@ -30,7 +30,6 @@ from roslens.fleet.series import series_of
 from roslens.recording import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -70,7 +69,7 @@ def test_the_p_value_is_that_of_all_orders() -> None:
 
     exact = np.mean([largest(np.array(o)) >= largest(x) - 1e-9 for o in permutations(x)])
     random = np.random.default_rng(3)
-    cuts, p = stretch(x, least=3, permutations=20_000, random=random)
+    cuts, p = stretch(x, 20_000, random)
     assert cuts == [3]
     # Three standard errors of 20,000 draws.
     assert abs(p - exact) < 3 * np.sqrt(exact * (1 - exact) / 20_000) + 1e-4
@@ -194,7 +193,7 @@ def test_too_few_nights() -> None:
     found = find_trends([series(noisy(1e6, 9, 1))])
     assert found.exit_code == 3
     assert found.series[0].refused == (
-        "9 campaigns; a change can be told from chance with 10 or more"
+        "9 campaigns; a change can be distinguished from chance with 10 or more"
     )
     assert find_trends([]).exit_code == 3
 
@@ -251,11 +250,8 @@ def test_series_of_a_catalog(nightly: Path) -> None:
 
 
 def test_the_verb(nightly: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "roslens", "trend", str(nightly)]
-    options = ["--plot", str(tmp_path / "t.png"), "--json", str(tmp_path / "t.json")]
-    done = subprocess.run(
-        [*command, *options], check=False, capture_output=True, text=True, cwd=ROOT
-    )
+    files = ("--plot", tmp_path / "t.png", "--json", tmp_path / "t.json")
+    done = roslens("trend", nightly, *files)
     assert done.returncode == 1, done.stderr
     assert re.search(r"REGRESSION: latency_p99 \(.*\) since night014", done.stdout)
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
@@ -263,8 +259,6 @@ def test_the_verb(nightly: Path, tmp_path: Path) -> None:
     assert found["exit_code"] == 1
     (software,) = found["series"][0]["changes"][0]["software"]
     assert software == {"name": "commit", "before": "a" * 40, "after": "b" * 40}
-    early = subprocess.run(
-        [*command, "--suite", "none"], check=False, capture_output=True, text=True, cwd=ROOT
-    )
+    early = roslens("trend", nightly, "--suite", "none")
     assert early.returncode == 2
     assert early.stderr.count("roslens: error:") == 1

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from tests.programs import roslens, roslens_command
+from tests.samples import SAMPLES, uncollected
 
 from roslens.fleet.cluster import Workers, each
 from roslens.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "data" / "samples"
 
 
 def task(item: tuple[str, str]) -> str:
@@ -67,16 +66,9 @@ def test_files_are_those_of_one_process(tmp_path: Path) -> None:
     digests = []
     for name, options in (("one", ["--workers", "1"]), ("two", ["--workers", "2"])):
         for number, run in enumerate(runs[:6]):
-            made = shutil.ignore_patterns("events", "tables")
-            shutil.copytree(run, tmp_path / name / f"{number}", ignore=made)
+            uncollected(run, tmp_path / name / f"{number}")
         next((tmp_path / name / "3").rglob("metadata")).write_bytes(b"")
-        done = subprocess.run(
-            [sys.executable, "-m", "roslens", "collect", str(tmp_path / name), *options],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-        )
+        done = roslens("collect", tmp_path / name, *options)
         assert done.returncode == 2, done.stdout + done.stderr
         assert done.stdout.count("failed:") == 1
         assert done.stderr.count("roslens: error:") == 1
@@ -94,10 +86,9 @@ def test_files_are_those_of_one_process(tmp_path: Path) -> None:
 @pytest.mark.recording
 def test_ctrl_c_leaves_nothing_half_made(tmp_path: Path) -> None:
     run = next(SAMPLES.glob("two_process/*/manifest.json")).parent
-    command = [sys.executable, "-m", "roslens", "collect", str(run)]
-    command += ["--workers", "2", "-o", str(tmp_path)]
+    collecting = roslens_command("collect", run, "--workers", "2", "-o", tmp_path)
     with subprocess.Popen(
-        ["env", "--default-signal=INT", *command], stderr=subprocess.PIPE, start_new_session=True
+        ["env", "--default-signal=INT", *collecting], stderr=subprocess.PIPE, start_new_session=True
     ) as collector:
         while not (made := list(tmp_path.glob(".*/events/*"))):
             assert collector.poll() is None

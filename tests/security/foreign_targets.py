@@ -15,15 +15,18 @@ import yaml
 from tests.analysis.test_bag import BEGIN, IMU, SCHEMA, TEXT, cdr, write_mcap
 from tests.kernel import test_perf_data as perf
 from tests.kernel import test_perfetto_traces as perfetto
-from tests.kernel.ring_buffer import event, irq, page, switch, trace_dat
+from tests.kernel.ring_buffer import event, irq, page, switch, trace_dat, write_raw
+from tests.samples import RUN, uncollected
 
 from roslens.collectors.collection import collect
-from roslens.collectors.reader import open_trace
+from roslens.collectors.reader import Trace, open_trace
 from roslens.recording import Recording, RoslensError
+from roslens.recording.foreign import read_here
 from roslens.recordings import open_recordings
-from roslens.tracing.unpacking import unpack
+from roslens.tracing.unpacking import take_apart
 
-RUN = Path(__file__).resolve().parents[2] / "data/samples/two_process/000_r0_fastrtps"
+LARGEST = 4 << 20
+"""Bytes that may come of the few pages of a kernel trace."""
 TRIGGERS = """triggers:
 - latency of /talk -> /a -> /listen > 50 ms
 - gap of /scan > 1 s
@@ -44,14 +47,25 @@ class Target:
     make: Callable[[Path], Path]
     read: Callable[[Path], object]
     files: str = "**/*"
-    slow: bool = False
-    """Each is read by a process of its own, or from all tables."""
+    mutants: int = 40
+    """How many the tests read: few where each is read by a process of its own, or from all tables.
+    """
+
+
+def file(name: str, content: str | bytes) -> Callable[[Path], Path]:
+    """What makes a file of this content."""
+
+    def made(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return made
 
 
 def collected(folder: Path) -> Path:
     """A recording with its tables."""
-    run = folder / "run"
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, folder / "run")
     collect(Recording.at(run))
     return run
 
@@ -100,24 +114,19 @@ def read_back(run: Path) -> object:
     return [opened.table(path.stem).collect() for path in (run / "tables").glob("*.parquet")]
 
 
-def kernel_trace(name: str, content: Callable[[], bytes]) -> Target:
-    """A file of another recorder of the kernel, which `unpack` takes apart."""
-
-    def make(folder: Path) -> Path:
-        (folder / name).write_bytes(content())
-        return folder / name
-
-    def read(path: Path) -> None:
-        out = path.with_name("out")
-        try:
-            for made in unpack(path, out):
-                for step in (lambda found: found.info(), lambda found: found.read()):
-                    with suppress(RoslensError):
-                        step(open_trace(made))
-        finally:
-            shutil.rmtree(out, ignore_errors=True)
-
-    return Target(make, read, slow=True)
+def kernel_trace(path: Path) -> None:
+    """What `unpack` has done by another process, which takes its time to begin; and read."""
+    out = path.with_name("out")
+    out.mkdir()
+    try:
+        with read_here(path, "a kernel trace"):
+            take_apart(path, scratch=str(out), folder=str(path.parent), max_bytes=LARGEST)
+        assert sum(x.stat().st_size for x in out.rglob("*") if x.is_file()) < LARGEST
+        for step in (Trace.info, Trace.read):
+            with suppress(RoslensError):
+                step(open_trace(out))
+    finally:
+        shutil.rmtree(out)
 
 
 def pages() -> bytes:
@@ -134,11 +143,20 @@ def pages() -> bytes:
     )
 
 
+KERNEL_TRACES = {
+    "own.pftrace": perfetto.GOOD.SerializeToString(),
+    "trace.dat": trace_dat([pages(), pages()]),
+    "perf.data": perf.GOOD,
+}
 FOREIGN = {
-    "bag": Target(with_bag, joined, "bag/*", slow=True),
-    "Perfetto": kernel_trace("own.pftrace", perfetto.GOOD.SerializeToString),
-    "trace.dat": kernel_trace("trace.dat", lambda: trace_dat([pages(), pages()])),
-    "perf.data": kernel_trace("perf.data", lambda: perf.GOOD),
-    "tables": Target(collected, read_back, "tables/*", slow=True),
-    "tables without digests": Target(without_digests, read_back, "tables/*.parquet", slow=True),
+    "bag": Target(with_bag, joined, "bag/*", mutants=12),
+    **{
+        name: Target(file(name, content), kernel_trace, mutants=100)
+        for name, content in KERNEL_TRACES.items()
+    },
+    "ring buffers": Target(
+        lambda folder: write_raw(folder / "raw", [pages()]), kernel_trace, mutants=100
+    ),
+    "tables": Target(collected, read_back, "tables/*", mutants=4),
+    "tables without digests": Target(without_digests, read_back, "tables/*.parquet", mutants=4),
 }

@@ -1,15 +1,18 @@
-"""Verbs that run for a while, ended at random moments: nothing stays behind, the next run works.
+"""Verbs ended at random moments, and on full disks: nothing half-made stays, the next run works.
 
-    python tests/security/kills.py [--kills 100] [--seed 1] [VERB ...]
+    python tests/security/kills.py [--kills 100] [--sizes 20] [--seed 1] [VERB ...]
 
-Each verb is first run to its end, for its time. Then it is ended at random moments before that,
-by SIGKILL (as the kernel does when memory is short) or, as Ctrl-C does, by SIGINT to all its
-processes, as often as asked. A minute later at most there must be no process of it, no shared
-memory, no instance or probe of the kernel's tracing and no LTTng session daemon; the programs that
-it looks at must run on; what it wrote must be whole, or not pass for whole. A scratch folder may
-lie there after SIGKILL until the next start: never two, and none after the last run, which must end
-as the first did. As root /tmp and /dev/shm are this driver's own, so that several may run at a
-time, each with a seed of its own: of 100 kills of `report` three do 34, in a third of the time.
+Each verb is first run to its end, for its time, its files and the largest of them. Then it is ended
+at random moments before that, by SIGKILL (as the kernel does when memory is short) or, as Ctrl-C
+does, by SIGINT to all its processes, as often as asked. A minute later at most there must be no
+process of it, no shared memory, no instance or probe of the kernel's tracing and no LTTng session
+daemon; the programs that it looks at must run on; what it wrote must be whole, or not pass for
+whole. A scratch folder may lie there after SIGKILL until the next start: never two, and none after
+the last run, which must end as the first did, of those that can on what the last kill left. Verbs
+that write what is given to them are also run with files limited to random sizes below the largest
+(RLIMIT_FSIZE, as on a disk that is full there). As root /tmp and /dev/shm are this driver's own, so
+that several may run at a time, each with a seed of its own: of 100 kills of `report` three do 34,
+in a third of the time.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -37,25 +41,31 @@ from urllib.request import urlopen
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import polars as pl
 import psutil
 from tests.free_port import free_port
 from tests.native_tracer.test_native_tracer import compile_program, environment
+from tests.programs import wait_for
+from tests.samples import RUN, SAMPLES, uncollected
 
+import roslens as rl
 from roslens.analysis.metrics import read_metrics
 from roslens.collectors.collected import NOTE
+from roslens.collectors.collection import collect
 from roslens.collectors.reader import open_trace
-from roslens.recording import RoslensError
+from roslens.recording import Recording, RoslensError
 from roslens.recording.manifest import read_manifest
+from roslens.tracing.archive import pack
 from roslens.tracing.ftrace.tracefs import PROBES, tracefs
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.domain import own_domain
 
 TESTS = Path(__file__).resolve().parents[1]
-RUN = TESTS.parent / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 MARK = "ROSLENS_KILLS"
 SECONDS = 60
-TALKER = """
+MESSAGES = 100
+TALKER = f"""
 import signal, time
 # Whom Ctrl-C meets before rclpy has its handlers, leaves the shared memory of Fast DDS behind.
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -64,25 +74,53 @@ from std_msgs.msg import String
 rclpy.init()
 publisher = rclpy.create_node("talker").create_publisher(String, "chatter", 10)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-for _ in range(100):
+for _ in range({MESSAGES}):
     publisher.publish(String(data="x"))
     time.sleep(0.01)
+"""
+# What is built when a recorder needs it, as a command.
+BUILD = """
+import sys
+from pathlib import Path
+from roslens.cli import app, main
+from roslens.tracing.ros.environment import embedded_ros
+from roslens.tracing.ros.tracetools import build_stub, build_tracetools
+from roslens.tracing.sampling.heap import build_probe
+
+@app.command
+def build(include: Path):
+    build_tracetools(include)
+    build_stub("liblttng-ust.so.0")
+    build_probe()
+
+@app.command
+def build_ros():
+    embedded_ros()
+
+main(sys.argv[1:])
 """
 TRIGGERS = "triggers: [callback > 1 us]\nafter_s: 0\ncooldown_s: 0.3\nmost_mb: 200\n"
 
 
 @dataclass
 class Place:
-    """Where a verb works, and the programs that it looks at."""
+    """Where a verb works, and the programs that it looks at.
+
+    What is in ``given`` is in its working folder at each start; ``whole`` is that folder after the
+    first run.
+    """
 
     folder: Path
     programs: list[subprocess.Popen[bytes]] = field(default_factory=list)
     shared: set[str] = field(default_factory=set)
 
+    def __getattr__(self, name: str) -> Path:
+        return self.folder / name
+
     @property
     def out(self) -> Path:
-        """What the verb writes; emptied after each."""
-        return self.folder / "work" / "out"
+        """What the verb writes."""
+        return self.work / "out"
 
     def alive(self) -> list[psutil.Process]:
         """Processes that the verb started, it among them."""
@@ -115,7 +153,7 @@ def flight(place: Place, stack: ExitStack) -> None:
         environment(library, folder, ROSLENS_TRACE_FLIGHT="5"),
     )  # fmt: skip
     (place.folder / "triggers.yaml").write_text(TRIGGERS)
-    wait(lambda: len(list(folder.glob("ros2-*/ros2_[0-9]*"))) == 2)
+    wait_for(lambda: len(list(folder.glob("ros2-*/ros2_[0-9]*"))) == 2)
 
 
 def pair(place: Place, stack: ExitStack) -> None:
@@ -128,18 +166,39 @@ def pair(place: Place, stack: ExitStack) -> None:
         command = [str(ros.python), *node, str(place.folder / "stop")]
         apart = {"ROS_DOMAIN_ID": str(domain)}
         begin(place, stack, command, ros.process_environment(os.environ | apart))
-    wait((place.folder / "listener.on").exists)
+    wait_for((place.folder / "listener.on").exists)
 
 
 def recording(place: Place, _: ExitStack) -> None:
     """A recording without tables."""
-    made = shutil.ignore_patterns("events", "tables")
-    shutil.copytree(RUN, place.folder / "run", ignore=made)
+    uncollected(RUN, place.given / "run")
 
 
 def talker(place: Place, _: ExitStack) -> None:
     """A program that publishes for a second."""
-    (place.folder / "talker.py").write_text(TALKER)
+    (place.given / "talker.py").write_text(TALKER)
+
+
+def files(place: Place, stack: ExitStack) -> None:
+    """Recordings, packed too, tables of another one, traces of two hosts, budgets and reports."""
+    given = place.given
+    recording(place, stack)
+    uncollected(RUN, given / "other")
+    another = next((SAMPLES / "lifecycle").rglob("manifest.json")).parent
+    collect(Recording.at(another, given / "another"))
+    for host in ("host1", "host2"):
+        shutil.copytree(RUN / "trace", given / host)
+    (given / "budgets.yaml").write_text("budgets: ['latency_p99 < 50 ms']")
+    pack([given / "run"], given / "packed")
+    for page in ("one", "two"):
+        (given / page).mkdir()
+        (given / page / "latency.ipynb").write_text("{}")
+        (given / page / "latency.html").write_text("<html></html>")
+
+
+def headers(place: Place, _: ExitStack) -> None:
+    """Those of tracetools."""
+    (place.given / "include").symlink_to(str(embedded_ros().include))
 
 
 def begin(place: Place, stack: ExitStack, command: list[str], variables: dict[str, str]) -> None:
@@ -147,15 +206,6 @@ def begin(place: Place, stack: ExitStack, command: list[str], variables: dict[st
     place.programs.append(program)
     stack.callback(program.wait)
     stack.callback(program.kill)
-
-
-def wait(condition: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Until something is so."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(condition)
-        time.sleep(0.02)
 
 
 def manifests(place: Place) -> list[str]:
@@ -178,17 +228,89 @@ def snapshots(place: Place) -> list[str]:
     return without + manifests(place)
 
 
+def recorded(place: Place) -> list[str]:
+    """As `manifests`, and complete runs without every message or word of a loss."""
+    wrong = manifests(place)
+    for path in place.out.rglob("manifest.json"):
+        opened = None if wrong or read_manifest(path).status != "complete" else rl.open(path.parent)
+        if opened is not None and not any(loss.any for loss in opened.tracer_loss):
+            found = opened.publications.filter(pl.col("topic") == "/chatter").collect().height
+            wrong += [] if found == MESSAGES else [f"complete with {found} of {MESSAGES} messages"]
+    return wrong
+
+
 def tables(place: Place) -> list[str]:
     """Tables that are not as their note says, or that no note tells of."""
     wrong = []
-    for path in place.out.rglob("tables/*.parquet"):
-        if any(part.startswith(".") for part in path.relative_to(place.out).parts):
+    for folder in place.work.rglob("tables"):
+        # What is being made lies in a hidden folder until it is whole.
+        if any(part.startswith(".") for part in folder.relative_to(place.work).parts):
             continue
-        note = path.with_name(NOTE)
-        told = json.loads(note.read_text())["files"] if note.is_file() else {}
-        about = told.get(f"tables/{path.name}", {"sha256": None})
-        if about["sha256"] != hashlib.sha256(path.read_bytes()).hexdigest():
-            wrong.append(f"{path.name} is not what a note says")
+        note = folder / NOTE
+        if not note.is_file():
+            wrong += [f"{path.name} without a note" for path in folder.glob("*.parquet")]
+            continue
+        for name, about in json.loads(note.read_text())["files"].items():
+            path = folder.parent / name
+            if not path.is_file() or digest(path) != about["sha256"]:
+                wrong.append(f"{name} is not what the note says")
+    return wrong
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def below(folder: Path) -> dict[Path, str]:
+    """The digest of each file below a folder, by its place there."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder): digest(path) for path in found}
+
+
+def unlike(place: Place) -> list[str]:
+    """Files that are not those of the whole run, to the byte; pictures to their last bytes."""
+    wrong = []
+    for path in (*place.work.glob("out*"), *place.work.glob("*.html")):
+        same = place.whole / path.name
+        if path.suffix == ".svg":  # which tells when it was drawn
+            ended = path.read_bytes().rstrip().endswith(b"</svg>")
+        else:
+            ended = same.is_file() and digest(path) == digest(same)
+        wrong += [] if ended else [f"{path.name} is not whole"]
+    return wrong
+
+
+def catalog(place: Place) -> list[str]:
+    """A catalog that cannot be read, and files of a dataset that are no recording's tables."""
+    for path in place.work.glob("catalog.parquet"):
+        pl.read_parquet(path, glob=False)
+    own = {digest(path) for path in place.work.rglob("tables/*.parquet")}
+    made = (place.work / "dataset").rglob("*.parquet")
+    return tables(place) + [f"{x.parent} is not whole" for x in made if digest(x) not in own]
+
+
+def unpacked(place: Place) -> list[str]:
+    """A folder without all the files that were packed, as they were."""
+    made = [x for x in (place.work / "unpacked").glob("*") if not x.name.startswith(".")]
+    whole = below(place.whole / "unpacked")
+    found = {x: y for x, y in below(place.work / "unpacked").items() if x.parts[0][0] != "."}
+    return [] if not made or found == whole else ["unpacked is not whole"]
+
+
+def cached(place: Place) -> list[str]:
+    """Libraries and environments that are said to be whole, and are not those of the whole run."""
+    cache, whole = place.work / "cache", below(place.whole / "cache")
+    wrong = [
+        f"{name} is not whole"
+        for name, own in below(cache).items()
+        # What a compiler writes lies apart until it is whole.
+        if ".so" in name.name and "tmp" not in str(name) and name.parts[0] != "ros"
+        if own != whole.get(name)
+    ]
+    for marker in cache.glob("ros/*/roslens-complete"):
+        own = marker.parent.relative_to(cache)
+        wanted = {x for x in whole if x.is_relative_to(own)}
+        wrong += [f"ros is without {x}" for x in sorted(wanted) if not (cache / x).is_file()][:1]
     return wrong
 
 
@@ -229,12 +351,29 @@ class Verb:
     ----------
     ends
         Exit codes of a whole run; None where it ends only when it is told to.
+    writes
+        Whether it writes what it is given, so that a full disk may be met anywhere.
+    again
+        Whether it can be run where it was run before.
     """
 
     arguments: Callable[[Place], Sequence[str | Path]]
     prepare: Callable[[Place, ExitStack], None]
     wrong: Callable[[Place], list[str]]
     ends: tuple[int, ...] | None = (0,)
+    writes: bool = False
+    again: bool = False
+
+
+def writing(
+    *words: str,
+    wrong: Callable[[Place], list[str]] = unlike,
+    prepare: Callable[[Place, ExitStack], None] = files,
+    ends: int = 0,
+    again: bool = True,
+) -> Verb:
+    """A verb that writes what it is given."""
+    return Verb(lambda _: words, prepare, wrong, (ends,), writes=True, again=again)
 
 
 VERBS = {
@@ -267,49 +406,80 @@ VERBS = {
         f"record {tracer}": Verb(
             lambda place, tracer=tracer: [
                 "record", "--tracer", tracer, "--kernel", "off", "--ros", "embedded",
-                "-o", place.out / "new", "--", "python3", place.folder / "talker.py",
+                "-o", place.out / "new", "--", "python3", "talker.py",
             ],
-            talker, manifests,
+            talker, recorded, writes=True,
         )
         for tracer in ("native", "lttng")
     },
-    "collect": Verb(
-        lambda place: ["collect", place.folder / "run", "--workers", "2", "-o", place.out / "new"],
-        recording, tables,
-    ),
-    "report": Verb(
-        lambda place: ["report", "latency", place.folder / "run", "-o", place.out / "report"],
-        recording, report,
-    ),
+    "collect": writing("collect", "run", "--workers", "2", "-o", "out/new", wrong=tables),
+    "report": writing("report", "latency", "run", "-o", "out/report", wrong=report),
     "lab": Verb(
-        lambda place: [
-            "lab", place.folder / "run", "--no-browser", "--port", str(free_port())
-        ],
+        lambda _: ["lab", "run", "--no-browser", "--port", str(free_port())],
         recording, lab, None,
     ),
 }  # fmt: skip
+FORMATS = ("perfetto", "dot", "mermaid", "hgrm", "hlog", "mcap", "otlp")
+CATALOG = ("catalog", ".", "--collect")
+WRITING = {
+    "collect anew": writing("collect", "--force", "run", wrong=tables),
+    "collect over": writing("collect", "run", "-o", "another", wrong=tables),
+    "merge": writing("collect", "--merge", "host1", "host2", "-o", "merged", wrong=tables),
+    "index": writing("index", "."),
+    "build": writing(BUILD, "build", "include", prepare=headers, wrong=cached),
+    "ros": writing(BUILD, "build-ros", prepare=headers, wrong=cached),
+    "pack": writing("pack", "--keep-names", "run", "-o", "out", again=False),
+    "unpack": writing("unpack", "packed", "unpacked", wrong=unpacked, again=False),
+    "catalog": writing(*CATALOG, wrong=catalog),
+    "dataset": writing(*CATALOG, "--dataset", "dataset", wrong=catalog),
+    "events": writing("events", "run", "-o", "out.csv"),
+    "csv": writing("export", "--format", "csv", "--table", "messages", "run", "out"),
+    **{form: writing("export", "--format", form, "run", "out") for form in FORMATS},
+    "compare": writing(
+        "compare", "run", "other", "--json", "out.json", "--plot", "out.svg", ends=3
+    ),
+    "check": writing("check", "budgets.yaml", "run", "--json", "out.json", ends=3),
+    "schema": writing("dev", "schema", "-o", "out.md"),
+}
+"""Verbs that are done within seconds; those above run for as long as programs, or take longest."""
 
 
-def start(verb: Verb, place: Place) -> subprocess.Popen[bytes]:
-    """The verb at work; all that it starts has the mark."""
-    shutil.rmtree(place.out, ignore_errors=True)
-    place.out.mkdir(parents=True)
-    # Also where these tests run in the background of a shell, which lets them ignore Ctrl-C.
-    heeding = ("env", "--default-signal=INT")
+def start(
+    verb: Verb, place: Place, *, anew: bool = True, size: int = resource.RLIM_INFINITY
+) -> subprocess.Popen[bytes]:
+    """The verb at work, where it was before or anew, its files limited; all it starts is marked."""
+    if anew:
+        shutil.rmtree(place.work, ignore_errors=True)
+        shutil.copytree(place.given, place.work, symlinks=True)
+        (place.work / "cache").mkdir(mode=0o700)
+    first, *words = map(str, verb.arguments(place))
+    environment = os.environ | {MARK: str(place.folder)}
+    how = ["-m", "roslens", first]
+    if first == BUILD:
+        how = ["-c", BUILD]
+        # Not links to what was fetched before, which no full disk hinders.
+        environment |= {"ROSLENS_CACHE": str(place.work / "cache"), "UV_LINK_MODE": "copy"}
+
+    def limit() -> None:
+        # Also where these tests run in the background of a shell, which lets them ignore Ctrl-C.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
     with (place.folder / "said").open("wb") as said:
         return subprocess.Popen(
-            [*heeding, sys.executable, "-m", "roslens", *map(str, verb.arguments(place))],
-            cwd=place.folder / "work", env=os.environ | {MARK: str(place.folder)},
+            [sys.executable, "-P", *how, *words], cwd=place.work, env=environment,
             stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=limit,  # noqa: PLW1509  (this process has one thread)
         )  # fmt: skip
 
 
-def whole(verb: Verb, place: Place) -> tuple[float, list[str]]:
+def whole(verb: Verb, place: Place, *, anew: bool = True) -> tuple[float, list[str]]:
     """Run it to its end, a lab until it has a kernel: seconds, and what was wrong."""
     begun = time.monotonic()
-    process = start(verb, place)
+    process = start(verb, place, anew=anew)
     if verb.ends is None:
-        wait(lambda: process.poll() is not None or kernel_answers(place), 5 * SECONDS)
+        wait_for(lambda: process.poll() is not None or kernel_answers(place), 5 * SECONDS)
         seconds = time.monotonic() - begun
         wrong = end(process, signal.SIGINT, place)
     else:
@@ -317,7 +487,22 @@ def whole(verb: Verb, place: Place) -> tuple[float, list[str]]:
         seconds, wrong = time.monotonic() - begun, []
         if process.returncode not in verb.ends:
             wrong.append(f"exit code {process.returncode}: {said(place)}")
-    return seconds, wrong + left(process, place) + verb.wrong(place)
+    wrong += left(process, place)
+    if not place.whole.exists():
+        shutil.copytree(place.work, place.whole, symlinks=True)
+    return seconds, wrong + verb.wrong(place)
+
+
+def full(verb: Verb, place: Place, size: int) -> tuple[bool, list[str]]:
+    """Run it with files of a limited size: whether that met it, and what was wrong."""
+    process = start(verb, place, size=size)
+    code, wrong = process.wait(), left(process, place) + verb.wrong(place)
+    told = code in (verb.ends or ()) or (
+        code == 4 and re.search("cannot (be written|write)|file too large", said(place)) is not None
+    )
+    if "Traceback" in said(place) or not told:
+        wrong.append(f"exit code {code}: {said(place)}")
+    return code not in (verb.ends or ()), wrong
 
 
 def kernel_answers(place: Place) -> bool:
@@ -366,9 +551,9 @@ def end(process: subprocess.Popen[bytes], how: signal.Signals, place: Place) -> 
 
 def left(process: subprocess.Popen[bytes], place: Place) -> list[str]:
     """What is still there of a verb that has ended; processes are ended."""
-    with suppress(TimeoutError):
+    with suppress(AssertionError):
         # A look at the graph of ROS 2 has the programs' environment, and ends by itself.
-        wait(lambda: not place.alive() and not shared_memory() - place.shared)
+        wait_for(lambda: not place.alive() and not shared_memory() - place.shared)
     wrong = place.end_all()
     with suppress(OSError), tracefs() as root:
         there = [*(root / "instances").iterdir(), *(root / "events").glob(f"{PROBES}*")]
@@ -387,7 +572,7 @@ def shared_memory() -> set[str]:
 
 def scratch(place: Place) -> list[Path]:
     """Folders that verbs work in."""
-    hidden = [x for x in (place.folder / "work").rglob(".*") if x.is_dir()]
+    hidden = [x for x in place.work.rglob(".*") if x.is_dir()]
     return hidden + [x for x in Path(tempfile.gettempdir()).glob("roslens-*") if x != place.folder]
 
 
@@ -402,19 +587,24 @@ def prepared(verb: Verb) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="kills-") as made, ExitStack() as stack:
         place = Place(Path(made))
         stack.callback(place.end_all)
+        place.given.mkdir()
         verb.prepare(place, stack)
-        (place.folder / "work").mkdir()
         place.shared = shared_memory()
         yield place
 
 
-def tried(name: str, kills: int, chance: random.Random) -> list[str]:
+def tried(name: str, kills: int, sizes: int, chance: random.Random) -> list[str]:
     """End a verb so often: what was wrong; prints a line about it."""
-    verb, ended, wrong = VERBS[name], Counter[str](), []
+    verb, ended, wrong = {**VERBS, **WRITING}[name], Counter[str](), []
     begun = time.monotonic()
     with prepared(verb) as place:
         seconds, wrong = whole(verb, place)
-        most = 0
+        if wrong:
+            print(f"{name}: does not run here: {wrong}", flush=True)
+            return wrong
+        new = below(place.whole).items() - below(place.given).items()
+        largest = max(((place.whole / x).stat().st_size for x, _ in new), default=0)
+        most = met = 0
         while ended.total() < kills and not wrong[20:]:
             there = set(scratch(place))
             process = start(verb, place)
@@ -433,7 +623,14 @@ def tried(name: str, kills: int, chance: random.Random) -> list[str]:
             for problem in found:
                 print(f"  {name} {ended.total()} {how.name}: {problem}", flush=True)
             wrong += found
-        _, last = whole(verb, place)
+        for _ in range(3 * sizes if verb.writes else 0):
+            fails, found = full(verb, place, chance.randrange(1, largest))
+            for problem in found:
+                print(f"  {name} on a full disk: {problem}", flush=True)
+            met, wrong = met + fails, wrong + found
+            if met == sizes:
+                break
+        _, last = whole(verb, place, anew=not verb.again)
         last += [f"{x} is left at last" for x in scratch(place)]
         for problem in last:
             print(f"  {name} at last: {problem}", flush=True)
@@ -441,8 +638,8 @@ def tried(name: str, kills: int, chance: random.Random) -> list[str]:
     minutes = (time.monotonic() - begun) / 60
     killed, told = ended["SIGKILL"], ended["SIGINT"]
     print(
-        f"{name}: {seconds:.1f} s whole, {killed} SIGKILL and {told} SIGINT in {minutes:.1f} min, "
-        f"{most} scratch folders at most, {len(wrong)} wrong",
+        f"{name}: {seconds:.1f} s whole, {killed} SIGKILL, {told} SIGINT and {met} full disks in "
+        f"{minutes:.1f} min, {most} scratch folders at most, {len(wrong)} wrong",
         flush=True,
     )
     return wrong
@@ -451,8 +648,9 @@ def tried(name: str, kills: int, chance: random.Random) -> list[str]:
 def main() -> None:
     """End them; exit code 1 where something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("verbs", nargs="*", metavar="VERB", choices=[[], *VERBS])
+    parser.add_argument("verbs", nargs="*", metavar="VERB", choices=[[], *VERBS, *WRITING])
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--sizes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if os.getuid() == 0 and not own_places():
@@ -461,8 +659,8 @@ def main() -> None:
         os.environ[f"{MARK}_OWN"] = "1"
         os.execvp("unshare", ["unshare", "-m", "sh", "-c", own, "sh", *command])
     bad = [
-        tried(name, options.kills, random.Random(f"{options.seed} {name}"))
-        for name in options.verbs or VERBS
+        tried(name, options.kills, options.sizes, random.Random(f"{options.seed} {name}"))
+        for name in options.verbs or (*VERBS, *WRITING)
     ]
     sys.exit(any(bad))
 

@@ -39,7 +39,7 @@ from rich.console import Console
 from tests.ctf import test_ctf2_drafts as drafts
 from tests.micro_ros import test_results as micro_ros
 from tests.results import test_tool_report as tools
-from tests.security.foreign_targets import FOREIGN, RUN, TRIGGERS, Target
+from tests.security.foreign_targets import FOREIGN, RUN, TRIGGERS, Target, file
 
 from roslens.analysis.calibration.results import from_csv
 from roslens.analysis.estimate import Metric
@@ -99,17 +99,6 @@ BUDGETS = """budgets:
 """
 
 
-def file(name: str, content: str | bytes) -> Callable[[Path], Path]:
-    """What makes a file of this content."""
-
-    def made(folder: Path) -> Path:
-        path = folder / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return made
-
-
 def copied(source: Path, *names: str) -> Callable[[Path], Path]:
     """What makes a copy of a file, or of a folder (of these files of it)."""
 
@@ -166,7 +155,7 @@ def a_storage_run(folder: Path) -> Path:
         "bytes": 24, "message_count": 3, "write_calls": 2, "open_ns": 5, "close_ns": 7, "cpu_ns": 9,
         "rss_before_bytes": None, "rss_peak_bytes": 4096, "bytes_on_disk": 99, "crc32": 1,
         "content_bytes": 24, "seed": 1, "file_system": "tmpfs", "tracepoints": False,
-        "sqlite_version": "3", "mcap_version": "1",
+        "sqlite_version": "3", "mcap_version": "1", "rosbag2_version": "0.29.0",
     }  # fmt: skip
     verification = {"reader": "mcap", "messages": 3, "bytes": 24, "crc32": 1}
     calls = "sqc,num_bytes,num_msgs,write_ns,close_ns\n0,16,2,100,\n1,8,1,50,\n,,,,7\n"

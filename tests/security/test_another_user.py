@@ -23,6 +23,7 @@ from urllib.request import urlopen
 
 import psutil
 import pytest
+from tests.programs import wait_for
 from tests.security.kills import (
     VERBS,
     Place,
@@ -33,7 +34,6 @@ from tests.security.kills import (
     prepared,
     recording,
     start,
-    wait,
 )
 
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
@@ -47,7 +47,7 @@ pytestmark = [
 NOT_OURS = ("/dev/shm/lttng-ust-wait-", "/dev/shm/fastdds_", str(Path.home() / ".ros" / "log"))
 # The verbs that only read and are at work for a second or more of this recording.
 READING = {
-    name: Verb(lambda place, words=words: [*words, place.folder / "run"], recording, lambda _: [])
+    name: Verb(lambda _, words=words: [*words, "run"], recording, lambda _: [])
     for name, words in {
         "first page": (),
         "why": ("why",),
@@ -55,13 +55,9 @@ READING = {
         "predict": ("predict", "--executor", "EventsCBG"),
     }.items()
 } | {
-    "compare": Verb(
-        lambda place: ["compare", place.folder / "run", place.folder / "run"],
-        recording, lambda _: [], (3,),
-    ),
+    "compare": Verb(lambda _: ["compare", "run", "run"], recording, lambda _: [], (3,)),
     "export": Verb(
-        lambda place: ["export", "--format", "perfetto", place.folder / "run", place.out / "x"],
-        recording, lambda _: [],
+        lambda _: ["export", "--format", "perfetto", "run", "out"], recording, lambda _: []
     ),
 }  # fmt: skip
 
@@ -184,12 +180,12 @@ def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
             if verb.ends is None:
                 assert end(process, signal.SIGINT, place) == []
             assert left(process, place) == []
-            # What the verb says goes to a file of the test.
-            allowed = {str(x) for x in (*given, place.folder / "said")}
+            # What the verb says goes to a file of the test; what is given, it has a copy of.
+            copies = {place.work / x.relative_to(place.given) for x in place.given.rglob("*")}
+            allowed = {str(x) for x in (*given, *copies, place.folder / "said")}
             reads = {x for x in found["reads"] - allowed if not x.endswith("(deleted)")}
             if umask == 0o022:
-                own = (f"{place.folder}/work/", f"{place.folder}/run/")
-                reads = {x for x in reads if not x.startswith(own)}
+                reads = {x for x in reads if not x.startswith(f"{place.work}/")}
     finally:
         os.umask(umask_before)
     assert tried[0] > 0, "the verb had open files"
@@ -206,7 +202,7 @@ def test_what_a_verb_started_ends_where_the_test_fails() -> None:
         with prepared(VERBS["lab"]) as place:
             places.append(place)
             process = start(VERBS["lab"], place)
-            wait(lambda: len(place.alive()) > 1 or process.poll() is not None)
+            wait_for(lambda: len(place.alive()) > 1 or process.poll() is not None)
             raise AssertionError(f"of this test, with {len(place.alive())} processes")
 
     with pytest.raises(AssertionError, match=r"with [2-9] processes"):

@@ -1,8 +1,7 @@
-"""A disk that is full, and a kill, at any moment: what is there is whole, and errors name it."""
+"""A disk that is full: what is there is whole, and errors name it; kills.py does it at random."""
 
 import json
 import os
-import random
 import resource
 import shutil
 import signal
@@ -12,22 +11,21 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.programs import roslens
+from tests.samples import RUN, uncollected
 
 from roslens.collectors.collection import collect
 from roslens.index import write_index
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import replaced_whole, write_atomically
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
 pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collected run."""
-    run = tmp_path_factory.mktemp("full") / "run"
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, tmp_path_factory.mktemp("full") / "run")
     collect(Recording.at(run))
     return run
 
@@ -39,39 +37,7 @@ def limited(size: int, *arguments: str | Path) -> subprocess.CompletedProcess[st
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
-    return subprocess.run(
-        [sys.executable, "-m", "roslens", *map(str, arguments)],
-        capture_output=True, text=True, check=False, preexec_fn=limit,
-    )  # fmt: skip
-
-
-VERBS = {
-    "perfetto": ("export", "--format", "perfetto"),
-    "csv": ("export", "--format", "csv", "--table", "messages"),
-    "events": ("events", "--name", "ros2:rmw_take"),
-    "pack": ("pack",),
-}
-
-
-def command(verb: str, run: Path, out: Path) -> list[str | Path]:
-    given: list[str | Path] = [*VERBS[verb], run]
-    return given + ([out] if VERBS[verb][0] == "export" else ["-o", out])
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_full_disk_leaves_what_was_there(run: Path, tmp_path: Path, verb: str) -> None:
-    """Sizes drawn at random below that of the whole file."""
-    out = tmp_path / "out"
-    assert limited(resource.RLIM_INFINITY, *command(verb, run, out)).returncode == 0
-    whole = out.stat().st_size
-    out.unlink()
-    for size in random.Random(whole).sample(range(1, whole), 1):
-        done = limited(size, *command(verb, run, out))
-        assert done.returncode == 4, done.stderr
-        said = done.stderr.strip()
-        assert said.startswith(f"roslens: error: {out}: cannot be written")
-        assert "\n" not in said
-        assert list(tmp_path.iterdir()) == []
+    return roslens(*arguments, preexec_fn=limit)
 
 
 @pytest.mark.parametrize("option", ["--json", "--plot"])
@@ -110,16 +76,8 @@ def test_folders_on_a_full_disk(run: Path, tmp_path: Path) -> None:
         assert set(tmp_path.iterdir()) == before
 
 
-def test_collect_on_a_full_disk(tmp_path: Path) -> None:
-    shutil.copytree(RUN, tmp_path / "run", ignore=shutil.ignore_patterns("events", "tables"))
-    before = sorted(tmp_path.rglob("*"))
-    done = limited(5000, "collect", tmp_path / "run")
-    assert done.returncode == 4, done.stderr
-    assert [path for path in sorted(tmp_path.rglob("*.parquet")) if path not in before] == []
-
-
 def test_a_catalog_does_not_keep_what_a_full_disk_made_of_a_recording(tmp_path: Path) -> None:
-    shutil.copytree(RUN, tmp_path / "run", ignore=shutil.ignore_patterns("events", "tables"))
+    uncollected(RUN, tmp_path / "run")
     done = limited(2000, "catalog", tmp_path, "--collect")
     assert done.returncode == 4, done.stderr
     assert "catalog.parquet: cannot be written: File too large" in done.stderr
@@ -132,22 +90,6 @@ def test_a_catalog_does_not_keep_what_a_full_disk_made_of_a_recording(tmp_path: 
     done = limited(resource.RLIM_INFINITY, "catalog", tmp_path, "--collect", "--json")
     row = json.loads(done.stdout)
     assert (row["problem"], row["collected"]) == (None, True)
-
-
-def test_killed_at_any_moment(run: Path, tmp_path: Path) -> None:
-    """The old file or the new one, by its size; kills at times up to that of the whole verb."""
-    out, chance = tmp_path / "out", random.Random(4)
-    command_line = [sys.executable, "-m", "roslens", *map(str, command("perfetto", run, out))]
-    subprocess.run(command_line, check=True)
-    sizes = {out.stat().st_size}
-    out.write_text("old")
-    for _ in range(3):
-        with subprocess.Popen(command_line, stderr=subprocess.DEVNULL) as process:
-            try:
-                process.wait(chance.uniform(0.2, 3))
-            except subprocess.TimeoutExpired:
-                process.kill()
-        assert out.stat().st_size in {3, *sizes}
 
 
 def test_one_function_writes_files(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.samples import RUN
 from tests.security.foreign_targets import read_back, without_digests
 
 from roslens.analysis.chains.requirements import read_requirements
@@ -25,8 +26,6 @@ from roslens.recording.manifest import read_manifest
 from roslens.tracing.suite import load_suite, suite_path
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "data" / "samples"
-RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
 pytestmark = pytest.mark.timeout(120)
 
 ODD: list[Any] = [
@@ -146,37 +145,6 @@ def test_budgets(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_budgets(path)
     assert "\n" not in str(caught.value)
-
-
-def mutated(whole: bytes, chance: random.Random) -> bytes:
-    content = bytearray(whole)
-    for _ in range(chance.randint(1, 6)):
-        at = chance.randrange(len(content))
-        match chance.randrange(4):
-            case 0:
-                content[at] = chance.randrange(256)
-            case 1:
-                del content[at : at + chance.randint(1, 40)]
-            case 2:
-                content[at:at] = content[at - 30 : at]
-            case 3:
-                content[at:at] = chance.choice(
-                    ["[", "{", "9" * 20, '"', "\n", "&a ", "*a"]
-                ).encode()
-    return bytes(content)
-
-
-@pytest.mark.parametrize(
-    ("source", "read"),
-    [(RUN / "manifest.json", read_manifest), (suite_path("demo"), load_suite)],
-    ids=["manifest", "suite"],
-)
-def test_bytes(tmp_path: Path, source: Path, read: Callable[[Path], object]) -> None:
-    whole, chance = source.read_bytes(), random.Random(2)
-    path = tmp_path / source.name
-    for _ in range(300):
-        path.write_bytes(mutated(whole, chance))
-        assert "\n" not in answer(read, path)
 
 
 def test_manifest_fields(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ import pytest
 from rich.progress import Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
+from tests.programs import roslens_command
+from tests.samples import RUN, uncollected
 
 import roslens as rl
 from roslens.analysis.interop.graph_text import dot, mermaid
@@ -26,8 +27,6 @@ from roslens.printed import escaped
 from roslens.recording.terminal import Console, say
 from roslens.recording.text import shown
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
 pytestmark = pytest.mark.timeout(240)
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp\r\n\x7f\udcff<u>`x`</u>"
@@ -45,7 +44,7 @@ def in_terminal(*arguments: str, cwd: Path) -> str:
     ours, its = os.openpty()
     written = bytearray()
     with subprocess.Popen(
-        [sys.executable, "-m", "roslens", *arguments],
+        roslens_command(*arguments),
         stdin=subprocess.DEVNULL, stdout=its, stderr=its, cwd=cwd,
         env={**os.environ, "TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "200"},
     ):  # fmt: skip
@@ -100,8 +99,7 @@ def test_sentences_are_shown_and_paths_are_exact(capfd: pytest.CaptureFixture[st
 @pytest.fixture(scope="module")
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording whose program, node, topic and one event have names that a terminal obeys."""
-    run = tmp_path_factory.mktemp("hostile") / "r\x1b]0;\x07\u202en"
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, tmp_path_factory.mktemp("hostile") / "r\x1b]0;\x07\u202en")
     changed = 0
     for path in (run / "trace").rglob("*"):
         if path.is_file():
@@ -187,8 +185,7 @@ def test_what_an_interpreter_shows_holds_none(hostile_run: Path) -> None:
 def named(tmp_path: Path) -> Path:
     """Copies of a run under names that are patterns to some, and one that is no UTF-8."""
     for name in ("a*b", "aXXb", "[old] run", "bad\udcff\udcfe"):
-        made = shutil.ignore_patterns("events", "tables")
-        shutil.copytree(RUN, tmp_path / name, ignore=made)
+        uncollected(RUN, tmp_path / name)
     return tmp_path
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import roslens
+from tests.samples import RUN, uncollected
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 PRODUCT = ("analysis", "collectors", "notebooks", "studies", "src", "tracing")
 # Pickles and their like, code from text, YAML that makes objects, shells, names of temporary files
 # that others can guess.
@@ -64,8 +64,7 @@ def test_verbs_unpickle_nothing_start_no_shell_and_keep_temporary_folders_to_the
     hooks.mkdir()
     temporary.mkdir()
     (hooks / "sitecustomize.py").write_text(AUDIT)
-    run = tmp_path / NAME
-    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    run = uncollected(RUN, tmp_path / NAME)
     manifest = json.loads((run / "manifest.json").read_text())
     manifest |= {"run": NAME, "suite": NAME, "campaign": NAME, "factors": {NAME: NAME}}
     (run / "manifest.json").write_text(json.dumps(manifest))
@@ -82,10 +81,7 @@ def test_verbs_unpickle_nothing_start_no_shell_and_keep_temporary_folders_to_the
         ["unpack", "packed", "unpacked"],
         ["catalog", "unpacked", "--collect"],
     ):
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "roslens", *verb],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, umask=0,
-        )  # fmt: skip
+        done = roslens(*verb, cwd=tmp_path, env=environment, umask=0)
         assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in heard.read_text().splitlines()]
     events = {event for event, *_ in told}

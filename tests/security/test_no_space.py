@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command_line import roslens_here
+from tests.programs import roslens
+from tests.samples import RUN, SAMPLES, uncollected
+from tests.small_disk import small_disk
 
 from roslens.tracing.native_tracer.library import native_library
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 EMIT = "import ctypes; ctypes.CDLL(None).ros_trace_callback_start(1, True)"
 pytestmark = [
     pytest.mark.timeout(240),
@@ -34,25 +34,12 @@ class Given:
         return self.folder / name
 
 
-def roslens(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "roslens", *map(str, arguments)],
-        capture_output=True, text=True, check=False, cwd=cwd,
-    )  # fmt: skip
-
-
-def copied(source: Path, target: Path) -> Path:
-    """Without its tables."""
-    made = shutil.ignore_patterns("events", "tables")
-    return Path(shutil.copytree(source, target, ignore=made))
-
-
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Given:
     there = Given(tmp_path_factory.mktemp("given"))
-    copied(RUN, there.run)
-    copied(RUN, there.other)
-    copied(SAMPLES / "communication", there.campaign)
+    uncollected(RUN, there.run)
+    uncollected(RUN, there.other)
+    uncollected(SAMPLES / "communication", there.campaign)
     there.budgets.write_text("budgets: ['latency_p99 < 50 ms']")
     for arguments in (
         ("collect", there.run, there.other, there.campaign),
@@ -77,14 +64,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A folder on a small disk of its own, which is still empty."""
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=2000", "none", str(place)]
-    if subprocess.run(mounted, check=False, capture_output=True).returncode:
-        pytest.skip("no disk can be mounted here")
-    try:
+    with small_disk(place, "size=4m,nr_inodes=2000"):
         (place / "out").mkdir()
         yield place / "out"
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def reports(folder: Path) -> Path:
@@ -110,7 +92,7 @@ VERBS: dict[str, Arguments] = {
     "events of a kind": lambda given, out: [
         "events", given.run, "--name", "ros2:rmw_take", "--format", "parquet", "-o", out / "x"
     ],
-    "collect": lambda given, out: ["collect", copied(RUN, out / "x")],
+    "collect": lambda given, out: ["collect", uncollected(RUN, out / "x")],
     "collect -o": lambda given, out: ["collect", given.run, "-o", out / "x"],
     "collect --workers": lambda given, out: [
         "collect", given.campaign, "--workers", "2", "-o", out / "x"

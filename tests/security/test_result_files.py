@@ -25,7 +25,7 @@ PIECES = st.lists(
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutants_are_read_or_refused_in_a_line(tmp_path: Path, name: str) -> None:
     (tmp_path / "own").mkdir()
-    mutants = 4 if TARGETS[name].slow else 40
+    mutants = TARGETS[name].mutants
     found = failures(TARGETS[name], tmp_path / "own", mutants, random.Random(name))
     assert list(found) == [None] * mutants
 
@@ -37,7 +37,7 @@ def test_what_follows_a_whole_beginning_is_read_or_refused_in_a_line(name: str) 
         found = [path] if path.is_file() else path.glob(TARGETS[name].files)
         changing = {one: one.read_bytes() for one in sorted(found) if one.is_file()}
 
-        @settings(max_examples=3 if TARGETS[name].slow else 20)
+        @settings(max_examples=max(3, TARGETS[name].mutants // 2))
         @given(st.sampled_from(sorted(changing)), st.floats(0, 1), PIECES, st.booleans())
         def read(one: Path, kept: float, pieces: bytes, goes_on: bool) -> None:
             whole = changing[one]

@@ -2,16 +2,16 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import roslens
+from tests.samples import SAMPLES
 
 from roslens.fleet.trees import LocalTree
-from roslens.recording import find_recordings
+from roslens.recording import find_recordings, read_manifest
 from roslens.recording.layout import find_traces
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 pytestmark = pytest.mark.timeout(60)
 
 
@@ -40,8 +40,7 @@ def test_info_and_collect_of_such_a_recording_end(run: Path) -> None:
     for name in ("a", "b"):
         (run / "trace" / name).symlink_to(".")
     for verb in ("info", "collect"):
-        command = [sys.executable, "-m", "roslens", verb, str(run)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = roslens(verb, run, timeout=60)
         assert done.returncode == 0, done.stderr
 
 
@@ -68,3 +67,18 @@ def test_folders_nested_deeper_than_python_recurses_are_walked(tmp_path: Path) -
     assert find_traces(tmp_path / "root") == [deepest]
     # pytest takes its folders away by recursion.
     subprocess.run(["rm", "-rf", str(tmp_path / "root")], check=True)
+
+
+def test_linked_runs_keep_their_manifests_and_are_found_once(run: Path, tmp_path: Path) -> None:
+    links = tmp_path / "links"
+    links.mkdir()
+    for name in ("run", "other"):
+        (links / name).symlink_to(run.parent / name)
+    (links / "again").symlink_to(run)
+    # What a run links to is part of it.
+    (run / "trace" / "other").symlink_to(run.parent / "other")
+    found = find_recordings(links)
+    assert [x.path for x in found] == [links / "again", links / "other"]
+    for x in found:
+        assert x.manifest == read_manifest(x.path.resolve() / "manifest.json")
+        assert x.samples

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.samples import RUN
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import RunFailedError, UsageError
@@ -23,8 +24,6 @@ from roslens.tracing.archive import pack
 from roslens.tracing.archive_names import HEAD
 from roslens.tracing.unpacking import take_apart, unpack, unpack_stream
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
 pytestmark = pytest.mark.timeout(60)
 
 

@@ -1,11 +1,10 @@
 """Hostile YAML where people write suites and budgets: one line, code 2, in bounded time."""
 
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import roslens
 
 CPU_SECONDS = 60
 DATA_BYTES = 1_500_000_000
@@ -45,15 +44,7 @@ def test_hostile_yaml_is_refused_in_one_line(tmp_path: Path, what: str) -> None:
     as_suite = ["record", "--suite", str(file), "--dry-run"]
     as_budgets = ["check", str(file), str(tmp_path)]
     for arguments in (as_suite, as_budgets):
-        done = subprocess.run(
-            [sys.executable, "-m", "roslens", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-            preexec_fn=limited,
-            cwd=tmp_path,
-        )
+        done = roslens(*arguments, timeout=300, preexec_fn=limited, cwd=tmp_path)
         assert done.returncode == 2, done.stderr
         assert done.stderr.startswith("roslens: error: ")
         assert len(done.stderr.splitlines()) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,18 +9,17 @@ from pathlib import Path
 
 import pytest
 from storage_cells import RUN, Cell, Done
+from tests.rclcpp import need_sources
 
 from roslens.recording import UsageError
+from roslens.studies.storage.workloads.storage.cells import PROGRAMS_VARIABLE
 from roslens.studies.storage.workloads.storage.prepare import prepare
-from roslens.studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
-from roslens.tracing.sources import VARIABLE
 
 
 @pytest.fixture(scope="session")
 def programs() -> Iterator[str]:
     """The folder of the program that calls rosbag2's plugins; compiled once, in some minutes."""
-    if not os.environ.get(VARIABLE):
-        pytest.skip(f"{VARIABLE} names no folder of sources that rosbag2 could be compiled from")
+    need_sources("rosbag2")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO"):
             patch.delenv(name, raising=False)

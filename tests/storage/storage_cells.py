@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.recording.scratch import _held
+from roslens.recording.scratch import lock_of
+from roslens.studies.storage.results.runs import Facts
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "studies" / "storage" / "workloads" / "storage" / "run.py"
@@ -34,6 +35,25 @@ def left_over() -> list[Path]:
     """Those that nobody holds: others may be under way on this machine."""
     found = []
     for folder in SHM.glob("roslens-storage-*"):
-        with _held(folder) as free:
+        with lock_of(folder) as free:
             found += [folder] if free else []
     return found
+
+
+def facts_of(**told: object) -> Facts:
+    """What a run leaves in run.json; what is not told is of no importance."""
+    usual = {
+        "schema_version": 1,
+        "plugin_config": "a",
+        "messages": "100B",
+        "rss_before_bytes": 0,
+        "rss_peak_bytes": 1_000_000,
+        "file_system": "tmpfs",
+        "tracepoints": False,
+        "sqlite_version": "3",
+        "mcap_version": "1",
+        "rosbag2_version": "0.29.0",
+        **dict.fromkeys(("open_ns", "close_ns", "cpu_ns", "content_bytes", "bytes_on_disk"), 1),
+        **dict.fromkeys(("crc32", "seed"), 0),
+    }
+    return Facts.model_validate(usual | told)

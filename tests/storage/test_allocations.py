@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from storage_cells import ROOT, SHM, Cell
+from storage_cells import ROOT, SHM, Cell, facts_of
 
 from roslens.analysis.runs import Run
 from roslens.recording import UsageError
@@ -23,7 +23,6 @@ from roslens.studies.storage.live import LiveRun
 from roslens.studies.storage.results.comparison import Batches
 from roslens.studies.storage.results.runs import (
     ALLOCATIONS_NAME,
-    Facts,
     StorageRun,
     read_storage_run,
 )
@@ -105,27 +104,13 @@ def test_nobody_counts_unless_asked(cell: Cell) -> None:
 
 def run_of(name: str, allocations: list[tuple[int, int]], memory: int | None) -> LiveRun:
     """Two write calls of two messages of 100 bytes each, and the close."""
-    facts = Facts(
-        schema_version=1,
-        plugin_config="a",
-        messages="100B",
+    facts = facts_of(
         batch_bytes=200,
         bytes=400,
         message_count=4,
         write_calls=2,
-        open_ns=1,
-        close_ns=1,
-        cpu_ns=1,
         rss_before_bytes=None if memory is None else 1000,
         rss_peak_bytes=None if memory is None else 1000 + memory,
-        bytes_on_disk=400,
-        crc32=0,
-        content_bytes=100,
-        seed=0,
-        file_system="tmpfs",
-        tracepoints=False,
-        sqlite_version="3",
-        mcap_version="1",
     )
     calls = pl.DataFrame({"num_bytes": [200, 200], "num_msgs": [2, 2], "write_ns": [1, 1]})
     counted = pl.DataFrame(allocations, schema=["allocations", "allocated_bytes"], orient="row")

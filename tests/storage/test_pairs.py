@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from storage_cells import facts_of
 
 from roslens.analysis.runs import Run
 from roslens.studies.storage.compression import (
@@ -16,39 +17,26 @@ from roslens.studies.storage.compression import (
 from roslens.studies.storage.live import LiveRun, estimates
 from roslens.studies.storage.pairs import disk_claims
 from roslens.studies.storage.results.comparison import Batches
-from roslens.studies.storage.results.runs import Facts, StorageRun
+from roslens.studies.storage.results.runs import StorageRun
 
 
 def run_of(
     name: str, config: str, compression: str | None, us: int, disk: int, **more: str
 ) -> LiveRun:
     """One write call of 1000 messages of 100 bytes that takes `us`; the close takes no time."""
-    facts = Facts(
-        schema_version=1,
-        plugin_config=config,
-        messages="100B",
+    facts = facts_of(
         batch_bytes=100_000,
         bytes=100_000,
         message_count=1000,
         write_calls=1,
-        open_ns=1,
+        plugin_config=config,
         close_ns=0,
-        cpu_ns=1,
-        rss_before_bytes=0,
-        rss_peak_bytes=1_000_000,
         bytes_on_disk=disk,
-        crc32=0,
-        content_bytes=100,
-        seed=0,
         file_system=more.get("file_system", "tmpfs"),
-        tracepoints=False,
-        sqlite_version="3",
-        mcap_version="1",
-        rosbag2_version="0.29.0",
         compression=compression,
     )
     calls = pl.DataFrame({"num_bytes": [100_000], "num_msgs": [1000], "write_ns": [us * 1000]})
-    cell = {"implementation": "rosbag2", "message_size": "100B", "plugin_config": config}
+    cell = {"message_size": "100B", "plugin_config": config}
     cell |= {"compression": compression} if compression else {"place": more["file_system"]}
     run = Run(name=f"{name} {cell}", cell=cell, block=name)
     return LiveRun(run, "m", StorageRun(facts, Batches(calls, 0)))

@@ -8,13 +8,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 
 import pytest
 from mcap.reader import make_reader
 from storage_cells import RUN, SHM, Cell, Done, left_over
+from tests.programs import wait_for
 
 from roslens.recording import UsageError
 from roslens.studies.storage.results.comparison import read_batches
@@ -248,6 +248,7 @@ def test_results_that_cannot_be_written_are_said(name: str, cell: Cell, tmp_path
         ({"plugin_config": "fast"}, 2, "and null, which writes nothing; each may end in +fsync"),
         ({"message_size": "1GiB"}, 2, "there are 1MiB, 10KiB, 100B, mixed"),
         ({"batch_size": "1kB"}, 2, "is not a size"),
+        ({"compression": "all"}, 2, "none, message, file"),
         ({"place": "/no/such/folder"}, 2, "no such folder"),
         ({"bytes": "100000GiB"}, 4, "make room or write less"),
         ({"bytes": "5KiB"}, 2, "too few"),
@@ -305,16 +306,11 @@ def test_a_signal_ends_the_program_too(tmp_path: Path) -> None:
         ]
     )
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while not (begun := children.read_text().split()):
-        assert process.poll() is None
-        time.sleep(0.01)
+    begun = wait_for(lambda: children.read_text().split(), process=process)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 128 + signal.SIGTERM
     # Whoever inherits it may need a moment to take note of its end.
-    end = time.monotonic() + 10
-    while Path("/proc", *begun).exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(lambda: not Path("/proc", *begun).exists())
 
 
 def test_messages_that_come_too_fast_are_dropped_and_counted(cell: Cell) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import polars as pl
 import pytest
 from storage_cells import SHM, left_over
+from tests.rclcpp import need_sources
 
 import roslens as rl
 from roslens.studies.storage.report import StorageParameters, StorageReport
 from roslens.tracing import campaign
 from roslens.tracing.ros_choice import is_sourced
-from roslens.tracing.sources import VARIABLE
 from roslens.tracing.suite import load_suite
 
 pytestmark = [
@@ -23,8 +22,8 @@ pytestmark = [
 
 
 def test_every_message_is_accounted_for(tmp_path: Path) -> None:
-    if not os.environ.get(VARIABLE) and not is_sourced():
-        pytest.skip(f"{VARIABLE} names no folder of sources that rosbag2 could be compiled from")
+    if not is_sourced():
+        need_sources("rosbag2")
     before = set(left_over())
     suite, text = load_suite("storage-recorder")
     # A cache of one byte holds one message: what comes while one is written is dropped.

@@ -185,7 +185,7 @@ def test_what_never_syncs_keeps_nothing_after_a_power_loss(library: Path, tmp_pa
 @pytest.mark.parametrize(
     ("options", "status", "words"),
     [
-        ({"place": "/no/such/folder"}, 4, "/no/such/folder"),
+        ({"place": "/no/such/folder"}, 2, "/no/such/folder"),
         ({"bytes": "100000GiB"}, 4, "make room or write less (--bytes)"),
     ],
 )
@@ -215,7 +215,7 @@ def test_results_that_are_cut_off_are_refused(tmp_path: Path) -> None:
         (f"{header}\n", "without a trial"),
         (f"{header}\n{row[:12]}\n", "cut off"),
         (f"{header}\n{row}", "cut off"),
-        (f"{header}\n{row.replace('10', 'x')}\n", "conversion"),
+        (f"{header}\n{row.replace('10', 'x')}\n", "cannot be read"),
         (f"{header}\n{row.replace('10', '0')}\n", "without an acknowledged"),
     ):
         path.write_text(text)

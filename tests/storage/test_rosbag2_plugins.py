@@ -76,12 +76,6 @@ def test_rosbag2_compresses_each_message_or_the_file(
     assert left["file"] < left["none"] > left["message"]
 
 
-def test_another_compression_is_refused(cell: Cell) -> None:
-    done = cell(compression="all")
-    assert done.status == 2
-    assert "none, message, file" in done.said
-
-
 def test_a_plugin_that_writes_nothing_is_loaded_by_its_name(cell: Cell) -> None:
     done = cell(plugin_config="null")
     assert done.status == 0, done.said
@@ -112,10 +106,3 @@ def test_files_are_synced_when_they_are_closed(storage: str, tmp_path: Path) -> 
         synced[config] = SYNC in kinds
         assert WRITE not in kinds[kinds.index(SYNC) :] if SYNC in kinds else True
     assert synced == {f"{storage}_default": False, f"{storage}_default+fsync": True}
-
-
-def test_a_configuration_that_there_is_not_is_named(cell: Cell) -> None:
-    done = cell(plugin_config="mcap_no_such")
-    assert done.status == 2
-    assert "unknown configuration" in done.said
-    assert "mcap_fastwrite" in done.said

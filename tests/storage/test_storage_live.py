@@ -16,7 +16,7 @@ from roslens.studies.storage.report import StorageParameters, StorageReport
 from roslens.studies.storage.results.comparison import read_digests
 from roslens.studies.storage.results.runs import read_storage_run, write_calls
 from roslens.studies.storage.statements import comparisons
-from roslens.studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
+from roslens.studies.storage.workloads.storage.cells import PROGRAMS_VARIABLE
 from roslens.tracing import campaign
 from roslens.tracing.suite import load_suite
 
@@ -42,7 +42,7 @@ def folder(programs: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
             text,
             root=tmp_path_factory.mktemp("recordings"),
             only=[
-                *("message_size=10KiB", "batch_size=1KiB", "implementation=rosbag2"),
+                *("message_size=10KiB", "batch_size=1KiB"),
                 *(f"plugin_config={config}" for config in CONFIGS),
             ],
         )

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import TypeVar
 from playwright.sync_api import Browser, Locator, Page, Playwright
 from playwright.sync_api import TimeoutError as NotYet
 from tests.free_port import free_port
+from tests.programs import roslens_command
 
 ROOT = Path(__file__).parents[2]
 # Generous: the machine may be busy.
@@ -69,8 +69,7 @@ def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[
     with log.open("wb") as stream:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "roslens", "lab", str(recording)),
-                *("--port", str(free_port()), "--no-browser"),
+                *roslens_command("lab", recording, "--port", free_port(), "--no-browser"),
             ],
             cwd=home,
             env=environment,

@@ -169,7 +169,8 @@ def test_the_server_answers_at_once_and_its_kernel_is_the_prepared_one(tmp_path:
             client = BlockingKernelClient()
             (place,) = Path("/tmp").glob(f"roslens-lab-*/kernel-{number}.json")
             client.load_connection_file(str(place))
-            client.start_channels()
+            # A kernel that is slow to answer is not dead.
+            client.start_channels(hb=False)
             client.wait_for_ready(SECONDS)
             assert client.execute("1", reply=True, timeout=SECONDS)["content"]["status"] == "ok"
             client.stop_channels()
@@ -239,6 +240,12 @@ def test_a_port_that_is_taken_is_refused() -> None:
         port = other.getsockname()[1]
         with pytest.raises(UsageError, match=f"port {port}: address already in use; .*--port"):
             run_lab([], port=port)
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 70000])
+def test_a_port_that_is_none_is_refused(port: int) -> None:
+    with pytest.raises(UsageError, match=f"--port {port}: give one from 1 to 65535"):
+        run_lab([], port=port)
 
 
 @pytest.mark.parametrize("ip", ["0.0.0.0", "", "*", "::", "192.0.2.1", "example.org"])

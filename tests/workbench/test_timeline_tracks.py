@@ -14,7 +14,7 @@ from tests.analysis.synthetic import table
 from roslens.analysis.path.path import NEEDED, Paths
 from roslens.analysis.timeline import arrows as kinds
 from roslens.analysis.timeline.arrows import Flows
-from roslens.analysis.timeline.build import TrackTables, build_timeline
+from roslens.analysis.timeline.build import build_timeline
 from roslens.analysis.timeline.journey import journey_of, way_of
 from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Timeline, Track
@@ -133,7 +133,7 @@ def frames() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 
 
 def test_tracks_by_thread_and_node_with_waiting_below() -> None:
-    timeline = build_timeline(TrackTables(*map(pl.DataFrame.lazy, frames())))
+    timeline = build_timeline(*map(pl.DataFrame.lazy, frames()))
     assert [(t.label, t.group, t.kind) for t in timeline.tracks] == [
         ("(node unknown)", "h0 talker 7, thread 7", "callback"),
         ("/a", "h0 talker 7, thread 7", "callback"),
@@ -165,7 +165,7 @@ def test_tracks_by_process_node_and_executor() -> None:
     )
     _, waits, processes = (frame.lazy() for frame in frames())
     waits = waits.filter(pl.col("state") == "wait")
-    timeline = build_timeline(TrackTables(callbacks, waits, processes))
+    timeline = build_timeline(callbacks, waits, processes)
     shown = {
         by: [track.places[by] for track in timeline.tracks]
         for by in ("process", "node", "executor")
@@ -240,7 +240,7 @@ def test_latencies_are_counted_by_time_and_size() -> None:
 
 def test_a_run_without_callbacks_is_empty_and_no_error() -> None:
     callbacks, waits, processes = (frame.clear().lazy() for frame in frames())
-    timeline = build_timeline(TrackTables(callbacks, waits, processes))
+    timeline = build_timeline(callbacks, waits, processes)
     assert timeline.tracks == []
     assert timeline.picture(0, 10, 100).marks == 0
 
@@ -430,7 +430,9 @@ def test_cpus_in_use_from_sample_to_sample_and_in_callbacks() -> None:
         {"callback_instance_id": [0], "host": ["h0"], "vpid": [7], "vtid": [7],
          "start_ns": [100], "duration_ns": [100], "cpu_ns": [25]}
     )  # fmt: skip
-    timeline = build_timeline(TrackTables(callbacks, waits, processes, resources, scheduling))
+    timeline = build_timeline(
+        callbacks, waits, processes, resources=resources, scheduling=scheduling
+    )
     assert [(t.label, t.group) for t in timeline.tracks] == [
         ("CPU of the process", "h0 talker 7"),
         ("(node unknown)", "h0 talker 7, thread 7"),
@@ -467,7 +469,7 @@ def test_lanes_of_the_kernel_by_cpu_and_thread() -> None:
     )  # fmt: skip
     wakes = pl.LazyFrame({"host": ["h0"], "tid": [7], "time_ns": [300]})
     events = {"sched_switch": switches, "sched_waking": wakes}
-    timeline = build_timeline(TrackTables(callbacks, waits, processes, kernel=events))
+    timeline = build_timeline(callbacks, waits, processes, kernel=events)
     found = {
         (t.group, t.label): [
             (int(b), int(e), timeline.names[int(n)])
@@ -488,13 +490,13 @@ def test_lanes_of_the_kernel_by_cpu_and_thread() -> None:
     }  # fmt: skip
     # Nor need anybody know which callbacks these are: what runs was attached to.
     unknown = callbacks.with_columns(callback_id=pl.lit(None, pl.Int64))
-    attached = build_timeline(TrackTables(unknown, waits, processes, kernel=events))
+    attached = build_timeline(unknown, waits, processes, kernel=events)
     assert [t.kind for t in attached.tracks] == [t.kind for t in timeline.tracks]
     # Those of the CPUs lie below all others; the window is that of the callbacks.
     assert [t.kind for t in timeline.tracks][-2:] == ["core", "core"]
     assert (timeline.begin_ns, timeline.end_ns) == (0, 700)
     nothing = {"sched_switch": switches.filter(pl.col("time_ns") < 0)}
-    without = build_timeline(TrackTables(callbacks, waits, processes, kernel=nothing))
+    without = build_timeline(callbacks, waits, processes, kernel=nothing)
     assert {t.kind for t in without.tracks} == {"callback", "wait"}
 
 

@@ -434,7 +434,7 @@ def _pauses_of(raw: Path) -> Ints:
     words = path.read_text(errors="replace").split() if path.is_file() else []
     times = [int(x) if x.isdecimal() else LATEST + 1 for x in words]
     if times != sorted(times) or times[-1:] > [LATEST]:
-        raise UsageError(f"{path}: tells no times of pauses in their order")
+        raise UsageError(f"{path}: has no times of pauses in their order")
     return np.array([*times, *[LATEST] * (len(times) % 2)], dtype=np.int64).reshape(-1, 2)
 
 

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from roslens.tracing.proc import ENDED, STARTED, stat
+
 MOUNTED = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 HOW = "run it as root, in a container with --privileged"
 PROBES = "roslens_"
@@ -148,12 +150,11 @@ def _namespace() -> int:
 def _began(pid: int) -> int:
     """When a process began, in ticks since the boot; -1 if there is none."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        fields = stat(pid)
     except OSError:
         return -1
-    fields = text.rpartition(")")[2].split()
     # One that was killed and that nobody has waited for holds nothing any more.
-    return -1 if fields[0] in "ZX" else int(fields[19])
+    return -1 if fields[0] in ENDED else int(fields[STARTED])
 
 
 def _detached_mount() -> int:

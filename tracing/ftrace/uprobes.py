@@ -29,6 +29,7 @@ from roslens.tracing.ftrace.recorder import Instance
 from roslens.tracing.ftrace.tracefs import group_of, write
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.native_tracer.table import distributions, instrumentation_of
+from roslens.tracing.proc import process_name
 from roslens.tracing.ros.header import Instrumentation, Tracepoint
 
 _LIBRARY = re.compile(r"libtracetools\.so[.\d]*$")
@@ -129,8 +130,8 @@ def _target(pid: int) -> Target | None:
             next((x for x in paths if known.search(x.name)), None)
             for known in (_LIBRARY, _ACTION_LIBRARY)
         )
-        if library is not None:
-            name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+        # One that has ended has no name.
+        if library is not None and (name := process_name(pid)):
             return Target(pid, name, library, actions)
     return None
 

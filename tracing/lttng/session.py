@@ -66,7 +66,10 @@ class Session:
     def workload_variables(self) -> dict[str, str]:
         """What the programs to record need in their environment."""
         blocking = {"LTTNG_UST_ALLOW_BLOCKING": "1"} if self.options.mode == "blocking" else {}
-        return {**self.daemon.workload_variables, **blocking}
+        # A program waits at its start until it is traced, by default for 3 s at most. On a busy
+        # machine it would then run on, and what it did at first would be missing without a word.
+        wait = {"LTTNG_UST_REGISTER_TIMEOUT": os.environ.get("LTTNG_UST_REGISTER_TIMEOUT", "60000")}
+        return {**self.daemon.workload_variables, **blocking, **wait}
 
     @property
     def settings(self) -> TracingSettings:

@@ -322,7 +322,7 @@ class Join:
         """Between which clocks, by what, and how well, for people."""
         count = len(self.times)
         error = self.error_ns
-        told = "which tells no error" if error is None else f"within {error:,} ns"
+        told = "without a known error" if error is None else f"within {error:,} ns"
         return f"clock {self.name} joined with monotonic by {count} snapshots, {told}"
 
 

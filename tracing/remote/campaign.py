@@ -35,7 +35,7 @@ from roslens.recording import (
 from roslens.recording.files import write_atomically
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.scratch import held
-from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
+from roslens.tracing.campaign import RECORDINGS, OnEvent, new_campaign, noting, refuse_used
 from roslens.tracing.command import exit_code
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lifeline import SILENT_SECONDS
@@ -178,7 +178,7 @@ def record_on_hosts(
     result = HostsResult(folder)
     with held(folder), Interruption() as interruption:
         recorders = {
-            x.name: RemoteRecorder(host, x.folder, arguments, setup, _noting(on_event, x.name))
+            x.name: RemoteRecorder(host, x.folder, arguments, setup, noting(on_event, x.name))
             for x, host in zip(state.hosts, hosts, strict=True)
         }
         try:
@@ -264,10 +264,6 @@ def _names(hosts: Sequence[Host]) -> Iterator[str]:
         yield name
 
 
-def _noting(on_event: OnEvent, name: str) -> Callable[[str], None]:
-    return lambda text: on_event(Event("note", text=f"{name}: {text}"))
-
-
 def _write(state: HostsState, folder: Path) -> None:
     write_atomically(folder / HOSTS_NAME, state.model_dump_json(indent=1))
 
@@ -287,10 +283,10 @@ def _note_begun(
             host.folder, host.roslens = recorder.begun.recording, recorder.begun.roslens
             host.pid = recorder.begun.pid
             if host.roslens != (own := version("roslens")):
-                _noting(on_event, host.name)(f"has roslens {host.roslens}, here is {own}")
+                noting(on_event, host.name)(f"has roslens {host.roslens}, here is {own}")
         elif recorder.ended:
             host.status, host.trouble = "not begun", recorder.trouble
-            _noting(on_event, host.name)(recorder.trouble)
+            noting(on_event, host.name)(recorder.trouble)
     _write(state, folder)
 
 
@@ -343,7 +339,7 @@ def _fetch_all(
         if host.trouble is not None:
             result.troubles[host.name] = host.trouble
         if host in wanted and host.trouble is not None:
-            _noting(on_event, host.name)(host.trouble)
+            noting(on_event, host.name)(host.trouble)
     _write(state, folder)
 
 

@@ -1,7 +1,7 @@
 """Real ROS 2 to record: the sourced one, or an embedded one whose events reach this LTTng."""
 
 from roslens.tracing.ros.diagnosis import diagnose_no_events
-from roslens.tracing.ros.environment import RosEnvironment, embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros.environment import RosEnvironment, embedded_ros, sourced_ros
 from roslens.tracing.ros.tracetools import CompileError, build_tracetools
 
 __all__ = [
@@ -10,6 +10,5 @@ __all__ = [
     "build_tracetools",
     "diagnose_no_events",
     "embedded_ros",
-    "find_ros",
     "sourced_ros",
 ]

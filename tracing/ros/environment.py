@@ -156,31 +156,6 @@ class RosEnvironment:
             )
 
 
-def find_ros(
-    progress: Progress | None = None, environ: Mapping[str, str] | None = None
-) -> RosEnvironment:
-    """The sourced ROS where there is one, else the embedded one, made if it is not there yet.
-
-    Parameters
-    ----------
-    progress
-        Called with one line whenever a long step begins.
-    environ
-        The environment to look in; ours by default.
-
-    Raises
-    ------
-    UsageError
-        A ROS is sourced but its rclpy cannot be imported; or the embedded one cannot run here.
-    RunFailedError
-        The embedded one could not be installed.
-    """
-    environ = os.environ if environ is None else environ
-    if environ.get("ROS_DISTRO") and environ.get("AMENT_PREFIX_PATH"):
-        return sourced_ros(environ)
-    return embedded_ros(progress)
-
-
 def python_path(environment: Mapping[str, str]) -> str:
     """``PYTHONPATH`` of programs whose Python nodes are to emit callback and publish events."""
     before = environment.get("PYTHONPATH", "").split(os.pathsep)

@@ -13,8 +13,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from roslens.tracing.proc import namespace_id, read
 from roslens.tracing.sampling.preloaded import preloadable, preloaded
-from roslens.tracing.sampling.proc import namespace_id, read
 
 _SOURCE = Path(__file__).with_name("heap_probe.c")
 _NUMBERS = struct.Struct("QQ")

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roslens.recording.schema import RESOURCES
+from roslens.tracing.proc import STARTED, namespace_id, number_after, process_name, read, stat
 from roslens.tracing.processes import process_ids
 from roslens.tracing.sampling.periodic import TableSampler
-from roslens.tracing.sampling.proc import STARTED, name, namespace_id, number_after, read, stat
 from roslens.tracing.sampling.rates import SamplerRates
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ProcessReader:
         return Sample(
             time_ns=now,
             vpid=self.vpid,
-            process=name(self.pid),
+            process=process_name(self.pid),
             cpu_time_ns=cpu_time_ns(self.pid),
             rss_bytes=counted.rss_bytes,
             pss_bytes=counted.pss_bytes,

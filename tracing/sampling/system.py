@@ -12,8 +12,8 @@ import time
 
 from roslens.recording.schema import SYSTEM
 from roslens.tracing.host import cpu_mhz, cpu_times, temperature_c
+from roslens.tracing.proc import read
 from roslens.tracing.sampling.periodic import TableSampler
-from roslens.tracing.sampling.proc import read
 
 _HOST = "h0"
 _SECTOR_BYTES = 512

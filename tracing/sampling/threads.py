@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from roslens.recording.schema import THREADS
+from roslens.tracing.proc import namespace_id, number_after, read
 from roslens.tracing.sampling.periodic import TableSampler
-from roslens.tracing.sampling.proc import namespace_id, number_after, read
 
 _HOST = "h0"
 

@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,22 @@ def start_rclpy() -> None:
     import rclpy  # noqa: PLC0415 (only in ROS)
 
     rclpy.init(signal_handler_options=rclpy.signals.SignalHandlerOptions.NO)
+
+
+@contextmanager
+def nodes(*names: str, **options: Any) -> Iterator[tuple[Stop, list[Any]]]:
+    """Nodes of this process, for as long as the context lasts, and what notes its signal."""
+    import rclpy  # noqa: PLC0415 (only in ROS)
+
+    stop = Stop()
+    start_rclpy()
+    made = [rclpy.create_node(name, **options) for name in names]
+    try:
+        yield stop, made
+    finally:
+        for node in made:
+            node.destroy_node()
+        rclpy.shutdown()
 
 
 def make_executor(name: str) -> Any:

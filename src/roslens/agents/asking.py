@@ -32,6 +32,7 @@ from roslens.recording import (
     find_recordings,
 )
 from roslens.recording.files import ONLY_READ
+from roslens.recording.layout import walk
 from roslens.recording.text import shown
 from roslens.tracing.archive_names import SUFFIXES
 
@@ -112,6 +113,17 @@ class Asker:
         roots = ", ".join(map(str, self.folders))
         raise UsageError(shown(f"{path}: nothing of that name in what may be read: {roots}"))
 
+    def _whole(self, path: str) -> Path:
+        """As `place`, of a folder from which no link leads out."""
+        place = self.place(path)
+        for folder, names, files in walk(place) if place.is_dir() else ():
+            for entry in (folder / name for name in (*names, *files)):
+                if entry.is_symlink() and not self._inside(entry):
+                    raise UsageError(
+                        shown(f"{path}: the link {entry.name} leads out of what may be read")
+                    )
+        return place
+
     def _inside(self, path: Path) -> bool:
         return any(path.resolve().is_relative_to(root) for root in self.folders)
 
@@ -157,7 +169,7 @@ class Asker:
         RunFailedError
             It took too long, said too much, or failed.
         """
-        places = [str(self.place(path)) for path in paths]
+        places = [str(self._whole(path)) for path in paths]
         about = [*([] if first is None else [first]), *places]
         async with self._turns:
             with tempfile.TemporaryDirectory(prefix="roslens-mcp-") as own:

@@ -99,7 +99,10 @@ def _fail_of_system(error: OSError) -> NoReturn:
 
 
 def _fail_of_defect(error: BaseException) -> NoReturn:
-    """Of roslens itself, unless only an extra is missing."""
+    """Of roslens itself, unless only an extra is missing or somebody interrupted it."""
+    # That is what pydantic makes of Ctrl-C while it builds a model.
+    if type(error).__name__ == "SchemaError" and "KeyboardInterrupt" in str(error):
+        _fail("interrupted", EXIT_INTERRUPTED)
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if (extra := _EXTRAS.get(name)) is not None:
         _fail(f"{name} is missing: run \"pip install 'roslens[{extra}]'\"", EXIT_USAGE)

@@ -281,7 +281,7 @@ def record(
         The tracer to use. native: the tracer of roslens, which needs neither LTTng nor root. auto:
         LTTng if it is installed, else native. Default: LTTng.
     event
-        User-space events to record, such as 'ros2:rmw_*'. May be repeated. Default: ros2:*.
+        User-space events to record, such as 'ros2:rmw_*'. May be repeated. Default: all of ROS 2.
     context
         Contexts to record with each event besides vpid, vtid and procname, such as pid_ns. May
         be repeated.

@@ -74,7 +74,7 @@ def export(
         size = out.stat().st_size
         print_json({"file": str(out), "format": form, "what": what, "size_bytes": size})
         return
-    say(f"{FORMATS[form].split('.')[0]}: {out.stat().st_size:,} bytes")
+    say(f"{FORMATS[form]}: {out.stat().st_size:,} bytes")
     say(out)
 
 

@@ -30,7 +30,7 @@ class Loss(OfMessages):
         """
         report = self._report()
         tracer = [part.text for part in report.tracer_loss() if isinstance(part, Sentence)]
-        return [*tracer, report.sentences()[-1]]
+        return [*tracer, report.answers()[-1]]
 
     def tracer(self) -> pl.DataFrame:
         """What the tracer dropped in each run.

@@ -77,7 +77,7 @@ class Noun(ABC, Generic[R_co]):
         UsageError
             A parameter names what is not there.
         """
-        return self._report().sentences()
+        return self._report().answers()
 
     def __repr__(self) -> str:
         return shown_lines("\n".join(self.sentences()))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def processes_of(run: Runs) -> pl.DataFrame:
     """What each process used of the CPU, and which nodes are in it; as of `processes_overview`."""
     return processes_overview(
-        run.table("processes"),
+        run.recorded_processes,
         run.table("nodes"),
         run.resources,
         run.table("callback_instances"),

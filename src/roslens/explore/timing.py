@@ -43,7 +43,9 @@ class Timing:
         Raises
         ------
         UsageError
-            These are several runs, `warm_up` is negative, or no callback ran after it.
+            These are several runs, or `warm_up` is negative.
+        NotEnoughEvidenceError
+            No callback ran after it.
         """
         if len(run.runs) != 1:
             raise UsageError(

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn
 
 from roslens.analysis.metrics import METRICS_NAME
 from roslens.collectors.resolving import find_runs
 from roslens.execution import CELL_TIMEOUT_S
 from roslens.fleet.cluster import Workers, each
 from roslens.index import write_index
+from roslens.progress import progress_bar
 from roslens.recording import RoslensError, UsageError
 from roslens.recording.terminal import Console
 from roslens.report import check_parameters, run_report
@@ -92,8 +93,7 @@ def report_each(
             for name, members in groups(paths, each_of).items()
         ]
         errors: dict[str, RoslensError] = {}
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        with progress_bar(MofNCompleteColumn(), console) as progress:
             bar = progress.add_task("reports", total=len(tasks))
             needed = [path for task in tasks for path in task.paths] + [folder, source.absolute()]
             for number, result in each(_report, tasks, workers, needed):

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import polars.selectors as cs
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn
 
 from roslens.analysis.estimate import cell_label
 from roslens.analysis.reports.numbers import shown_unit, significant
@@ -24,6 +24,7 @@ from roslens.fleet.selection import Selection, Written
 from roslens.fleet.series import series_of
 from roslens.fleet.trees import open_tree
 from roslens.printed import labels_of, numbered, print_verdicts, show_table, shown_change
+from roslens.progress import progress_bar
 from roslens.recording import UsageError
 from roslens.recording.terminal import Console, say
 
@@ -37,8 +38,7 @@ def updated(
     """The catalog of a place, brought up to date, with progress."""
     tree = open_tree(where)
     found = Catalog(tree, default_file(tree) if file is None else file)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+    with progress_bar(MofNCompleteColumn(), console) as progress:
         task = progress.add_task("looking for recordings", total=None)
 
         def step(done: int, total: int) -> None:

@@ -172,7 +172,9 @@ class Watch:
         self.read(all_of_it=all_of_it)
         notes = [f"{name}: not what a tracer writes, left out" for name in self._source.broken]
         if self._triggers is not None and self._source.flight is None:
-            notes.append("no flight recorder writes there: triggers are told, and record nothing")
+            notes.append(
+                "no flight recorder writes there: triggers are reported, and record nothing"
+            )
         last = self.model.last_ns
         if last is None:
             return Moment(None, None, self._dropped, notes=notes, new=made)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from roslens.recording.manifest import Manifest
 
 MANIFEST_NAME = "manifest.json"
+
+STILL_RECORDED = "is still being recorded, or its recorder was killed"
+"""What is known of a recording of which nothing tells that it ended; follows its name."""
 
 CLOCKS_NAME = "clocks.json"
 
@@ -207,6 +210,15 @@ def find_traces(root: Path) -> list[Path]:
     return sorted(folder for folder, _, files in walk(root) if "metadata" in files)
 
 
+def _with_links(path: Path, runs: Iterable[Path]) -> list[Path]:
+    """Also the runs that a folder links to, each once; a run's own links are parts of it."""
+    found = {run.resolve(): run for run in runs}
+    for entry in sorted(path.iterdir()):
+        if entry.is_symlink() and (entry / MANIFEST_NAME).is_file():
+            found.setdefault(entry.resolve(), entry)
+    return list(found.values())
+
+
 def find_recordings(path: Path) -> list[Recording]:
     """All recordings at or below `path`, in path order.
 
@@ -228,9 +240,11 @@ def find_recordings(path: Path) -> list[Recording]:
             "tool: 'roslens report tool FILE')"
         )
     below = [(folder, files) for folder, _, files in walk(path, links=False)]
-    runs = sorted(folder for folder, files in below if MANIFEST_NAME in files)
+    runs = [folder for folder, files in below if MANIFEST_NAME in files]
+    if path not in runs:
+        runs = _with_links(path, runs)
     if runs:
-        return [Recording.at(run) for run in runs]
+        return [Recording.at(run) for run in sorted(runs)]
     if find_traces(path):
         return [Recording.at(path)]
     excerpts = sorted(

@@ -282,7 +282,7 @@ ALLOCATION_SITES = Table(
         Column("host", "string", "label of the host: h0, h1, ...", nullable=False),
         Column("vpid", "int32", "process id", nullable=False),
         Column("function", "string", "who allocated: the innermost function that is no library's"),
-        Column("file", "string", "its source, where debug symbols tell it"),
+        Column("file", "string", "its source, where debug symbols give it"),
         Column("line", "int32", "the line there"),
         Column("module", "string", "the program or library that it is in"),
         Column(

@@ -32,12 +32,12 @@ def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
         It cannot be made.
     """
     for old in place.glob(f"{prefix}*"):
-        with _held(old) as free, suppress(OSError):
+        with lock_of(old) as free, suppress(OSError):
             if free and old.lstat().st_uid == os.getuid():
                 shutil.rmtree(old, ignore_errors=True)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        with _held(folder) as free:
+        with lock_of(folder) as free:
             # Whoever looked for old ones may have been quicker.
             if free is False or not folder.exists():
                 continue
@@ -60,7 +60,7 @@ def held(folder: Path) -> Iterator[None]:
         It cannot be made.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with _held(folder) as free:
+    with lock_of(folder) as free:
         if free is False:
             raise UsageError(
                 f"{folder}: another roslens writes there; wait for its end, or give another folder"
@@ -69,7 +69,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[bool | None]:
+def lock_of(folder: Path) -> Iterator[bool | None]:
     """Whether nobody else holds the lock of the folder; it is ours until the block ends.
 
     None where there is no such folder, or its file system has no locks.

@@ -227,12 +227,7 @@ class StartPage:
         parts: list[Part] = [Sentence(text, loud=True) for text in told(run.runs)]
         if loss.any:
             parts.append(
-                Sentence(
-                    f"The tracer lost {loss.discarded_events:,} events and {loss.lost_packets:,} "
-                    f"packets, and {loss.truncated:,} stretches of streams are not there. "
-                    f"{what_is_bent([loss])}",
-                    loud=True,
-                )
+                Sentence(f"The tracer lost events: {loss.text}. {what_is_bent([loss])}", loud=True)
             )
         else:
             parts.append(Sentence("The tracer lost nothing."))

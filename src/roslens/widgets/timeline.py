@@ -19,7 +19,7 @@ from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.path.path import Paths
 from roslens.analysis.reports.numbers import milliseconds
 from roslens.analysis.timeline.arrows import MOST_ARROWS, Arrows, Flows
-from roslens.analysis.timeline.build import TrackTables, build_timeline
+from roslens.analysis.timeline.build import build_timeline
 from roslens.analysis.timeline.journey import Journey, journey_of
 from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
@@ -369,14 +369,12 @@ class TimelineWidget(anywidget.AnyWidget):
 def timeline_of(recordings: Recordings) -> Timeline:
     """The tracks of one run."""
     return build_timeline(
-        TrackTables(
-            recordings.callback_instances,
-            recordings.executor_intervals,
-            recordings.processes,
-            recordings.resources,
-            recordings.callback_scheduling,
-            recordings.kernel_events(recordings.runs[0].name),
-        )
+        recordings.callback_instances,
+        recordings.executor_intervals,
+        recordings.processes,
+        resources=recordings.resources,
+        scheduling=recordings.callback_scheduling,
+        kernel=recordings.kernel_events(recordings.runs[0].name),
     )
 
 

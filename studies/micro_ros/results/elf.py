@@ -1,4 +1,4 @@
-"""Static memory of a firmware: its ELF file by section, object and symbol, less a baseline's.
+"""Static memory of a firmware, and its ELF file by symbol, less a baseline's.
 
 Definition of the published study: static = ``.data`` + ``.bss``, less those of the same program
 without the application.
@@ -6,7 +6,7 @@ without the application.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ from elftools.elf.elffile import ELFFile
 
 from roslens.recording import UsageError
 
-SECTIONS = pl.Schema({"section": pl.String, "bytes": pl.Int64, "writable": pl.Boolean})
 SYMBOLS = pl.Schema(
     {"section": pl.String, "object": pl.String, "symbol": pl.String, "bytes": pl.Int64}
 )
 
 _GLOBAL = "(global symbols)"
+# Their parts, too, where the linker kept them apart.
+_STATIC = re.compile(r"\.(data|bss)(\.|$)")
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class ElfMemory:
     ----------
     machine
         Such as ``EM_ARM, 32 bit, little-endian``.
-    sections
-        Sections that are in memory: ``section``, ``bytes``, ``writable``.
+    static_bytes
+        ``.data`` + ``.bss``.
     symbols
         Objects and functions that have a size: ``section``, ``object`` (source file, for local
         ones), ``symbol``, ``bytes``.
@@ -43,14 +44,8 @@ class ElfMemory:
 
     path: Path
     machine: str
-    sections: pl.DataFrame
+    static_bytes: int
     symbols: pl.DataFrame
-
-    @property
-    def static_bytes(self) -> int:
-        """``.data`` + ``.bss``, and their parts where the linker kept them apart."""
-        own = pl.col("section").str.contains(r"^\.(data|bss)(\.|$)")
-        return int(self.sections.filter(own)["bytes"].sum())
 
 
 def read_elf(path: Path) -> ElfMemory:
@@ -74,55 +69,14 @@ def read_elf(path: Path) -> ElfMemory:
         ) from error
 
 
-def static_difference(firmware: ElfMemory, baseline: ElfMemory | None) -> int:
-    """Static bytes of the firmware less those of its baseline.
+def check_baseline(firmware: ElfMemory, baseline: ElfMemory) -> None:
+    """Refuse a baseline of another machine.
 
     Raises
     ------
     UsageError
-        There is no baseline, or it is for another machine.
+        It is one.
     """
-    _check_baseline(firmware, baseline)
-    assert baseline is not None
-    return firmware.static_bytes - baseline.static_bytes
-
-
-def differences(firmware: ElfMemory, baseline: ElfMemory, by: str) -> pl.DataFrame:
-    """Bytes of the firmware less those of its baseline, by ``section``, ``object`` or ``symbol``.
-
-    Returns
-    -------
-    polars.DataFrame
-        The columns down to `by`, ``bytes``, ``baseline_bytes``, ``difference_bytes``; the largest
-        difference first, without those that do not differ.
-    """
-    _check_baseline(firmware, baseline)
-    keys = {
-        "section": ["section"],
-        "object": ["section", "object"],
-        "symbol": ["section", "object", "symbol"],
-    }[by]
-    source: Callable[[ElfMemory], pl.DataFrame] = (
-        (lambda elf: elf.sections) if by == "section" else (lambda elf: elf.symbols)
-    )
-    sums = [source(elf).group_by(keys).agg(pl.col("bytes").sum()) for elf in (firmware, baseline)]
-    joined = sums[0].join(
-        sums[1].rename({"bytes": "baseline_bytes"}), on=keys, how="full", coalesce=True
-    )
-    return (
-        joined.with_columns(pl.col("bytes", "baseline_bytes").fill_null(0))
-        .with_columns((pl.col("bytes") - pl.col("baseline_bytes")).alias("difference_bytes"))
-        .filter(pl.col("difference_bytes") != 0)
-        .sort(pl.col("difference_bytes").abs(), *keys, descending=[True, *(False for _ in keys)])
-    )
-
-
-def _check_baseline(firmware: ElfMemory, baseline: ElfMemory | None) -> None:
-    if baseline is None:
-        raise UsageError(
-            f"{firmware.path}: no baseline ELF: static memory is the difference to the same "
-            "program without the application; build it and put it beside as baseline.elf"
-        )
     if baseline.machine != firmware.machine:
         raise UsageError(
             f"{baseline.path}: {baseline.machine} is no baseline for {firmware.path.name}: "
@@ -130,23 +84,44 @@ def _check_baseline(firmware: ElfMemory, baseline: ElfMemory | None) -> None:
         )
 
 
+def differences(firmware: ElfMemory, baseline: ElfMemory) -> pl.DataFrame:
+    """Bytes of the firmware less those of its baseline, by symbol.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``section``, ``object``, ``symbol``, ``bytes``, ``baseline_bytes``, ``difference_bytes``;
+        the largest difference first, without those that do not differ.
+    """
+    keys = ["section", "object", "symbol"]
+    sums = [elf.symbols.group_by(keys).agg(pl.col("bytes").sum()) for elf in (firmware, baseline)]
+    joined = sums[0].join(
+        sums[1].rename({"bytes": "baseline_bytes"}), on=keys, how="full", coalesce=True
+    )
+    return (
+        joined.with_columns(pl.col("bytes", "baseline_bytes").fill_null(0))
+        .with_columns((pl.col("bytes") - pl.col("baseline_bytes")).alias("difference_bytes"))
+        .filter(pl.col("difference_bytes") != 0)
+        .sort(pl.col("difference_bytes").abs(), *keys, descending=[True, False, False, False])
+    )
+
+
 def _read(path: Path, elf: Any, size: int) -> ElfMemory:
-    sections, names = [], {}
+    in_memory, names = {}, {}
     for index, section in enumerate(elf.iter_sections()):
         names[index] = section.name
-        flags, kind = section["sh_flags"], section["sh_type"]
+        kind = section["sh_type"]
         if kind != "SHT_NOBITS" and section["sh_offset"] + section["sh_size"] > size:
             raise UsageError(f"{path}: section {section.name} reaches beyond the end; cut off?")
-        if flags & SH_FLAGS.SHF_ALLOC:
-            writable = bool(flags & SH_FLAGS.SHF_WRITE)
-            sections.append((section.name, section["sh_size"], writable))
-    if not sections:
+        if section["sh_flags"] & SH_FLAGS.SHF_ALLOC:
+            in_memory[index] = section["sh_size"]
+    if not in_memory:
         raise UsageError(f"{path}: has no section in memory; give the linked firmware")
     order = "little-endian" if elf.little_endian else "big-endian"
     return ElfMemory(
         path,
         f"{elf['e_machine']}, {elf.elfclass} bit, {order}",
-        pl.DataFrame(sections, schema=SECTIONS, orient="row"),
+        sum(bytes_ for index, bytes_ in in_memory.items() if _STATIC.match(names[index])),
         pl.DataFrame(_symbols(elf, names), schema=SYMBOLS, orient="row"),
     )
 

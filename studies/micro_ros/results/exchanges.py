@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.collectors.results.tool_result import read_rows
 from roslens.recording import UsageError
 
 EXCHANGES = pl.Schema(
@@ -45,7 +46,7 @@ def read_exchanges(path: Path) -> pl.DataFrame:
         It cannot be read or is cut off, a sequence number is there twice, or a clock of one side
         ran backwards within an exchange.
     """
-    frame = _read(path, EXCHANGES)
+    frame = read_rows(path, EXCHANGES)
     twice = frame.filter(pl.col("sequence").is_duplicated())
     if twice.height:
         raise UsageError(
@@ -73,7 +74,7 @@ def read_counted(path: Path) -> pl.DataFrame:
     UsageError
         It cannot be read or is cut off, a size is there twice, or bytes are not messages x size.
     """
-    frame = _read(path, COUNTED, optional=("sent",))
+    frame = read_rows(path, COUNTED, optional=("sent",))
     twice = frame.filter(pl.col("payload_bytes").is_duplicated())
     if twice.height:
         raise UsageError(f"{path}: payload {twice['payload_bytes'][0]} B is there twice")
@@ -99,24 +100,9 @@ def read_takes(path: Path) -> pl.DataFrame:
     UsageError
         It cannot be read or is cut off, or a ping or a message is there twice.
     """
-    frame = _read(path, TAKES)
+    frame = read_rows(path, TAKES)
     for column in TAKES:
         twice = frame.filter(pl.col(column).is_duplicated())
         if twice.height:
             raise UsageError(f"{path}: {column} {twice[column][0]} is there twice")
-    return frame
-
-
-def _read(path: Path, schema: pl.Schema, optional: tuple[str, ...] = ()) -> pl.DataFrame:
-    try:
-        text = path.read_text(encoding="utf-8")
-        frame = pl.read_csv(path.read_bytes(), schema=schema)
-    except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise UsageError(f"{path}: cannot be read: {reason}; is it cut off?") from error
-    if text.partition("\n")[0].split(",") != list(schema):
-        raise UsageError(f"{path}: the columns are not {', '.join(schema)}")
-    missing = pl.any_horizontal(pl.col(n).is_null() for n in schema if n not in optional)
-    if frame.filter(missing).height or not text.endswith("\n"):
-        raise UsageError(f"{path}: a row is not whole: it is cut off")
     return frame

@@ -7,7 +7,7 @@ finding; the others count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,13 @@ from roslens.studies.micro_ros.results.bench import (
 from roslens.studies.micro_ros.results.capture import captured_rate, read_capture
 from roslens.studies.micro_ros.results.elf import (
     ElfMemory,
+    check_baseline,
     differences,
     read_elf,
-    static_difference,
 )
 from roslens.studies.micro_ros.results.exchanges import (
+    EXCHANGES,
+    TAKES,
     read_counted,
     read_exchanges,
     read_takes,
@@ -43,37 +45,13 @@ LIVE = pl.Schema(
         "source": pl.String,
         "subject": pl.String,  # such as publisher x 3, or a board's test
         "live_bytes": pl.Int64,  # allocated and not given back at exit
-        "peak_bytes": pl.Int64,
         "who": pl.String,  # places that asked for what is still live
     }
 )
 FINDINGS = pl.Schema({"source": pl.String, "what": pl.String})
-EXCHANGED = pl.Schema(
-    {
-        "source": pl.String,
-        "transport": pl.String,
-        **dict.fromkeys(
-            (
-                "sequence",
-                "client_sent_ns",
-                "agent_received_ns",
-                "agent_sent_ns",
-                "client_received_ns",
-                "rtt_ns",
-                "rtt_uncertainty_ns",
-            ),
-            pl.Int64,
-        ),
-    }
-)
-TAKEN = pl.Schema(
-    {
-        "source": pl.String,
-        "transport": pl.String,
-        "sequence": pl.Int64,
-        "source_timestamp_ns": pl.Int64,
-    }
-)
+_PLACE: dict[str, pl.DataType] = {"source": pl.String(), "transport": pl.String()}
+EXCHANGED = pl.Schema({**_PLACE, **EXCHANGES})
+TAKEN = pl.Schema({**_PLACE, **TAKES})
 STATIC = pl.Schema(
     {
         "source": pl.String,
@@ -112,11 +90,10 @@ WAYS = pl.Schema(
 )
 ACCOUNTS = pl.Schema(
     {
-        "source": pl.String,
-        "transport": pl.String,
-        "message": pl.String,  # ping, answer, or a size such as 100 B
-        **dict.fromkeys(("sent", "received", "lost", "twice", "refused"), pl.Int64),
-        "agrees": pl.Boolean,  # whether device and ROS node tell the same of it
+        **_PLACE,
+        "message": pl.String(),  # ping, answer, or a size such as 100 B
+        **dict.fromkeys(("sent", "received", "lost", "twice", "refused"), pl.Int64()),
+        "agrees": pl.Boolean(),  # whether device and ROS node tell the same of it
     }
 )
 
@@ -150,33 +127,26 @@ class Link:
 class MicroRosResults:
     """Frames over any number of sources (runs, folders of results)."""
 
-    memory: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MEMORY))
-    live: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LIVE))
-    static: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=STATIC))
-    throughput: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=THROUGHPUT))
-    latency: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LATENCY))
-    exchanges: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXCHANGED))
-    takes: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TAKEN))
-    captures: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CAPTURED))
-    findings: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FINDINGS))
-    ways: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=WAYS))
-    accounts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ACCOUNTS))
+    memory: pl.DataFrame = field(default_factory=MEMORY.to_frame)
+    live: pl.DataFrame = field(default_factory=LIVE.to_frame)
+    static: pl.DataFrame = field(default_factory=STATIC.to_frame)
+    throughput: pl.DataFrame = field(default_factory=THROUGHPUT.to_frame)
+    latency: pl.DataFrame = field(default_factory=LATENCY.to_frame)
+    exchanges: pl.DataFrame = field(default_factory=EXCHANGED.to_frame)
+    takes: pl.DataFrame = field(default_factory=TAKEN.to_frame)
+    captures: pl.DataFrame = field(default_factory=CAPTURED.to_frame)
+    findings: pl.DataFrame = field(default_factory=FINDINGS.to_frame)
+    ways: pl.DataFrame = field(default_factory=WAYS.to_frame)
+    accounts: pl.DataFrame = field(default_factory=ACCOUNTS.to_frame)
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     slot_bytes: dict[str, int] = field(default_factory=dict)
     """MTU x depth by the name of the history."""
     is_micro_ros: bool = False
     """Whether micro-ROS itself ran there."""
 
-    def add(self, other: MicroRosResults) -> None:
-        """Take in what another source has."""
-        for name in (
-            *("memory", "live", "static", "throughput", "latency"),
-            *("exchanges", "takes", "captures", "findings", "ways", "accounts"),
-        ):
-            setattr(self, name, pl.concat([getattr(self, name), getattr(other, name)]))
-        self.links |= other.links
-        self.slot_bytes |= other.slot_bytes
-        self.is_micro_ros |= other.is_micro_ros
+    def add(self, name: str, frame: pl.DataFrame) -> None:
+        """Take in more rows of a frame."""
+        setattr(self, name, pl.concat([getattr(self, name), frame]))
 
 
 def read_all(folders: Iterable[tuple[str, Path]]) -> MicroRosResults:
@@ -191,49 +161,50 @@ def read_all(folders: Iterable[tuple[str, Path]]) -> MicroRosResults:
     for source, folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder}: no such folder; give one with results of a test bench")
-        found.add(_Reader(source, folder).read())
+        _Reader(source, folder, found).read()
     return found
 
 
 class _Reader:
-    """Reads one folder; what cannot be used becomes a finding."""
+    """Reads one folder into results; what cannot be used becomes a finding."""
 
-    def __init__(self, source: str, folder: Path) -> None:
-        self.source, self.folder = source, folder
-        self.results = MicroRosResults()
-        self._findings: list[tuple[str, str]] = []
-        self._memory: list[tuple[str, str, int, str, float]] = []
-        self._live: list[tuple[str, str, int, int | None, str]] = []
-        self._ways: list[tuple[str, str, str, int, int, str]] = []
+    def __init__(self, source: str, folder: Path, results: MicroRosResults) -> None:
+        self.source, self.folder, self.results = source, folder, results
 
-    def read(self) -> MicroRosResults:
+    def read(self) -> None:
         for path in sorted((self.folder / "memory").glob("*/")):
-            self._try(lambda path=path: self._entity(path))
+            self._try(self._entity, path)
         for path in sorted((self.folder / "transport").glob("*/")):
-            self._try(lambda path=path: self._transport(path))
+            self._try(self._transport, path)
         for path in sorted((self.folder / "capture").glob("*")):
-            self._try(lambda path=path: self._capture(path))
+            self._try(self._capture, path)
         if (self.folder / BENCHMARK_NAME).is_file():
             self._try(self._benchmark)
         if (self.folder / PROFILING_NAME).is_file():
             self._try(self._profiling)
-        r = self.results
-        r.memory = pl.DataFrame(self._memory, schema=MEMORY, orient="row")
-        r.ways = pl.DataFrame(self._ways, schema=WAYS, orient="row")
-        r.live = pl.DataFrame(self._live, schema=LIVE, orient="row")
-        r.findings = pl.DataFrame(self._findings, schema=FINDINGS, orient="row")
-        return r
 
-    def _try(self, read: Any) -> None:
+    def _try(self, read: Callable[..., None], *arguments: Any) -> None:
         try:
             with read_here(self.folder, "results of micro-ROS"):
-                read()
+                read(*arguments)
         except UsageError as error:
             # Relative: a report need not tell the folders of a machine.
             self._find(str(error).replace(f"{self.folder}/", "").replace(f"{self.folder}: ", ""))
 
     def _find(self, what: str) -> None:
-        self._findings.append((self.source, what))
+        self._add_row("findings", what)
+
+    def _add_row(self, name: str, *cells: object) -> None:
+        schema = getattr(self.results, name).schema
+        row = pl.DataFrame([(self.source, *cells)], schema=schema, orient="row")
+        self.results.add(name, row)
+
+    def _add(self, name: str, frame: pl.DataFrame, **about: str | int) -> None:
+        """More rows of a frame, with what their file does not say."""
+        told = {"source": self.source, **about}
+        columns = [pl.lit(value).alias(column) for column, value in told.items()]
+        schema = getattr(self.results, name).schema
+        self.results.add(name, frame.with_columns(columns).select(schema.names()).cast(schema))
 
     def _note_system(self, about: dict[str, Any]) -> None:
         self.results.is_micro_ros |= about.get("system") == "micro-ROS"
@@ -259,53 +230,43 @@ class _Reader:
             )
         counts = sorted(int(p.name) for p in folder.glob("*/") if p.name.isdigit())
         for count in counts:
-            of_count = folder / str(count)
             if baseline is not None:
-                self._try(lambda c=count, f=of_count, b=baseline: self._static(entity, c, f, b))
-            self._try(lambda c=count, f=of_count: self._stack(entity, c, f))
-            self._try(lambda c=count, f=of_count: self._heap(entity, c, f))
+                self._try(self._static, entity, count, folder / str(count), baseline)
+            self._try(self._stack, entity, count, folder / str(count))
+            self._try(self._heap, entity, count, folder / str(count))
 
     def _static(self, entity: str, count: int, folder: Path, baseline: ElfMemory) -> None:
         elf = read_elf(folder / "firmware.elf")
-        bytes_ = static_difference(elf, baseline)
-        self._memory.append((self.source, entity, count, "static", float(bytes_)))
-        frame = differences(elf, baseline, "symbol").select(
-            pl.lit(self.source).alias("source"),
-            pl.lit(entity).alias("entity"),
-            pl.lit(count, dtype=pl.Int64).alias("count"),
-            *list(STATIC)[3:],
-        )
-        self.results.static = pl.concat([self.results.static, frame])
+        check_baseline(elf, baseline)
+        bytes_ = elf.static_bytes - baseline.static_bytes
+        self._add_row("memory", entity, count, "static", float(bytes_))
+        self._add("static", differences(elf, baseline), entity=entity, count=count)
 
     def _stack(self, entity: str, count: int, folder: Path) -> None:
-        tasks = read_tasks(folder / "tasks.txt", _numbers(folder / "stacks.json", _WORDS))
-        unknown = tasks.filter(pl.col("used_bytes").is_null())["task"].to_list()
+        words = _numbers(folder / "stacks.json", "words of stack by task")
+        used = read_tasks(folder / "tasks.txt", words)
+        unknown = [task for task, bytes_ in used.items() if bytes_ is None]
         if unknown:
             raise UsageError(
                 f"{folder / 'stacks.json'}: no stack size of task {', '.join(unknown)}: what it "
                 "used is not known, and stack memory is refused"
             )
-        used = float(tasks["used_bytes"].sum())
-        self._memory.append((self.source, entity, count, "stack", used))
+        bytes_ = sum(x for x in used.values() if x is not None)
+        self._add_row("memory", entity, count, "stack", float(bytes_))
 
     def _heap(self, entity: str, count: int, folder: Path) -> None:
         log = read_heap(folder / "heap.mtrace")
-        requested = float(log.requested_bytes)
-        self._memory.append((self.source, entity, count, "dynamic", requested))
+        # Memory as counted in another way; static memory and stack were read before.
+        own = self.results.memory.filter(source=self.source, entity=entity, count=count)
+        known = dict(own.select("memory", "bytes").iter_rows()) | {"dynamic": log.peak_bytes}
+        self._add_row("memory", entity, count, "dynamic", float(log.requested_bytes))
         who = ", ".join(f"{where}: {size} B" for where, size in log.live_by_caller.items())
         subject = f"{entity} x {count}"
-        self._live.append((self.source, subject, log.live_bytes, log.peak_bytes, who))
-        # Memory as counted in another way; static memory and stack were read before.
-        known = {"dynamic": log.peak_bytes}
-        known |= {
-            kind: int(value)
-            for _, of, number, kind, value in self._memory
-            if (of, number) == (entity, count) and kind in ("static", "stack")
-        }
+        self._add_row("live", subject, log.live_bytes, who)
         for name, value in _numbers(folder / "ways.json", "bytes by the way of counting").items():
             kind, _, way = name.partition("_bytes_by_")
             if kind in known:
-                self._ways.append((self.source, subject, kind, known[kind], value, way))
+                self._add_row("ways", subject, kind, int(known[kind]), value, way)
 
     # ------------------------------------------------------------ transports
 
@@ -324,15 +285,16 @@ class _Reader:
         )
         self.results.links[self.source, transport] = link
         self._note_system(about)
-        self._try(lambda: self._accounts(about, transport))
-        self._try(lambda: self._exchanges(folder / "exchanges.csv", transport))
+        self._try(self._accounts, about, transport)
+        self._try(self._exchanges, folder / "exchanges.csv", transport)
         if (folder / "takes.csv").is_file():
-            self._try(lambda: self._takes(folder / "takes.csv", transport))
-        if (folder / "throughput.csv").is_file():
-            self._try(lambda: self._counted(folder / "throughput.csv", link, transport))
-        if (folder / "downlink.csv").is_file():
-            path, name = folder / "downlink.csv", f"{transport} to the device"
-            self._try(lambda: self._counted(path, link, name))
+            self._try(self._takes, folder / "takes.csv", transport)
+        for name, of in (
+            ("throughput.csv", transport),
+            ("downlink.csv", f"{transport} to the device"),
+        ):
+            if (folder / name).is_file():
+                self._try(self._counted, folder / name, link, of)
 
     def _accounts(self, about: dict[str, Any], transport: str) -> None:
         """What either side tells of each kind of message."""
@@ -344,21 +306,13 @@ class _Reader:
                 {**row, **place, "agrees": _agree(row, told.get(row["message"], {}))}
                 for row in about.get("accounts", ())
             ]
-            frame = pl.DataFrame(rows, schema=ACCOUNTS)
-        self.results.accounts = pl.concat([self.results.accounts, frame])
+            self.results.add("accounts", pl.DataFrame(rows, schema=ACCOUNTS))
 
     def _exchanges(self, path: Path, transport: str) -> None:
-        frame = self._placed(read_exchanges(path), transport)
-        self.results.exchanges = pl.concat([self.results.exchanges, frame])
+        self._add("exchanges", read_exchanges(path), transport=transport)
 
     def _takes(self, path: Path, transport: str) -> None:
-        frame = self._placed(read_takes(path), transport)
-        self.results.takes = pl.concat([self.results.takes, frame])
-
-    def _placed(self, frame: pl.DataFrame, transport: str) -> pl.DataFrame:
-        return frame.select(
-            pl.lit(self.source).alias("source"), pl.lit(transport).alias("transport"), pl.all()
-        )
+        self._add("takes", read_takes(path), transport=transport)
 
     def _counted(self, path: Path, link: Link, name: str) -> None:
         counted = read_counted(path)
@@ -378,20 +332,11 @@ class _Reader:
         seconds = (pl.col("last_ns") - pl.col("first_ns")) / 1e9
         # The first message starts the clock: what counts are the intervals.
         rate = (pl.col("received") - 1) * pl.col("payload_bytes") / seconds
-        frame = enough.select(
-            pl.lit(self.source).alias("source"),
-            pl.lit(name).alias("transport"),
-            "payload_bytes",
-            rate.alias("bytes_per_s"),
-            pl.lit(0.0).alias("truncation_bytes_per_s"),
-        ).sort("payload_bytes")
-        self.results.throughput = pl.concat([self.results.throughput, frame])
+        rates = enough.with_columns(bytes_per_s=rate, truncation_bytes_per_s=0.0)
+        self._add("throughput", rates.sort("payload_bytes"), transport=name)
 
     def _capture(self, path: Path) -> None:
-        rates = captured_rate(read_capture(path)).select(
-            pl.lit(self.source).alias("source"), pl.lit(path.stem).alias("capture"), pl.all()
-        )
-        self.results.captures = pl.concat([self.results.captures, rates.cast(dict(CAPTURED))])  # type: ignore[arg-type]
+        self._add("captures", captured_rate(read_capture(path)), capture=path.stem)
 
     # ------------------------------------------------------------ a board's bench
 
@@ -403,22 +348,9 @@ class _Reader:
         name = (
             pl.format("{}: {}", "board", "transport") if boards > 1 else pl.col("transport")
         ).alias("transport")
-        source = pl.lit(self.source).alias("source")
-        self.results.throughput = pl.concat(
-            [
-                self.results.throughput,
-                found.throughput.select(
-                    source,
-                    name,
-                    "payload_bytes",
-                    "bytes_per_s",
-                    pl.col("payload_bytes").cast(pl.Float64).alias("truncation_bytes_per_s"),
-                ),
-            ]
-        )
-        self.results.latency = pl.concat(
-            [self.results.latency, found.latency.select(source, name, *list(LATENCY)[2:])]
-        )
+        cut_off = pl.col("payload_bytes").alias("truncation_bytes_per_s")
+        self._add("throughput", found.throughput.with_columns(name, cut_off))
+        self._add("latency", found.latency.with_columns(name))
 
     def _profiling(self) -> None:
         found = read_profiling(self.folder / PROFILING_NAME)
@@ -426,7 +358,7 @@ class _Reader:
         boards = found.memory["board"].n_unique()
         for row in found.memory.iter_rows(named=True):
             subject = f"{row['board']} {row['test']}"
-            self._live.append((self.source, subject, row["live_bytes"], None, ""))
+            self._add_row("live", subject, row["live_bytes"], "")
             entity, count = _entity_of(row["test"])
             if entity is None:
                 self._find(
@@ -440,7 +372,7 @@ class _Reader:
                 ("stack", "stack_bytes"),
                 ("dynamic", "requested_bytes"),
             ):
-                self._memory.append((self.source, name, count, kind, float(row[column])))
+                self._add_row("memory", name, count, kind, float(row[column]))
 
     def _failures(self, failures: pl.DataFrame, name: str) -> None:
         for row in failures.iter_rows(named=True):
@@ -471,7 +403,6 @@ def _agree(of_node: dict[str, Any], of_device: dict[str, Any]) -> bool:
     return same and of_node["lost"] >= 0 and of_node["twice"] >= 0
 
 
-_WORDS = "words of stack by task"
 _NUMBERED = re.compile(r"(?P<name>.*?)[/ _-]*(?P<count>\d+)")
 _KEYWORDS = {
     "history": "history",

@@ -8,19 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import polars as pl
-
 from roslens.collectors.results.tool_result import read_text
 from roslens.recording import UsageError
-
-TASKS = pl.Schema(
-    {
-        "task": pl.String,
-        "total_bytes": pl.Int64,  # null where the size of the stack is not known
-        "free_bytes": pl.Int64,  # never used: the high-water mark
-        "used_bytes": pl.Int64,
-    }
-)
 
 WORD_BYTES = 4
 """High-water marks count words of StackType_t: 4 bytes on 32-bit processors."""
@@ -31,14 +20,17 @@ _LINE = re.compile(
 )
 
 
-def read_tasks(path: Path, stack_words: Mapping[str, int]) -> pl.DataFrame:
+def read_tasks(path: Path, stack_words: Mapping[str, int]) -> dict[str, int | None]:
     """Read the lines of ``vTaskList``: name, state, priority, words never used, number.
 
     Parameters
     ----------
     stack_words
-        Words of each task's stack, which the list does not tell; a task that is not named has
-        only its free bytes.
+        Words of each task's stack, which the list does not tell.
+
+    Returns
+    -------
+    Bytes of its stack that each task used; None where the size of the stack is not known.
 
     Raises
     ------
@@ -47,7 +39,7 @@ def read_tasks(path: Path, stack_words: Mapping[str, int]) -> pl.DataFrame:
         words are free than there are.
     """
     lines = read_text(path).splitlines()
-    rows: dict[str, tuple[str, int | None, int, int | None]] = {}
+    used: dict[str, int | None] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -58,7 +50,7 @@ def read_tasks(path: Path, stack_words: Mapping[str, int]) -> pl.DataFrame:
                 "state, priority, words, number); cut off, or mixed with other output?"
             )
         task, free = found["task"], int(found["free"])
-        if task in rows:
+        if task in used:
             raise UsageError(
                 f"{path}, line {number}: task '{task}' twice; keep one list per file, the last "
                 "before the end"
@@ -69,15 +61,10 @@ def read_tasks(path: Path, stack_words: Mapping[str, int]) -> pl.DataFrame:
                 f"{path}, line {number}: {free} words of task '{task}' are free, of {total}: are "
                 "they bytes, or is the stack's size of another task?"
             )
-        rows[task] = (
-            task,
-            None if total is None else total * WORD_BYTES,
-            free * WORD_BYTES,
-            None if total is None else (total - free) * WORD_BYTES,
-        )
-    if not rows:
+        used[task] = None if total is None else (total - free) * WORD_BYTES
+    if not used:
         raise UsageError(f"{path}: names no task")
-    return pl.DataFrame(list(rows.values()), schema=TASKS, orient="row")
+    return used
 
 
 _HEAP_LINE = re.compile(
@@ -86,30 +73,50 @@ _HEAP_LINE = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class HeapLog:
-    """What a program asked of its allocator.
+    """What a program asked of its allocator, as far as the log has been read.
 
     Attributes
     ----------
     requested_bytes
         Over all allocations; of a reallocation the new size.
-    allocations, releases
-        Calls.
-    peak_bytes
-        The most that were live at once.
-    live_bytes
-        Still live in the end; must be 0.
-    live_by_caller
-        Live bytes in the end by the place that asked for them.
+    live_bytes, peak_bytes
+        Live now, which must be 0 in the end; the most that were live at once.
+    blocks
+        Size and caller of each live block, by its address.
     """
 
-    requested_bytes: int
-    allocations: int
-    releases: int
-    peak_bytes: int
-    live_bytes: int
-    live_by_caller: dict[str, int]
+    requested_bytes: int = 0
+    live_bytes: int = 0
+    peak_bytes: int = 0
+    blocks: dict[int, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def live_by_caller(self) -> dict[str, int]:
+        """Live bytes by the place that asked for them."""
+        by_caller: Counter[str] = Counter()
+        for size, where in self.blocks.values():
+            by_caller[where] += size
+        return dict(by_caller)
+
+    def take(self, what: str, address: int, size: int, where: str) -> str | None:
+        """Take in a call; what is wrong with it."""
+        # A reallocation that failed; free(NULL), realloc(NULL, ...).
+        if what == "!" or (what in "-<" and address == 0):
+            return None
+        if what in "-<":
+            if address not in self.blocks:
+                return "is released but was not allocated"
+            self.live_bytes -= self.blocks.pop(address)[0]
+            return None
+        if address in self.blocks:
+            return "is allocated while it is still live"
+        self.blocks[address] = (size, where)
+        self.requested_bytes += size
+        self.live_bytes += size
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        return None
 
 
 def read_heap(path: Path) -> HeapLog:
@@ -125,7 +132,7 @@ def read_heap(path: Path) -> HeapLog:
         It cannot be read, is cut off (no ``= End``), holds what is no call, releases what was
         not allocated, or allocates what is still live: then lines are missing or mixed.
     """
-    state = _State()
+    log = HeapLog()
     for number, line in enumerate(_calls(path), 2):
         found = _HEAP_LINE.fullmatch(line)
         if found is None or (found["size"] is None) == (found["what"] in "+>!"):
@@ -134,52 +141,12 @@ def read_heap(path: Path) -> HeapLog:
                 "tasks are mixed, or the log is cut off"
             )
         address = 0 if found["address"] == "(nil)" else int(found["address"], 16)
-        wrong = state.take(found["what"], address, int(found["size"] or "0", 16), found["where"])
+        wrong = log.take(found["what"], address, int(found["size"] or "0", 16), found["where"])
         if wrong:
             raise UsageError(
                 f"{path}, line {number}: {address:#x} {wrong}: lines are missing or mixed"
             )
-    return state.log()
-
-
-@dataclass
-class _State:
-    """The heap as far as the log has been read."""
-
-    live: dict[int, tuple[int, str]] = field(default_factory=dict)
-    requested: int = 0
-    allocations: int = 0
-    releases: int = 0
-    held: int = 0
-    peak: int = 0
-
-    def take(self, what: str, address: int, size: int, where: str) -> str | None:
-        """Take in a call; what is wrong with it."""
-        # A reallocation that failed; free(NULL), realloc(NULL, ...).
-        if what == "!" or (what in "-<" and address == 0):
-            return None
-        if what in "-<":
-            if address not in self.live:
-                return "is released but was not allocated"
-            self.held -= self.live.pop(address)[0]
-            self.releases += what == "-"
-            return None
-        if address in self.live:
-            return "is allocated while it is still live"
-        self.live[address] = (size, where)
-        self.requested += size
-        self.allocations += 1
-        self.held += size
-        self.peak = max(self.peak, self.held)
-        return None
-
-    def log(self) -> HeapLog:
-        by_caller: Counter[str] = Counter()
-        for size, where in self.live.values():
-            by_caller[where] += size
-        return HeapLog(
-            self.requested, self.allocations, self.releases, self.peak, self.held, dict(by_caller)
-        )
+    return log
 
 
 def _calls(path: Path) -> list[str]:

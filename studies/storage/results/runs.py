@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -14,7 +13,7 @@ from typing import Literal, TypeVar
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from roslens.collectors.results.tool_result import read_text
+from roslens.collectors.results.tool_result import read_rows
 from roslens.recording.errors import UsageError
 from roslens.recording.files import text_path
 from roslens.recording.text import first_problem
@@ -31,9 +30,8 @@ class Facts(BaseModel):
     """``run.json``: what was written, how, and what it took.
 
     Times in ns, sizes in bytes; `cpu_ns` is CPU time of all threads from before the first write
-    call until after the close. `rosbag2_version` is there where rosbag2's own plugins wrote,
-    `compression` where its writer did, the fields from `rate_bytes_per_s` on where messages came
-    at a rate.
+    call until after the close. `compression` is there where rosbag2's writer compressed, the fields
+    from `rate_bytes_per_s` on where messages came at a rate.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,7 +56,7 @@ class Facts(BaseModel):
     tracepoints: bool
     sqlite_version: str
     mcap_version: str
-    rosbag2_version: str | None = None
+    rosbag2_version: str
     compression: str | None = None
     rate_bytes_per_s: int | None = None
     queue_bytes: int | None = None
@@ -141,11 +139,8 @@ def read_storage_run(folder: Path) -> StorageRun:
 
 
 def _allocations(path: Path, calls: int) -> pl.DataFrame:
-    try:
-        frame = pl.read_csv(path.read_bytes(), schema=_ALLOCATIONS)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
-    if frame["sqc"].to_list() != [*range(calls), None] or frame["allocations"].has_nulls():
+    frame = read_rows(path, _ALLOCATIONS, optional=("sqc",))
+    if frame["sqc"].to_list() != [*range(calls), None]:
         raise UsageError(f"{path}: not a row for each of {calls} write calls and one for the close")
     return frame.drop("sqc")
 
@@ -284,16 +279,9 @@ def read_recovery(path: Path) -> pl.DataFrame:
     UsageError
         It is no such file, or is cut off.
     """
-    text = read_text(path)
-    rows = list(csv.reader(text.splitlines()))
-    if not rows or rows[0] != SCHEMA.names():
-        raise UsageError(f"{path}: its header is not {','.join(SCHEMA.names())}")
-    if not text.endswith("\n") or len(rows) < 2 or any(len(r) != len(SCHEMA) for r in rows):
-        raise UsageError(f"{path}: cut off, or without a trial; record the run again")
-    try:
-        frame = pl.DataFrame(rows[1:], schema=SCHEMA.names(), orient="row").cast(SCHEMA)
-    except pl.exceptions.PolarsError as error:
-        raise UsageError(f"{path}: {str(error).splitlines()[0]}") from error
+    frame = read_rows(path, SCHEMA)
+    if frame.is_empty():
+        raise UsageError(f"{path}: without a trial; record the run again")
     if frame.filter(pl.col("acknowledged") <= 0).height:
         raise UsageError(f"{path}: a trial without an acknowledged message")
     return frame

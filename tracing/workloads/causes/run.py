@@ -78,16 +78,18 @@ class Settings:
         side.write_csv(self.output / "injections.csv", INJECTIONS, self.injections)
 
 
-def publish(settings: Settings, node: Any) -> None:
+def publish(settings: Settings, node: Any, stop: Any) -> None:
     """Publish until the time is over."""
     from std_msgs.msg import UInt64  # noqa: PLC0415 (only in ROS)
 
     publisher = node.create_publisher(UInt64, "/work", BURST)
-    side.wait_until(side.Stop(), lambda: publisher.get_subscription_count() > 0)
+    side.wait_until(stop, lambda: publisher.get_subscription_count() > 0)
     side.say_ready()
     first = time.time_ns() // settings.period + 1
     for index in range(first, first + int(settings.seconds * 1e9) // settings.period):
         sleep_until(index * settings.period)
+        if stop.signal:
+            break
         burst = BURST if settings.cause == "queue" and index % settings.every == 0 else 1
         begin = time.time_ns()
         for number in range(burst):
@@ -174,7 +176,7 @@ class Subscriber:
                 with self.lock:
                     settings.during(lambda: time.sleep(settings.hold_s))
 
-    def run(self, cpu: int) -> None:
+    def run(self, cpu: int, stop: Any) -> None:
         """Receive until the publisher has gone."""
         executor = side.make_executor("SingleThreaded")
         executor.add_node(self.node)
@@ -188,7 +190,7 @@ class Subscriber:
         spinning.start()
         count = self.subscription.get_publisher_count
         try:
-            side.wait_until(side.Stop(), lambda: count() > 0)
+            side.wait_until(stop, lambda: count() > 0)
             self.start()
             while count() > 0:
                 time.sleep(0.05)
@@ -217,22 +219,17 @@ def main() -> int:
         other = subprocess.Popen([sys.executable, *sys.argv, "--role", "subscriber"])
     # Before the middleware makes threads: only the executor has the last CPU.
     os.sched_setaffinity(0, cpus[:1])
-    import rclpy  # noqa: PLC0415 (only in ROS)
-
-    side.start_rclpy()
     settings = Settings(options)
     try:
-        if other is None:
-            node = rclpy.create_node("subscriber")
-            Subscriber(settings, node).run(cpus[-1])
-        else:
-            publish(settings, rclpy.create_node("publisher"))
+        with side.nodes("publisher" if other else "subscriber") as (stop, (node,)):
+            if other is None:
+                Subscriber(settings, node).run(cpus[-1], stop)
+            else:
+                publish(settings, node, stop)
     except BaseException:
         if other is not None:
             other.terminate()
         raise
-    finally:
-        rclpy.shutdown()
     return 0 if other is None else min(other.wait(), 1)
 
 

@@ -195,14 +195,6 @@ def _endpoints(node: Any) -> list[dict[str, Any]]:
     return found
 
 
-class Failed(Exception):  # noqa: N818 (its text is the whole message)
-    """A process died or did not do its part."""
-
-
-class Stopped(Exception):  # noqa: N818
-    """A signal asks to end."""
-
-
 class Nodes:
     """The two processes, as the launcher has them."""
 
@@ -234,37 +226,27 @@ class Nodes:
             pipe.flush()
 
     def check(self) -> None:
-        """Look whether all goes well.
-
-        Raises
-        ------
-        Failed
-            A process has died.
-        Stopped
-            A signal came.
-        """
+        """Look whether all goes well; ends the program where a signal came or a process died."""
         if self.stop.signal:
-            raise Stopped
+            sys.exit(self.stop.status)
         for role, process in self.processes.items():
             if status := process.poll():
                 how = "was killed by signal" if status < 0 else "ended with status"
-                raise Failed(f"the {role} process {how} {abs(status)}")
+                sys.exit(f"demo: the {role} process {how} {abs(status)}")
 
     def wait(self, seconds: float, wanted: str, done: Callable[[], bool]) -> None:
-        """Wait until something is done; `wanted` says for people what.
+        """Wait until something is done; ends the program if it is not within `seconds`.
 
-        Raises
-        ------
-        Failed
-            A process has died, or it is not done within `seconds`.
-        Stopped
-            A signal came.
+        Parameters
+        ----------
+        wanted
+            What, for people.
         """
         give_up = time.monotonic() + seconds
         while not done():
             self.check()
             if time.monotonic() > give_up:
-                raise Failed(f"{wanted} took more than {seconds:g} s")
+                sys.exit(f"demo: {wanted} took more than {seconds:g} s")
             time.sleep(LOOK_SECONDS)
 
     def work(self, seconds: float) -> None:
@@ -313,22 +295,15 @@ def write_logs(folder: Path) -> None:
     (folder / "graph.json").write_text(text + "\n", encoding="utf-8")
 
 
-def launch(options: argparse.Namespace) -> int:
-    """Run the two processes; the exit status."""
-    stop = side.Stop()
-    nodes = Nodes(stop)
+def launch(options: argparse.Namespace) -> None:
+    """Run the two processes."""
+    nodes = Nodes(side.Stop())
     try:
         # A number of messages may take as long as it takes.
         nodes.work(math.inf if options.messages else options.seconds)
         write_logs(options.output)
-    except Failed as error:
-        print(f"demo: {error}", file=sys.stderr)
-        return 1
-    except Stopped:
-        return int(stop.status)
     finally:
         nodes.end()
-    return 0
 
 
 def main() -> int:
@@ -346,12 +321,12 @@ def main() -> int:
     if options.messages < 0:
         parser.error("--messages is at least 0")
     if options.role is None:
-        return launch(options)
+        launch(options)
+        return 0
     try:
         return (publish if options.role == "publisher" else subscribe)(Process(options))
     except TimeoutError as error:
-        print(f"demo: {options.role}: {error}", file=sys.stderr)
-        return 1
+        sys.exit(f"demo: {options.role}: {error}")
 
 
 if __name__ == "__main__":

@@ -50,24 +50,18 @@ def main() -> int:
     options = side.parse(parser)
     if options.count < 0:
         parser.error("--count is at least 0")
-    import rclpy  # noqa: PLC0415 (only in ROS)
-
-    stop = side.Stop()
-    side.start_rclpy()
-    node = rclpy.create_node("entities")
-    one = create(options.entity, node)
-    made = [one(number) for number in range(options.count)]
-    side.say_ready()
-    end = time.monotonic() + options.seconds
-    while not stop.signal and time.monotonic() < end:
-        time.sleep(0.02)
-    found = {"entity": options.entity, "count": len(made)}
-    (options.output / "entities.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
-    if options.entity == "node":
-        for other in made:
-            other.destroy_node()
-    node.destroy_node()
-    rclpy.shutdown()
+    with side.nodes("entities") as (stop, (node,)):
+        one = create(options.entity, node)
+        made = [one(number) for number in range(options.count)]
+        side.say_ready()
+        end = time.monotonic() + options.seconds
+        while not stop.signal and time.monotonic() < end:
+            time.sleep(0.02)
+        found = {"entity": options.entity, "count": len(made)}
+        (options.output / "entities.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
+        if options.entity == "node":
+            for other in made:
+                other.destroy_node()
     return int(stop.status)
 
 

@@ -115,24 +115,18 @@ def main() -> int:
     options = side.parse(parser)
     if options.leak < 0:
         parser.error("--leak is at least 0")
-    import rclpy  # noqa: PLC0415 (only in ROS)
-
-    stop = side.Stop()
-    side.start_rclpy()
-    node = rclpy.create_node("leaking")
-    leaking = Leaking(options, node)
-    executor = side.make_executor("SingleThreaded")
-    executor.add_node(node)
-    if side.wait_until(stop, lambda: leaking.publisher.get_subscription_count() > 0):
-        side.say_ready()
-        leaking.start(options.seconds)
-        end = leaking.deadline + DRAIN_SECONDS
-        while not stop.signal and not leaking.done and time.monotonic() < end:
-            executor.spin_once(timeout_sec=0.1)
-    leaking.write(options.output)
-    executor.shutdown()
-    node.destroy_node()
-    rclpy.shutdown()
+    with side.nodes("leaking") as (stop, (node,)):
+        leaking = Leaking(options, node)
+        executor = side.make_executor("SingleThreaded")
+        executor.add_node(node)
+        if side.wait_until(stop, lambda: leaking.publisher.get_subscription_count() > 0):
+            side.say_ready()
+            leaking.start(options.seconds)
+            end = leaking.deadline + DRAIN_SECONDS
+            while not stop.signal and not leaking.done and time.monotonic() < end:
+                executor.spin_once(timeout_sec=0.1)
+        leaking.write(options.output)
+        executor.shutdown()
     return int(stop.status)
 
 

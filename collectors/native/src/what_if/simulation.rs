@@ -210,27 +210,20 @@ impl<'a> Simulation<'a> {
     /// sleeps until the first one is due: what it is late is all that comes before the start, if no
     /// thread is busy.
     fn expect(&mut self, executor: usize) {
-        let late = self.system.executors[executor].order != Order::WaitSet;
         let timers = self.timers[executor]
             .iter()
             .map(|x| (self.states[*x].due, *x));
-        let expected = |of: &(i64, usize)| {
-            if late {
-                self.states[of.1].armed
-            } else {
-                of.0 > self.now
-            }
-        };
-        let Some((due, first)) = timers.filter(expected).min() else {
-            return;
-        };
-        let at = if late {
-            let since = due.max(self.now);
-            since + self.sample(&self.system.callbacks[first].handovers, since)
+        let at = if self.system.executors[executor].order == Order::WaitSet {
+            let ahead = timers.filter(|(due, _)| *due > self.now).min();
+            ahead.map(|(due, _)| due)
         } else {
-            due
+            let armed = timers.filter(|(_, timer)| self.states[*timer].armed).min();
+            armed.map(|(due, first)| {
+                let since = due.max(self.now);
+                since + self.sample(&self.system.callbacks[first].handovers, since)
+            })
         };
-        if at < self.alarms[executor] {
+        if let Some(at) = at.filter(|at| *at < self.alarms[executor]) {
             self.alarms[executor] = at;
             self.enter(at, Entry::Alarm(executor));
         }

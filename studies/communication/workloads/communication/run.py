@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,154 +77,91 @@ class Sender:
         return [x.sent for x in self.messages]
 
 
-class InThread:
+Publishing = tuple[Callable[[], bool], Callable[[], list[list[int]]]]
+"""Whether they still publish; what ends them and says when each message was published, by topic."""
+
+
+def publish_in_thread(options: argparse.Namespace, node: Any, stop: Any) -> Publishing:
     """The publishers in a thread beside the executor."""
+    sender = Sender(options, node)
+    thread = threading.Thread(target=sender.run, name="publishers")
+    if side.wait_until(stop, sender.found):
+        side.say_ready()
+        thread.start()
 
-    def __init__(self, options: argparse.Namespace, node: Any) -> None:
-        self.sender = Sender(options, node)
-        self.thread = threading.Thread(target=self.sender.run, name="publishers")
+    def finish() -> list[list[int]]:
+        sender.stopping.set()
+        if thread.ident is not None:
+            thread.join()
+        return sender.sent
 
-    def ready(self) -> bool:
-        """They have found the subscriptions."""
-        return self.sender.found()
-
-    def start(self) -> None:
-        """Begin to publish."""
-        self.thread.start()
-
-    def done(self) -> bool:
-        """They have published all."""
-        return not self.thread.is_alive()
-
-    def finish(self) -> list[list[int]]:
-        """End them; when each message was published, by topic."""
-        self.sender.stopping.set()
-        if self.thread.ident is not None:
-            self.thread.join()
-        return self.sender.sent
+    return thread.is_alive, finish
 
 
-class InProcess:
+def publish_in_process(options: argparse.Namespace) -> Publishing:
     """The publishers in a process beside this one."""
+    process = subprocess.Popen([sys.executable, *sys.argv, "--role", "publishers"])
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options = options
-        own = {k: v for k, v in os.environ.items() if k != "ROSLENS_READY_FILE"}
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, __file__, "--role", "publishers"),
-                *("--publishers", str(options.publishers)),
-                *("--subscriptions", str(options.subscriptions)),
-                *("--payload", str(options.payload), "--rate", str(options.rate)),
-                *("--seconds", str(options.seconds), "--output", str(options.output)),
-            ],
-            env=own,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        self.said = threading.Event()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        self.process.stdout.readline()
-        self.said.set()
-
-    def ready(self) -> bool:
-        """It has said so, or died."""
-        return self.said.is_set()
-
-    def start(self) -> None:
-        """Tell it to begin."""
-        assert self.process.stdin is not None
+    def finish() -> list[list[int]]:
+        process.terminate()
         try:
-            self.process.stdin.write(b"start\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it has died: done() is true, finish() says so
-
-    def done(self) -> bool:
-        """It has ended."""
-        return self.process.poll() is not None
-
-    def finish(self) -> list[list[int]]:
-        """End it; when each message was published, by topic."""
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            self.process.wait(END_SECONDS)
+            process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        part = self.options.output / PART
+            process.kill()
+            process.wait()
+        part = options.output / PART
         if not part.is_file():
-            sys.exit(f"the publishing process died (exit status {self.process.returncode})")
-        sent: list[list[int]] = [[] for _ in range(self.options.publishers)]
+            sys.exit(f"the publishing process died (exit status {process.returncode})")
+        sent: list[list[int]] = [[] for _ in range(options.publishers)]
         with part.open(newline="", encoding="utf-8") as stream:
             for topic, _, published in list(csv.reader(stream))[1:]:
                 sent[int(topic)].append(int(published))
         part.unlink()
         return sent
 
+    return lambda: process.poll() is None, finish
+
 
 def receive(options: argparse.Namespace) -> int:
     """The subscriptions, and in one way or the other the publishers; the exit status."""
-    import rclpy  # noqa: PLC0415 (only in ROS)
-
-    stop = side.Stop()
-    side.start_rclpy()
-    node = rclpy.create_node("comm")
-    # By topic, the subscriptions of each.
-    received = [
-        Messages(f"/topic_{topic}", None, node, 0)
-        for topic in range(options.publishers)
-        for _ in range(options.subscriptions)
-    ]
-    sender = InThread(options, node) if options.processes == 1 else InProcess(options)
-    executor = side.make_executor("SingleThreaded")
-    executor.add_node(node)
-    if side.wait_until(stop, sender.ready):
-        side.say_ready()
-        sender.start()
-        while not stop.signal and not sender.done():
+    with side.nodes("comm") as (stop, (node,)):
+        # By topic, the subscriptions of each.
+        received = [
+            Messages(f"/topic_{topic}", None, node, 0)
+            for topic in range(options.publishers)
+            for _ in range(options.subscriptions)
+        ]
+        executor = side.make_executor("SingleThreaded")
+        executor.add_node(node)
+        if options.processes == 1:
+            publishing, finish = publish_in_thread(options, node, stop)
+        else:
+            publishing, finish = publish_in_process(options)
+        while not stop.signal and publishing():
             executor.spin_once(timeout_sec=0.05)
         last, count = time.monotonic(), 0
         while not stop.signal and time.monotonic() < last + DRAIN_SECONDS:
             executor.spin_once(timeout_sec=0.05)
             before, count = count, sum(len(x.received) for x in received)
             last = last if count == before else time.monotonic()
-    sent = sender.finish()
+        sent = finish()
+        executor.shutdown()
     for number, each in enumerate(received):
         each.sent = sent[number // options.subscriptions]
     rows = (row for each in received for row in each.rows())
     side.write_csv(options.output / "messages.csv", Messages.header, rows)
-    executor.shutdown()
-    node.destroy_node()
-    rclpy.shutdown()
     return int(stop.status)
 
 
 def publish(options: argparse.Namespace) -> int:
     """The publishing process of two; its exit status."""
-    import rclpy  # noqa: PLC0415 (only in ROS)
-
-    stop = side.Stop()
-    side.start_rclpy()
-    node = rclpy.create_node("comm_publishers")
-    sender = Sender(options, node)
-    if side.wait_until(stop, sender.found):
-        print("ready", flush=True)
-        sys.stdin.readline()
-        thread = threading.Thread(target=sender.run, name="publishers")
-        thread.start()
-        while thread.is_alive():
-            thread.join(0.05)
-            if stop.signal:
-                sender.stopping.set()
-    rows = ((n, i, at) for n, sent in enumerate(sender.sent) for i, at in enumerate(sent))
+    with side.nodes("comm_publishers") as (stop, (node,)):
+        publishing, finish = publish_in_thread(options, node, stop)
+        while publishing() and not stop.signal:
+            time.sleep(0.05)
+        sent = finish()
+    rows = ((n, i, at) for n, times in enumerate(sent) for i, at in enumerate(times))
     side.write_csv(options.output / PART, ("topic", "sequence", "published"), rows)
-    node.destroy_node()
-    rclpy.shutdown()
     return int(stop.status)
 
 

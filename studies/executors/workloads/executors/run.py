@@ -71,7 +71,7 @@ class Clock:
 class Work:
     """The senders, and the executor that runs all their callbacks."""
 
-    def __init__(self, options: argparse.Namespace, stop: Any, nodes: tuple[Any, Any]) -> None:
+    def __init__(self, options: argparse.Namespace, stop: Any, nodes: list[Any]) -> None:
         from rclpy.task import Future  # noqa: PLC0415 (only in ROS)
 
         self.options, self.stop = options, stop
@@ -134,31 +134,24 @@ def main() -> int:
     options = side.parse(parser)
     if options.clients < 1:
         parser.error("--clients is at least 1")
-    import rclpy  # noqa: PLC0415 (only in ROS)
-    from rclpy.parameter import Parameter  # noqa: PLC0415
+    from rclpy.parameter import Parameter  # noqa: PLC0415 (only in ROS)
 
-    stop = side.Stop()
-    side.start_rclpy()
     simulated = options.sim_time == "true"
     overrides = [Parameter("use_sim_time", value=simulated)]
-    nodes = tuple(
-        rclpy.create_node(name, parameter_overrides=overrides) for name in ("sender", "receiver")
-    )
-    clock = Clock() if simulated else None
     try:
-        work = Work(options, stop, nodes)
-        work.run()
+        with side.nodes("sender", "receiver", parameter_overrides=overrides) as (stop, nodes):
+            clock = Clock() if simulated else None
+            try:
+                work = Work(options, stop, nodes)
+                work.run()
+            finally:
+                if clock is not None:
+                    clock.close()
     except TimeoutError as error:
-        print(f"executors: {error}", file=sys.stderr)
-        return 1
+        sys.exit(f"executors: {error}")
     rows = [row for sender in work.senders for row in sender.rows()]
     kind, _ = KINDS[options.workload]
     side.write_csv(options.output / kind.file, kind.header, rows)
-    if clock is not None:
-        clock.close()
-    for node in nodes:
-        node.destroy_node()
-    rclpy.shutdown()
     return int(stop.status)
 
 

@@ -60,8 +60,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def main() -> int:
-    """Run one part; the exit status."""
+def main() -> None:
+    """Run one part."""
     options = _options()
     try:
         if options.part in TRANSPORTS:
@@ -69,10 +69,8 @@ def main() -> int:
         else:
             about = memory.measure(options, options.output / "memory" / options.part)
     except (building.BuildError, DeviceError) as error:
-        print(f"micro-ros: {options.part}: {error}", file=sys.stderr)
-        return 1
+        sys.exit(f"micro-ros: {options.part}: {error}")
     (options.output / "micro_ros.json").write_text(json.dumps(about, indent=1) + "\n")
-    return 0
 
 
 def _exchange_all(options: argparse.Namespace) -> dict[str, Any]:
@@ -135,7 +133,7 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
         executor.shutdown()
         node.destroy_node()
     if not done.done():
-        raise DeviceError("the device ended without telling what it sent")
+        raise DeviceError("the device ended without reporting what it sent")
     ros.write(folder)
     accounts = ros.accounts.rows()
     about = {
@@ -258,4 +256,4 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

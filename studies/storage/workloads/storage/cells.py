@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from roslens.recording import RunFailedError, UsageError
+from roslens.recording import RoslensError, RunFailedError, UsageError
+from roslens.recording.scratch import scratch_folder
 
 PREFIX = "roslens-storage-"
+PROGRAMS_VARIABLE = "ROSLENS_STORAGE_PROGRAMS"
 RAM_DISK = "/dev/shm"  # noqa: S108 (the RAM disk of every Linux)
 ROOM = 4
 """Bytes of a recording per byte of messages, for small messages in SQLite with its log."""
@@ -22,6 +28,32 @@ _PRESETS = {
     "mcap_zstd_fast": ("mcap", "zstd_fast"),
     "mcap_zstd_small": ("mcap", "zstd_small"),
 }
+
+
+def run_cell(suite: str, place: Path, work: Callable[[Path], int]) -> int:
+    """Run one cell of a suite in a folder of its own in `place`; the exit status.
+
+    A signal ends it with 128 + N, an error with its exit code and one line that says what is wrong.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    if PROGRAMS_VARIABLE not in os.environ:
+        return failed(suite, f"run it as 'roslens record --suite {suite}'", 2)
+    if not place.is_dir():
+        return failed(suite, f"{place}: no such folder; give a RAM disk with --place", 2)
+    try:
+        with scratch_folder(place, PREFIX) as scratch:
+            return work(scratch)
+    except RoslensError as error:
+        return failed(suite, str(error), error.exit_code)
+    except OSError as error:
+        return failed(suite, f"{error.filename or place}: {error.strerror}", 4)
+
+
+def failed(suite: str, text: str, code: int) -> int:
+    """Say why a run failed; its exit status."""
+    print(f"{suite}: error: {text}", file=sys.stderr)
+    return code
 
 
 def plugin_of(config: str, also: str = "") -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roslens.recording.files import shipped
-from roslens.studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
+from roslens.studies.storage.workloads.storage.cells import PROGRAMS_VARIABLE
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.cache import cache_folder, locked, private_folder
 from roslens.tracing.ros.compiling import Step, preprocessed, run_steps

@@ -26,21 +26,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.recording import RoslensError, UsageError
+from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import shipped
-from roslens.recording.scratch import scratch_folder
 from roslens.studies.storage.workloads.storage.cells import (
-    PREFIX,
+    PROGRAMS_VARIABLE,
     RAM_DISK,
     bytes_of,
     checked_place,
+    failed,
     plugin_of,
+    run_cell,
 )
 from roslens.studies.storage.workloads.storage.verify import NotAsWrittenError, read_back
 
 HERE = Path(__file__).resolve().parent
 SAMPLES = shipped("data", "samples")
-PROGRAMS_VARIABLE = "ROSLENS_STORAGE_PROGRAMS"
 SUITES = {
     "1MiB": ((1 << 20, 10),),
     "10KiB": ((10 << 10, 10),),
@@ -194,26 +194,19 @@ def killed_on_error(process: subprocess.Popen[bytes]) -> Iterator[None]:
 def main() -> int:
     """Run one cell."""
     options = _options()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    place = Path(options.place)
-    if not place.is_dir():
-        return _fail(f"{place}: no such folder; give a RAM disk with --place", 2)
-    if PROGRAMS_VARIABLE not in os.environ:
-        return _fail("run it as 'roslens record --suite storage'", 2)
-    try:
-        with scratch_folder(place, PREFIX) as scratch:
-            return _write(options, scratch) or _verify(options, scratch)
-    except RoslensError as error:
-        return _fail(str(error), error.exit_code)
-    except OSError as error:
-        return _fail(f"{error.filename or place}: {error.strerror}", 4)
+
+    def work(scratch: Path) -> int:
+        status = _write(options, scratch)
+        if status == 0:
+            _verify(options, scratch)
+        return status
+
+    return run_cell("storage", options.place, work)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plugin_config", required=True, help="such as mcap_default")
-    parser.add_argument("--implementation", choices=("rosbag2",), help="not used: there is one")
     parser.add_argument("--message_size", required=True, help="1MiB, 10KiB, 100B or mixed")
     parser.add_argument("--batch_size", required=True, help="such as 1KiB")
     parser.add_argument("--bytes", default="250MiB", help="of all messages together")
@@ -224,7 +217,7 @@ def _options() -> argparse.Namespace:
         help="a file, or the folder of a recording, whose bytes the messages carry; default: the "
         "traces of the sample recordings",
     )
-    parser.add_argument("--place", default=RAM_DISK, help="a folder on a RAM disk")
+    parser.add_argument("--place", type=Path, default=RAM_DISK, help="a folder on a RAM disk")
     parser.add_argument("--any_disk", default="False", help="True: it need be no RAM disk")
     parser.add_argument(
         "--compression",
@@ -277,7 +270,8 @@ def _write(options: argparse.Namespace, scratch: Path) -> int:
     with killed_on_error(process):
         status = process.wait()
     if status < 0:
-        return _fail(f"the program was ended by {signal.Signals(-status).name}", 128 - status)
+        signalled = signal.Signals(-status).name
+        return failed("storage", f"the program was ended by {signalled}", 128 - status)
     if status == 0:
         path = options.output / "run.json"
         # The kernel need not know how much memory is resident.
@@ -298,14 +292,16 @@ def _counting(options: argparse.Namespace) -> dict[str, str]:
     return {"LD_PRELOAD": preloaded(dict(os.environ), library)}
 
 
-def _verify(options: argparse.Namespace, scratch: Path) -> int:
+def _verify(options: argparse.Namespace, scratch: Path) -> None:
     written = json.loads((options.output / "run.json").read_bytes())
     if not any(scratch.iterdir()):
-        return 0  # the configuration that writes nothing
+        return  # the configuration that writes nothing
     try:
         found = read_back(scratch, options.compression)
     except NotAsWrittenError as error:
-        return _fail(f"{options.plugin_config}: what was written cannot be read back: {error}", 4)
+        raise RunFailedError(
+            f"{options.plugin_config}: what was written cannot be read back: {error}"
+        ) from error
     wanted = {
         "messages": written["message_count"],
         "bytes": written["bytes"],
@@ -315,15 +311,9 @@ def _verify(options: argparse.Namespace, scratch: Path) -> int:
         f"{k} {getattr(found, k)} for {v}" for k, v in wanted.items() if getattr(found, k) != v
     ]
     if wrong:
-        return _fail(f"{options.plugin_config}: {found.reader} reads {', '.join(wrong)}", 4)
+        raise RunFailedError(f"{options.plugin_config}: {found.reader} reads {', '.join(wrong)}")
     text = json.dumps({"reader": found.reader, **wanted}, indent=1)
     (options.output / "verification.json").write_text(text + "\n", encoding="utf-8")
-    return 0
-
-
-def _fail(text: str, code: int) -> int:
-    print(f"storage: error: {text}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

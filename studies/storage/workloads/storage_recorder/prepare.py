@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from roslens.studies.storage.workloads.storage.cells import PROGRAMS_VARIABLE
 from roslens.studies.storage.workloads.storage.prepare import programs
-from roslens.studies.storage.workloads.storage.run import PROGRAMS_VARIABLE
 
 PYTHON_VARIABLE = "ROSLENS_STORAGE_PYTHON"
 

@@ -20,7 +20,6 @@ import argparse
 import csv
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -31,14 +30,14 @@ from typing import Any
 if (python := os.environ.get("ROSLENS_STORAGE_PYTHON", sys.executable)) != sys.executable:
     os.execv(python, [python, *sys.orig_argv[1:]])  # noqa: S606 (the one that records)
 
-from roslens.recording import RoslensError, RunFailedError
-from roslens.recording.scratch import scratch_folder
+from roslens.recording import RunFailedError, UsageError
 from roslens.studies.storage.workloads.storage.cells import (
-    PREFIX,
+    PROGRAMS_VARIABLE,
     RAM_DISK,
     bytes_of,
     need_room,
     plugin_of,
+    run_cell,
 )
 from roslens.studies.storage.workloads.storage.verify import (
     NotAsWrittenError,
@@ -58,33 +57,24 @@ END_SECONDS = 60.0
 def main() -> int:
     """Run one cell."""
     options = _options()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    if "ROSLENS_STORAGE_PROGRAMS" not in os.environ:
-        return _fail("run it as 'roslens record --suite storage-recorder'", 2)
-    try:
-        size, rate, cache = (
-            bytes_of(x, getattr(options, x)) for x in ("message_size", "rate", "cache")
-        )
-        plugin = plugin_of(options.plugin_config)
-        if int(options.publishers) < 1:
-            return _fail("--publishers: at least 1", 2)
-        if size < TAG:
-            return _fail(f"--message_size: at least {TAG}B, which carry a message's number", 2)
-        with scratch_folder(Path(options.place), PREFIX) as scratch:
-            need_room(
-                *(scratch, ROOM * rate * float(options.seconds)),
-                "take a lower rate (--only rate=...) or a shorter duration",
-            )
-            counts = _record(options, plugin, size, cache, scratch)
-            found = _read_back(scratch / "recording", size, counts)
-            found["bytes_on_disk"] = sum(
-                x.stat().st_size for x in (scratch / "recording").glob("recording_*")
-            )
-    except RoslensError as error:
-        return _fail(f"{options.plugin_config}: {error}", error.exit_code)
-    except OSError as error:
-        return _fail(f"{error.filename or options.place}: {error.strerror}", 4)
+    return run_cell("storage-recorder", options.place, lambda scratch: _run(options, scratch))
+
+
+def _run(options: argparse.Namespace, scratch: Path) -> int:
+    size, rate, cache = (
+        bytes_of(x, getattr(options, x)) for x in ("message_size", "rate", "cache")
+    )
+    plugin = plugin_of(options.plugin_config)
+    if int(options.publishers) < 1:
+        raise UsageError("--publishers: at least 1")
+    if size < TAG:
+        raise UsageError(f"--message_size: at least {TAG}B, which carry a message's number")
+    need_room(
+        *(scratch, ROOM * rate * float(options.seconds)),
+        "take a lower rate (--only rate=...) or a shorter duration",
+    )
+    counts = _record(options, plugin, size, cache, scratch)
+    bag = scratch / "recording"
     facts = {
         "schema_version": 1,
         "plugin_config": options.plugin_config,
@@ -94,7 +84,8 @@ def main() -> int:
         "publishers": int(options.publishers),
         "depth": int(options.depth),
         **counts,
-        **found,
+        **_read_back(bag, size, counts),
+        "bytes_on_disk": sum(x.stat().st_size for x in bag.glob("recording_*")),
     }
     path = options.output / "recorder.json"
     path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -110,7 +101,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--publishers", default="2", help="each with a topic of its own")
     parser.add_argument("--depth", default="10", help="of the queues of both sides (reliable)")
     parser.add_argument("--seconds", default="3", help="how long they publish")
-    parser.add_argument("--place", default=RAM_DISK, help="a folder on a RAM disk")
+    parser.add_argument("--place", type=Path, default=RAM_DISK, help="a folder on a RAM disk")
     parser.add_argument("--output", type=Path, required=True, help="where the results go")
     return parser.parse_args()
 
@@ -142,7 +133,7 @@ def _record(
     running = {
         name: subprocess.Popen(
             [
-                str(Path(os.environ["ROSLENS_STORAGE_PROGRAMS"], name)),
+                str(Path(os.environ[PROGRAMS_VARIABLE], name)),
                 *(x for k, v in {**both, **own}.items() if v for x in (f"--{k}", str(v))),
             ],
             stdin=subprocess.DEVNULL,
@@ -208,11 +199,6 @@ def _read_back(bag: Path, size: int, counts: dict[str, int]) -> dict[str, object
             f"{len(seen)} in the bag"
         )
     return {"written": len(seen), "reader": reader}
-
-
-def _fail(text: str, code: int) -> int:
-    print(f"storage_recorder: error: {text}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

@@ -17,20 +17,18 @@ import csv
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from roslens.recording import RoslensError, RunFailedError
-from roslens.recording.scratch import scratch_folder
+from roslens.recording import RunFailedError
 from roslens.studies.storage.workloads.storage.cells import (
-    PREFIX,
     RAM_DISK,
     bytes_of,
     checked_place,
+    run_cell,
 )
 from roslens.studies.storage.workloads.storage.power_loss import (
     UNLINK,
@@ -40,7 +38,6 @@ from roslens.studies.storage.workloads.storage.power_loss import (
 )
 from roslens.studies.storage.workloads.storage.recover import Expected, Recovered, recover
 from roslens.studies.storage.workloads.storage.run import (
-    PROGRAMS_VARIABLE,
     SAMPLES,
     SUITES,
     load_of,
@@ -118,31 +115,23 @@ class Benchmark:
 def main() -> int:
     """Run all trials of one cell."""
     options = _options()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    if {PROGRAMS_VARIABLE, "ROSLENS_WRITE_LOGGER"} - set(os.environ):
-        return _fail("run it as 'roslens record --suite storage-resilience'", 2)
+    return run_cell("storage-resilience", options.place, lambda scratch: _run(options, scratch))
+
+
+def _run(options: argparse.Namespace, scratch: Path) -> int:
     source = random.Random(f"{options.seed} {options.plugin_config} {options.failure}")  # noqa: S311
     trials = _killed if options.failure == "kill" else _power
-    try:
-        with (
-            scratch_folder(Path(options.place), PREFIX) as scratch,
-            (options.output / "recovery.csv").open("w", newline="", encoding="utf-8") as stream,
-        ):
-            benchmark = Benchmark(options, scratch)
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            for trial, (acknowledged, plain, tool) in enumerate(trials(benchmark, source)):
-                writer.writerow(
-                    (
-                        *(trial, options.failure, acknowledged, plain.messages, plain.wrong),
-                        *(int(plain.whole), tool.messages, tool.tool),
-                    )
+    with (options.output / "recovery.csv").open("w", newline="", encoding="utf-8") as stream:
+        benchmark = Benchmark(options, scratch)
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for trial, (acknowledged, plain, tool) in enumerate(trials(benchmark, source)):
+            writer.writerow(
+                (
+                    *(trial, options.failure, acknowledged, plain.messages, plain.wrong),
+                    *(int(plain.whole), tool.messages, tool.tool),
                 )
-    except RoslensError as error:
-        return _fail(str(error), error.exit_code)
-    except OSError as error:
-        return _fail(f"{error.filename or options.place}: {error.strerror}", 4)
+            )
     return 0
 
 
@@ -202,7 +191,6 @@ def _power(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plugin_config", required=True)
-    parser.add_argument("--implementation", choices=("rosbag2",), help="not used: there is one")
     parser.add_argument("--failure", choices=("kill", "power_dropped", "power_torn"), required=True)
     parser.add_argument(
         "--message_size", choices=sorted(SUITES.keys() - {"mixed"}), default="10KiB"
@@ -210,16 +198,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batch_size", default="1KiB")
     parser.add_argument("--bytes", default="16MiB")
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--place", default=RAM_DISK)
+    parser.add_argument("--place", type=Path, default=RAM_DISK)
     parser.add_argument("--seed", default=os.environ.get("ROSLENS_REPETITION", "0"))
     parser.add_argument("--seconds", help="not used")
     parser.add_argument("--output", type=Path, required=True)
     return parser.parse_args()
-
-
-def _fail(text: str, code: int) -> int:
-    print(f"storage_resilience: error: {text}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ static void add_field(char **end, int64_t number) {
 
 /* ------------------------------------------------------------ what comes back */
 
-static int64_t awaited, third, fourth, arrived, answers, stray;
+static int64_t awaited, third, fourth, arrived, answers;
 static char awaited_kind;
 static bool answered;
 
@@ -85,7 +85,6 @@ static void received(const void *message) {
                     strtol(text->data.data + 2, NULL, 10) == awaited;
   answers += text->data.size > 0 && text->data.data[0] == 'A';
   if (!ours) {
-    stray++;
     return;
   }
   third = before, arrived = now, fourth = after;
@@ -318,7 +317,7 @@ int device(int count, char **words) {
   if (!answered) {
     return 30;
   }
-  answers = stray = 0;
+  answers = 0;
   const int file = file_create("device.txt");
   for (int i = 7; i < count; i++) {
     send_many(atol(words[i]), flood_ns, file);

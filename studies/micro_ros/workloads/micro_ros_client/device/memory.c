@@ -1,4 +1,6 @@
-/* Makes COUNT entities of one KIND by rclc and says what that takes of which memory. */
+/* Makes COUNT entities of one KIND by rclc and says what that takes of which memory. Defined for the
+ * compiler are also PAYLOAD (0: an Int32), RELIABLE, ONE_TOPIC, and what tests know of: KEEP entities
+ * that are not ended, TOUCH bytes of the stack that are surely touched. */
 #include <rclc/executor.h>
 #include <rclc/rclc.h>
 #include <rmw_microros/rmw_microros.h>
@@ -22,20 +24,6 @@
 #define SERVICE 2
 #define CLIENT 3
 #define HISTORY 4
-
-#ifndef RELIABLE
-#define RELIABLE 1
-#endif
-#ifndef ONE_TOPIC
-#define ONE_TOPIC 0
-#endif
-/* What tests know of: entities that are not ended, bytes of the stack that are surely touched. */
-#ifndef KEEP
-#define KEEP 0
-#endif
-#ifndef TOUCH
-#define TOUCH 0
-#endif
 
 static uint32_t app_stack[STACK_WORDS];
 

@@ -1,43 +1,18 @@
-"""What the latency of each message was made of, with the kernel's events.
+"""When each message was where, with the kernel's events.
 
 publish -> sent (rmw_publish) -> arrived (the middleware's receiving thread is woken) -> woken (the
-executor's thread is woken) -> on the CPU -> taken (rmw_take) -> callback. Where a moment is not
-known, its part goes on into the next one, which is named after both, so that the parts of a
-message always add up to its latency exactly.
+executor's thread is woken) -> on the CPU -> taken (rmw_take) -> callback.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import polars as pl
 
 from roslens.analysis.measures.cpu_waits import find_waits
 
-PARTS: Mapping[str, str] = {
-    "publish_call": "publish_ns to rmw_publish",
-    "transport": "rmw_publish, to the moment when the receiving thread of the middleware is woken",
-    "receiving": "from there, to the moment when it wakes the executor's thread",
-    "wake_up": "from there, until the executor's thread is on a CPU",
-    "take": "from there, to rmw_take: the executor's own work, and messages before this one",
-    "dispatch": "rmw_take, to callback_start",
-}
-"""Parts and what they reach from and to; ``+`` joins parts between which nothing was seen."""
 _MOMENTS = ("rmw_publish_ns", "arrived_ns", "woken_ns", "on_cpu_ns", "take_ns", "callback_start_ns")
 _IN_INTERRUPT = 0x18
 """ftrace's ``common_flags`` in a hard or soft interrupt: the thread then woke nobody itself."""
-REASONS = {
-    "busy": "the executor's thread did not sleep between rmw_publish, or the end of its callback "
-    "before this one, and the take: woken_ns and on_cpu_ns are null",
-    "interrupt": "an interrupt woke the executor's thread, such as a timer",
-    "publisher": "the publisher's own thread woke the executor's",
-    "receiver": "the thread that woke the executor's was not woken after rmw_publish",
-    "other": "another thread than the one that mostly does woke the executor's, or it was woken "
-    "after the next message of the subscription was sent, and maybe for that one",
-}
-"""Why a message was not seen to arrive, be handed over and be taken one after the other. But for
-``publisher`` its arrival is then when the thread that mostly wakes the executor's was first woken
-after rmw_publish, if that was before the take."""
 
 
 def message_moments(
@@ -45,7 +20,7 @@ def message_moments(
     executions: pl.DataFrame,
     switches: pl.LazyFrame,
     wakes: pl.LazyFrame,
-    publications: pl.DataFrame | None = None,
+    publications: pl.DataFrame,
 ) -> pl.DataFrame:
     """When each message arrived, woke its executor, and when that was on a CPU.
 
@@ -59,22 +34,30 @@ def message_moments(
     switches, wakes
         The events ``sched_switch`` and ``sched_waking``, with ``ctx_tid``: who woke.
     publications
-        ``publications``, which tell the publisher's thread; without, nobody is taken for it.
+        ``publications``, which tell the publisher's thread.
 
     Returns
     -------
     DataFrame
         message_id, subscription_id, latency_ns, the moments (publish_ns, rmw_publish_ns,
-        arrived_ns, woken_ns, on_cpu_ns, take_ns, callback_start_ns), reason (of `REASONS`),
-        receiver (the thread that mostly wakes the executor's), and itself: whether the publisher's
-        thread woke that one.
+        arrived_ns, woken_ns, on_cpu_ns, take_ns, callback_start_ns), reason, receiver (the thread
+        that mostly wakes the executor's), and itself: whether the publisher's thread woke that one.
+
+    Notes
+    -----
+    The reason says why a message was not seen to arrive, be handed over and be taken one after the
+    other. ``busy``: the executor's thread did not sleep between rmw_publish, or the end of its
+    callback before this one, and the take (woken_ns and on_cpu_ns are null). ``interrupt``: one
+    woke the executor's thread, such as a timer. ``publisher``: the publisher's own thread did.
+    ``receiver``: the thread that did was not woken after rmw_publish. ``other``: another thread
+    than the one that mostly does woke the executor's, or it was woken after the next message of
+    the subscription was sent, and maybe for that one. But for ``publisher`` its arrival is then
+    when the thread that mostly wakes the executor's was first woken after rmw_publish, if that was
+    before the take.
     """
     rows = _through_middleware(messages, executions)
-    if publications is not None:
-        threads = publications.select("message_id", pl.col("vtid").cast(pl.Int64).alias("sender"))
-        rows = rows.join(threads, on="message_id", how="left", maintain_order="left")
-    else:
-        rows = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias("sender"))
+    threads = publications.select("message_id", pl.col("vtid").cast(pl.Int64).alias("sender"))
+    rows = rows.join(threads, on="message_id", how="left", maintain_order="left")
     columns = set(wakes.collect_schema())
     flags = pl.col("ctx_flags").cast(pl.Int64) if "ctx_flags" in columns else pl.lit(0)
     by = pl.col("ctx_tid").cast(pl.Int64) if "ctx_tid" in columns else pl.lit(None, dtype=pl.Int64)
@@ -177,38 +160,6 @@ def _with_usual_receiver(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("receiver").first().alias("usual"))
     )
     return rows.join(usual, on=thread, how="left", maintain_order="left")
-
-
-def message_parts(moments: pl.DataFrame) -> pl.DataFrame:
-    """The parts of each message, which add up to its latency exactly.
-
-    Parameters
-    ----------
-    moments
-        As of `message_moments`.
-
-    Returns
-    -------
-    DataFrame
-        message_id, subscription_id, part (a name of `PARTS`, or several joined by ``+``),
-        begin_ns, end_ns, part_ns.
-    """
-    key = ["message_id", "subscription_id"]
-    line = pl.concat(
-        moments.select(*key, "publish_ns", pl.lit(number).alias("number"),
-                       pl.lit(part).alias("part"), pl.col(moment).alias("end_ns"))
-        for number, (part, moment) in enumerate(zip(PARTS, _MOMENTS, strict=True))
-    ).sort(*key, "number")  # fmt: skip
-    group = pl.col("end_ns").is_not_null().shift(1, fill_value=True).cum_sum()
-    joined = (
-        line.with_columns(group.alias("group"))
-        .group_by(*key, "publish_ns", "group", maintain_order=True)
-        .agg(pl.col("part").str.join("+"), pl.col("end_ns").last())
-    )
-    begin = pl.coalesce(pl.col("end_ns").shift(1).over(key), "publish_ns")
-    return joined.select(
-        *key, "part", begin.alias("begin_ns"), "end_ns", (pl.col("end_ns") - begin).alias("part_ns")
-    )
 
 
 def _through_middleware(messages: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:

@@ -1,11 +1,16 @@
-"""Files of ``/proc``, read without waste."""
+"""Files of ``/proc``, read without waste.
+
+Standard library only, as `processes`.
+"""
 
 from __future__ import annotations
 
 import os
 
 STARTED = 19
-"""Field of ``/proc/<pid>/stat`` after the name: when the process began."""
+"""Field of ``/proc/<pid>/stat`` after the name: when the process began, in ticks since the boot."""
+ENDED = (b"Z", b"X")
+"""States of a process that has ended: nobody has waited for it yet."""
 
 
 def read(path: str) -> bytes:
@@ -36,7 +41,7 @@ def stat(pid: int) -> list[bytes]:
     return fields
 
 
-def name(pid: int) -> str:
+def process_name(pid: int) -> str:
     """The name of a process's main thread; nothing if there is none."""
     return read(f"/proc/{pid}/comm").decode(errors="replace").rstrip("\n")
 
@@ -48,12 +53,6 @@ def number_after(text: bytes, name: bytes) -> int:
 
 
 def namespace_id(pid: int) -> int:
-    """The process's id in its own PID namespace.
-
-    Raises
-    ------
-    OSError
-        There is no such process.
-    """
+    """The id of a process or thread in its own PID namespace."""
     line = read(f"/proc/{pid}/status").partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
     return int(line[-1]) if line else pid

@@ -1,0 +1,153 @@
+"""Sentences of the first page about several runs, about nothing, and about names."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import nbformat
+import polars as pl
+import pytest
+from synthetic import START, write_run
+
+import roslens as rl
+from roslens.analysis.measures.loss import lost_in_words
+from roslens.first_page import FirstPage, _capital, _seconds
+from roslens.report import _names_shown
+
+DAY_NS = 86_400_000_000_000
+
+
+def runs(folder: Path, count: int) -> Path:
+    for number in range(count):
+        write_run(folder / f"run{number}", latencies_ns=[1000] * 10, discarded=(0, 73, 50)[number])
+    return folder
+
+
+def written(path: Path, rows: list[dict[str, object]]) -> None:
+    """Give a table these rows, whatever else it has to have."""
+    schema = pl.read_parquet_schema(path)
+    pl.DataFrame([dict.fromkeys(schema) | row for row in rows], schema).write_parquet(path)
+
+
+def missing(table: str, names: str) -> dict[str, object]:
+    return {"kind": "missing_events", "severity": "info", "count": 1, "where": table,
+            "what": f"events not recorded: {names}; table {table} is empty"}  # fmt: skip
+
+
+def page(folder: Path) -> FirstPage:
+    return FirstPage(rl.open(folder, collect=False), [folder])
+
+
+def test_what_some_runs_lack_is_said_of_these(tmp_path: Path) -> None:
+    """The kernel in run 1 alone, allocations in all; run 2 has the kernel and no callbacks."""
+    runs(tmp_path, 3)
+    heap = missing("heap", "lttng_ust_libc:malloc")
+    health = [heap], [heap, missing("callback_scheduling", "sched_switch")], [
+        heap, missing("callback_scheduling", "ros2:callback_start, ros2:callback_end"),
+    ]  # fmt: skip
+    for number, rows in enumerate(health):
+        written(tmp_path / f"run{number}" / "tables" / "health.parquet", rows)
+    told = page(tmp_path).not_seen
+    assert told.startswith("Not recorded: in 1 of 3 runs the kernel's scheduling, without which")
+    assert told.endswith("; memory allocations.")
+
+
+def test_a_recording_of_two_days_says_from_when_to_when(tmp_path: Path) -> None:
+    """START is 2023-11-14 22:13:20 UTC; losses of two runs are added up: 73 + 50."""
+    runs(tmp_path, 3)
+    for number in range(3):
+        begin = START + DAY_NS * (number // 2)
+        row = {"host": "h0", "vpid": 42, "events": 1, "begin_ns": begin, "end_ns": begin + 10**9}
+        written(tmp_path / f"run{number}" / "tables" / "processes.parquet", [row])
+    recorded = page(tmp_path).recorded
+    assert recorded["recorded"] == "2023-11-14 22:13:20.000 UTC to 2023-11-15 22:13:21.000 UTC"
+    assert recorded["the tracer lost"] == "123 discarded"
+    alone = page(tmp_path / "run0").recorded
+    assert alone["recorded"] == "2023-11-14 22:13:20.000 UTC"
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ((1, 1, 1), "1 discarded, 1 packet, 1 stretch of streams not there"),
+        ((2000, 2, 2), "2,000 discarded, 2 packets, 2 stretches of streams not there"),
+        ((0, 0, 0), ""),
+    ],
+)
+def test_losses_in_words(counts: tuple[int, int, int], text: str) -> None:
+    assert lost_in_words(*counts) == text
+
+
+@pytest.mark.parametrize(("disturbed", "ask"), [(1, "report latency"), (2, "info")])
+def test_disturbed_runs_are_left_out_only_where_others_remain(
+    tmp_path: Path, disturbed: int, ask: str
+) -> None:
+    found = rl.open(runs(tmp_path, 2), collect=False)
+    found = found.with_runs([
+        dataclasses.replace(run, disturbances=("other tenants",) if number < disturbed else ())
+        for number, run in enumerate(found.runs)
+    ])  # fmt: skip
+    (command,) = (
+        x.command for x in FirstPage(found, [tmp_path]).suspicions if "disturbed" in x.what
+    )
+    rest = " -p 'leave_out=[disturbed]'" if disturbed == 1 else ""
+    assert command == f"roslens {ask} {tmp_path}{rest}"
+    told = found.latency.with_parameters(leave_out=["disturbed"]).sentences()
+    assert told != found.latency.sentences()
+    if disturbed == 2:
+        assert told == ["All 2 runs were left out: each was disturbed by its host."]
+        alone = found.only("run0").latency.with_parameters(leave_out=["disturbed"])
+        assert alone.sentences() == ["The only run was left out: it was disturbed by its host."]
+
+
+def test_every_noun_says_that_the_only_run_failed(tmp_path: Path) -> None:
+    found = rl.open(runs(tmp_path, 1), collect=False)
+    failed = found.with_runs([dataclasses.replace(run, status="failed") for run in found.runs])
+    said = ["The only run was left out: it did not complete."]
+    assert failed.callbacks.sentences() == failed.latency.sentences() == said
+    assert failed.loss.sentences()[-1:] == said
+
+
+def test_a_report_does_not_name_the_folders_of_what_was_left_out() -> None:
+    streams = [
+        {"output_type": "stream", "name": "stderr", "text": text}
+        for text in ("roslens: left out: x: cut\nother\n", "roslens: left out: y: cut\n")
+    ]
+    notebook = nbformat.from_dict({"cells": [{"cell_type": "code", "outputs": streams}]})
+    _names_shown(notebook)
+    assert [output.text for output in notebook.cells[0].outputs] == ["other\n"]
+
+
+def test_that_nothing_of_ros_was_recorded_comes_first(tmp_path: Path) -> None:
+    runs(tmp_path, 2)
+    nothing = {"kind": "no_ros_events", "severity": "warning", "count": 1, "where": "trace",
+               "what": "no ros2 event was recorded: why"}  # fmt: skip
+    for number in range(2):
+        written(tmp_path / f"run{number}" / "tables" / "health.parquet", [nothing])
+    told = [x.what for x in page(tmp_path).suspicions]
+    assert told[0] == "Nothing to report of 2 runs: no ros2 event was recorded: why."
+    assert told[1].startswith("The tracer lost events")
+    assert sum("no ros2 event" in text for text in told) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("places where events are missing", "Places where events are missing"),
+        ("ust/uid/0/64-bit/ch0_1: byte 3", "ust/uid/0/64-bit/ch0_1: byte 3"),
+        ("callback_start without callback_end", "callback_start without callback_end"),
+        ("ros2:callback_start is missing", "ros2:callback_start is missing"),
+        ("Fast DDS lost", "Fast DDS lost"),
+    ],
+)
+def test_only_words_begin_with_a_capital(text: str, told: str) -> None:
+    assert _capital(text) == told
+
+
+def test_times_have_the_digits_that_tell_them_apart() -> None:
+    assert _seconds([0.0004, 0.00045]) == ["0.00040", "0.00045"]
+    assert _seconds([1.5, 0.25]) == ["1.500", "0.250"]
+    # What is the same stays the same.
+    assert _seconds([0.5, 0.5]) == ["0.500", "0.500"]
+    assert _seconds([]) == []

@@ -1,0 +1,46 @@
+"""Nodes recorded by ftrace, with the rows that they wrote of their own callbacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from roslens.collectors.collection import collect, tables
+from roslens.recording import find_recordings
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.lttng.settings import KERNEL_EVENTS
+
+
+def recorded(node: str, output: Path, *events: str) -> Path:
+    """A run of one of the programs here, collected; also with other events of the kernel."""
+    folder, manifest = record_command(
+        ["python", str(Path(__file__).with_name(node))],
+        output,
+        options=TracingOptions(
+            tracer="native", kernel="ftrace", kernel_events=(*KERNEL_EVENTS, *events)
+        ),
+        ros="embedded",
+        trace_rclpy=True,
+        time_limit=120,
+    )
+    assert manifest.status == "complete", manifest.failure
+    assert (manifest.tracing.kernel, manifest.tracing.domains) == ("ftrace", ["ust", "kernel"])
+    collect(find_recordings(folder)[0])
+    return folder
+
+
+def kernel(folder: Path) -> dict[str, pl.LazyFrame]:
+    return {x.stem: pl.scan_parquet(x) for x in (folder / "events" / "kernel").glob("*.parquet")}
+
+
+def executions(folder: Path) -> pl.DataFrame:
+    """Rows of callback_scheduling beside what the node wrote of the same execution."""
+    found = tables(find_recordings(folder)[0])["callback_scheduling"].collect()
+    log = pl.read_csv(folder / "native" / "callbacks.csv")
+    return (
+        log.sort("begin_ns")
+        .join_asof(found.sort("start_ns"), left_on="begin_ns", right_on="start_ns")
+        .filter(pl.col("begin_ns") < pl.col("start_ns") + pl.col("duration_ns"))
+    )

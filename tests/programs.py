@@ -1,0 +1,44 @@
+"""The command line as a process of its own, and waiting for what other processes do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psutil
+
+T = TypeVar("T")
+
+
+def roslens_command(*arguments: object) -> list[str]:
+    """The words that run a verb as a process of its own."""
+    return [sys.executable, "-P", "-m", "roslens", *map(str, arguments)]
+
+
+def roslens(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a verb: its exit code, and what it wrote; options as of `subprocess.run`."""
+    usual = {"capture_output": True, "text": True, "check": False}
+    return subprocess.run(roslens_command(*arguments), **{**usual, **options})  # noqa: PLW1510
+
+
+def wait_for(
+    condition: Callable[[], T], seconds: float = 60, process: subprocess.Popen[Any] | None = None
+) -> T:
+    """Wait until something is so, while `process` runs; what the condition then gives."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+    return found
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; nobody may have taken note of it yet."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    return True
