@@ -84,12 +84,14 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
     export(folder, tmp_path / "perfetto", "perfetto")
     samples = stacks.frame().select("time_ns", "vpid", "vtid", "path")
     assert sorted(stacks_in(tmp_path / "perfetto")) == sorted(samples.iter_rows())
-    for kind, (alpha, beta) in {"timer": spent[:2], "subscription": spent[2:]}.items():
+    callbacks = {"timer": [*spent[:2], spent[4]], "subscription": [*spent[2:4], spent[5]]}
+    for kind, (alpha, beta, lasted) in callbacks.items():
         found = alpha_split(stacks, kind, alpha / (alpha + beta))
-        # CPU time of the whole: each sample stands for a part of a second.
-        assert found["total_ns"] * found["executions"] == pytest.approx(
-            1e9 * alpha, rel=4 / math.sqrt(found["total_share"] * found["samples"]) + 0.02
-        )
+        # CPU time of the whole: each sample stands for a part of a second. Perf's clock goes on
+        # while the host of a virtual machine has the CPU, the program's CPU time does not.
+        error = 4 / math.sqrt(found["total_share"] * found["samples"]) + 0.02
+        seconds = found["total_ns"] * found["executions"] / 1e9
+        assert (1 - error) * alpha <= seconds <= (1 + error) * lasted
 
 
 @pytest.mark.skipif(why_no_ftrace() is not None, reason=str(why_no_ftrace()))
@@ -118,7 +120,7 @@ def test_waits_are_those_that_the_program_and_the_kernel_count(
     stolen = manifest.host.steal_fraction or 0
     run = rl.open(folder)
     table = run.stacks.functions(waits=True)
-    for kind, expected in {"timer": waited[:2], "subscription": waited[2:]}.items():
+    for kind, expected in {"timer": waited[:2], "subscription": waited[2:4]}.items():
         mine = table.filter(pl.col("kind") == kind)
         found = [
             mine.filter(pl.col("function") == x).select(pl.col("total_ns") * pl.col("executions"))
@@ -183,7 +185,7 @@ def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> Non
     spent = [float(x) for x in said.split()]
     stacks = rl.open(folder).stacks
     assert stacks.frame()["vpid"].unique().to_list() == [program.pid]
-    for kind, (alpha, beta) in {None: spent[:2], "subscription": spent[2:]}.items():
+    for kind, (alpha, beta) in {None: spent[:2], "subscription": spent[2:4]}.items():
         alpha_split(stacks, kind, alpha / (alpha + beta))
 
 

@@ -100,8 +100,9 @@ def _fail_of_system(error: OSError) -> NoReturn:
 
 def _fail_of_defect(error: BaseException) -> NoReturn:
     """Of roslens itself, unless only an extra is missing or somebody interrupted it."""
-    # That is what pydantic makes of Ctrl-C while it builds a model.
-    if type(error).__name__ == "SchemaError" and "KeyboardInterrupt" in str(error):
+    # That is what pydantic and polars make of Ctrl-C within their native code.
+    native = type(error).__name__ in {"SchemaError", "PanicException"}
+    if native and "KeyboardInterrupt" in str(error):
         _fail("interrupted", EXIT_INTERRUPTED)
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if (extra := _EXTRAS.get(name)) is not None:

@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+import time
 
 import rclpy
 from rclpy.node import Node
@@ -18,14 +19,19 @@ class Burner(Node):
     def __init__(self):
         super().__init__("burner")
         self.left = int(sys.argv[2])
-        self.spent = [0.0] * 4
+        self.spent, self.lasted = [0.0] * 4, [0.0] * 2
         self.publisher = self.create_publisher(Empty, "/burnt", 10)
         self.create_subscription(Empty, "/burnt", self.burn, 10)
         self.create_timer(0.02, self.tick)
 
+    def alpha(self, callback, seconds):
+        begin = time.monotonic()
+        self.spent[2 * callback] += LIBRARY.alpha(seconds)
+        self.lasted[callback] += time.monotonic() - begin
+
     def tick(self):
         """The timer."""
-        self.spent[0] += LIBRARY.alpha(0.007)
+        self.alpha(0, 0.007)
         self.spent[1] += LIBRARY.beta(0.003)
         self.publisher.publish(Empty())
         self.left -= 1
@@ -34,7 +40,7 @@ class Burner(Node):
 
     def burn(self, _):
         """The subscription."""
-        self.spent[2] += LIBRARY.alpha(0.0016)
+        self.alpha(1, 0.0016)
         self.spent[3] += LIBRARY.beta(0.0064)
 
 
@@ -43,4 +49,4 @@ node = Burner()
 try:
     rclpy.spin(node)
 except SystemExit:
-    print(*node.spent)
+    print(*node.spent, *node.lasted)
