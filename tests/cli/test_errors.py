@@ -2,11 +2,15 @@
 
 import re
 import shutil
+import signal
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from command_line import Roslens
+from polars.exceptions import PanicException
 from pydantic_core import SchemaValidator, core_schema
 from tests.programs import roslens_command
 from tests.samples import RUN, SAMPLES
@@ -96,18 +100,27 @@ def test_record_unknown_suite(roslens: Roslens) -> None:
     check_one_line(roslens("record", "--suite", "no_such_suite"), 2, "no_such_suite", "demo")
 
 
-def test_ctrl_c_while_pydantic_builds_a_model(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """pydantic compiles the pattern, and makes an error of its own of whatever comes meanwhile."""
+def in_pydantic() -> None:
+    """It compiles the pattern."""
+    SchemaValidator(core_schema.str_schema(pattern="a", regex_engine="python-re"))
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+
+def in_polars() -> None:
+    with suppress(KeyboardInterrupt):
+        re.compile("a")
+    raise PanicException("called `Result::unwrap()` on an `Err` value")
+
+
+@pytest.mark.parametrize("native", [in_pydantic, in_polars])
+def test_ctrl_c_within_native_code(
+    native: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Native code makes an error of its own of whatever comes meanwhile."""
 
     def command(*_: object, **__: object) -> None:
-        monkeypatch.setattr(re, "compile", interrupted)
+        monkeypatch.setattr(re, "compile", lambda *_: signal.raise_signal(signal.SIGINT))
         try:
-            SchemaValidator(core_schema.str_schema(pattern="a", regex_engine="python-re"))
+            native()
         finally:
             monkeypatch.undo()
 
@@ -116,3 +129,4 @@ def test_ctrl_c_while_pydantic_builds_a_model(
         cli.main([])
     assert ended.value.code == 130
     assert capsys.readouterr().err == "roslens: error: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

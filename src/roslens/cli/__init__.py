@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import IO, NoReturn
 
 import rich.console
@@ -53,10 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.reconfigure(errors="surrogateescape")
     try:
         _no_empty(arguments)
-        try:
+        with _interrupts():
             app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
-        finally:
-            sys.stdout.flush()
     except CycloptsError as error:
         command = " ".join(["roslens", *(error.command_chain or ())])
         text = " ".join(str(error).split())
@@ -81,6 +82,31 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Whatever error native code (pydantic, polars) makes of Ctrl-C within it, it is Ctrl-C."""
+    came = []
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        signal.default_int_handler(number, frame)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield
+    except SystemExit:
+        raise
+    except BaseException as error:
+        if came:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is on_signal:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdout.flush()
+
+
 def _no_empty(arguments: Sequence[str]) -> None:
     """An empty argument would be the working folder; a recorded command may have some."""
     own = itertools.takewhile(lambda argument: argument != "--", arguments)
@@ -99,11 +125,7 @@ def _fail_of_system(error: OSError) -> NoReturn:
 
 
 def _fail_of_defect(error: BaseException) -> NoReturn:
-    """Of roslens itself, unless only an extra is missing or somebody interrupted it."""
-    # That is what pydantic and polars make of Ctrl-C within their native code.
-    native = type(error).__name__ in {"SchemaError", "PanicException"}
-    if native and "KeyboardInterrupt" in str(error):
-        _fail("interrupted", EXIT_INTERRUPTED)
+    """Of roslens itself, unless only an extra is missing."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if (extra := _EXTRAS.get(name)) is not None:
         _fail(f"{name} is missing: run \"pip install 'roslens[{extra}]'\"", EXIT_USAGE)
