@@ -116,8 +116,8 @@ class Facts:
         if self.callbacks.is_empty():
             told.insert(0, "callbacks, so that no latency has an end")
         goals = self._all.table("action_goals").group_by("run").agg(pl.col("outcome").count())
-        if (goals.collect()["outcome"] == 0).any():
-            told.append("how goals ended (roslens record sees it)")
+        if untold := int((goals.collect()["outcome"] == 0).sum()):
+            told.append(f"{self._in_runs(untold)}how goals ended (roslens record sees it)")
         return f"Not recorded: {'; '.join(told)}." if told else "All that is looked for was seen."
 
     def _in_runs(self, some: int) -> str:

@@ -5,6 +5,7 @@ Here what the extras bring is blocked; tests/project/test_wheels.py installs the
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -34,12 +35,15 @@ run()
 """
 
 
-def without(names: tuple[str, ...], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def without(
+    names: tuple[str, ...], *arguments: str | Path, scratch: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", BLOCKED.format(names=names), *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, **({} if scratch is None else {"TMPDIR": str(scratch)})},
     )
 
 
@@ -144,6 +148,7 @@ def test_polars_comes_after_what_is_recorded_has_ended(tmp_path: Path) -> None:
     done = without(
         (*EXTRAS, "polars"),
         *("record", "--tracer", "native", "-o", tmp_path / "out", "--", "touch", tmp_path / "ran"),
+        scratch=tmp_path,
     )
     assert (tmp_path / "ran").is_file()
     assert "polars" in done.stderr
