@@ -368,9 +368,9 @@ def tests(session: nox.Session) -> None:
             session.run("cargo", "test", "--workspace", "--locked", external=True)
         else:
             session.warn("cargo is not installed: the Rust unit tests are left out")
-    # One of two workers records, so that no recording disturbs another; the other one gives way to
-    # it, and has its longest tests first: tests/conftest.py.
-    spread = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+    # One worker records, so that no recording disturbs another; it often waits. The other two give
+    # way to it, and have their longest tests first: tests/conftest.py.
+    spread = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
     session.run("pytest", *(session.posargs or spread))
 
 

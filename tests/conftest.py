@@ -23,8 +23,10 @@ RECORDING = {"native_tracer", "ros"}
 ELSEWHERE = {"security", "workbench"}
 """Folders whose live tests are about verbs and pages: they may run beside recordings."""
 LONG = {
-    *("test_another_user.py", "test_checks.py", "test_every_notebook.py", "test_every_width.py"),
-    *("test_kills.py", "test_lab.py", "test_many_cells.py", "test_mcp.py", "test_no_space.py"),
+    *("test_another_user.py", "test_checks.py", "test_ci_howto.py", "test_comparison.py"),
+    *("test_every_notebook.py", "test_every_width.py", "test_executor_study.py", "test_kills.py"),
+    *("test_lab.py", "test_latency_report.py", "test_many_cells.py", "test_mcp.py"),
+    *("test_names.py", "test_no_space.py", "test_response_bounds.py", "test_result_files.py"),
     *("test_screen.py", "test_wheels.py"),
 }
 """Files that take a minute and more: begun first, so that no worker has one at the end."""
