@@ -39,8 +39,8 @@ app = App(
     "       roslens COMMAND [ARGUMENTS] [OPTIONS]",
     version=lambda: version("roslens"),
     version_flags=["--version", "-V"],
-    group_commands=Group("Help", sort_key=7),
-    group_parameters=Group("Options", sort_key=3),
+    group_commands=Group("Help", sort_key=8),
+    group_parameters=Group("Options", sort_key=7),
     # The name of a folder may begin with a bracket.
     default_parameter=Parameter(negative=(), show_default=_shown, json_list=False, json_dict=False),
 )

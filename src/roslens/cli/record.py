@@ -52,7 +52,7 @@ def _further_options(name: str, option: str | None = None) -> Parameter:
     )
 
 
-_headings = itertools.count(4)
+_headings = itertools.count(9)
 _FOR_SUITE = _further_options("Suites")
 _FOR_EVENTS = _further_options("Events and buffers")
 _FOR_KERNEL = _further_options("Kernel")
