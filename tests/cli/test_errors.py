@@ -125,8 +125,13 @@ def test_ctrl_c_within_native_code(
             monkeypatch.undo()
 
     monkeypatch.setattr(cli, "app", command)
-    with pytest.raises(SystemExit) as ended:
-        cli.main([])
+    # Of tests in the background it is ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([])
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended.value.code == 130
     assert capsys.readouterr().err == "roslens: error: interrupted\n"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
