@@ -38,6 +38,8 @@ def main() -> None:
             rclpy.spin_once(node, timeout_sec=0.1)
     node.destroy_node()
     rclpy.try_shutdown()
+    # What the library printed is told even if the middleware does not end well.
+    ctypes.CDLL(None).fflush(None)
     Path(sys.argv[2]).write_text("\n".join(around))
 
 
