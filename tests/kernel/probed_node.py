@@ -5,20 +5,23 @@ what time it was before and after each call [ns of CLOCK_MONOTONIC], seconds.
 """
 
 import ctypes
+import signal
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 
 def main() -> None:
     import rclpy
-    from rclpy.executors import ExternalShutdownException
+    from rclpy.signals import SignalHandlerOptions
     from std_msgs.msg import String
 
     update = ctypes.CDLL(sys.argv[1])._ZN6probed4Loop6updateEx
     update.argtypes = [ctypes.c_void_p, ctypes.c_longlong]
-    rclpy.init()
+    # A signal that ended the context would end a callback in its midst.
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    ended = []
+    signal.signal(signal.SIGINT, lambda *_: ended.append(True))
     node = rclpy.create_node("probed")
     publisher = node.create_publisher(String, "/out", 10)
     around = []
@@ -33,9 +36,8 @@ def main() -> None:
 
     node.create_timer(0.02, tick)
     until = time.monotonic() + float(sys.argv[3])
-    with suppress(ExternalShutdownException, KeyboardInterrupt):
-        while time.monotonic() < until:
-            rclpy.spin_once(node, timeout_sec=0.1)
+    while not ended and time.monotonic() < until:
+        rclpy.spin_once(node, timeout_sec=0.1)
     node.destroy_node()
     rclpy.try_shutdown()
     # What the library printed is told even if the middleware does not end well.
