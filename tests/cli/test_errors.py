@@ -100,31 +100,27 @@ def test_record_unknown_suite(roslens: Roslens) -> None:
     check_one_line(roslens("record", "--suite", "no_such_suite"), 2, "no_such_suite", "demo")
 
 
-def in_pydantic() -> None:
+def in_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
     """It compiles the pattern."""
-    SchemaValidator(core_schema.str_schema(pattern="a", regex_engine="python-re"))
+    with monkeypatch.context() as patched:
+        patched.setattr(re, "compile", lambda *_: signal.raise_signal(signal.SIGINT))
+        SchemaValidator(core_schema.str_schema(pattern="a", regex_engine="python-re"))
 
 
-def in_polars() -> None:
+def in_polars(_: pytest.MonkeyPatch) -> None:
     with suppress(KeyboardInterrupt):
-        re.compile("a")
+        signal.raise_signal(signal.SIGINT)
     raise PanicException("called `Result::unwrap()` on an `Err` value")
 
 
 @pytest.mark.parametrize("native", [in_pydantic, in_polars])
 def test_ctrl_c_within_native_code(
-    native: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    native: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Native code makes an error of its own of whatever comes meanwhile."""
-
-    def command(*_: object, **__: object) -> None:
-        monkeypatch.setattr(re, "compile", lambda *_: signal.raise_signal(signal.SIGINT))
-        try:
-            native()
-        finally:
-            monkeypatch.undo()
-
-    monkeypatch.setattr(cli, "app", command)
+    monkeypatch.setattr(cli, "app", lambda *_, **__: native(monkeypatch))
     # Of tests in the background it is ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
