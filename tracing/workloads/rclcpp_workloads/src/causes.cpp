@@ -413,7 +413,12 @@ public:
       const std::size_t count = cause == "timer_burst" ? kBurst : 1;
       group_ = cause == "same_group" ? nullptr : node.create_callback_group(
         rclcpp::CallbackGroupType::MutuallyExclusive);
-      sleep_until(settings_.next_hit(kAhead) - kAhead.count());
+      // A timer keeps the phase that it was made with: made late, it would meet no message.
+      std::int64_t begin;
+      do {
+        begin = settings_.next_hit(kAhead) - kAhead.count();
+        sleep_until(begin);
+      } while (workloads::now_ns() - begin > kAhead.count() / 4);
       for (std::size_t i = 0; i < count; ++i) {
         const auto lasts = settings_.hold / static_cast<std::int64_t>(count);
         timers_.push_back(
