@@ -46,8 +46,8 @@ RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
 """By cause the kinds with and without the kernel's view: those of the workload's README."""
 START_NS = 1_000_000_000
 """Discovery and first page faults: what begins a run is left out."""
-WITHIN_CALLBACKS = {"page_fault", "disk", "service"}
-"""What lasts longer than a period keeps the next message waiting, for another reason."""
+WITHIN_CALLBACKS = {"page_fault", "disk", "lock", "service"}
+"""What holds up a callback longer than a period keeps the next message waiting: another reason."""
 
 
 def late_of(log: Path, deadline_ns: int, *, kernel: bool) -> Late:
@@ -94,8 +94,8 @@ def with_met(late: pl.DataFrame, log: Path) -> pl.DataFrame:
         if injected["cause"][0] in WITHIN_CALLBACKS:
             # Callbacks are logged just before they end.
             start, until = ran[bisect_right(ran, end, key=lambda row: row[1]) - 1]
-            own = [(a, b) for a, b in found if start <= a and b <= until]
-        most = 2 * sum(b - a for a, b in own) > end - begin
+            own = [(max(a, start), min(b, until)) for a, b in found]
+        most = 2 * sum(max(b - a, 0) for a, b in own) > end - begin
         met.append(most or (None if found else False))
     return late.with_columns(pl.Series("met", met, pl.Boolean))
 

@@ -4,7 +4,7 @@ use ahash::HashMap;
 
 use crate::identity::{Host, Process};
 use crate::ids::{Maybe, get};
-use crate::intake::{Kind, Kinds};
+use crate::kinds::{Kind, Kinds};
 use crate::publications::{Guesses, Publication};
 use crate::registry::{Name, Publisher, Registry};
 use crate::rows::NEVER;

@@ -14,7 +14,8 @@
 
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe, entry};
-use crate::intake::{Event, Kind};
+use crate::intake::Event;
+use crate::kinds::Kind;
 use crate::registry::{Callback, HandleKind, Registry};
 use crate::rows::{NEVER, Rows, known, plain};
 

@@ -12,7 +12,7 @@ use ahash::HashMap;
 use crate::decide::{Decision, Flight, Judge, Match, Outcome, Reason};
 use crate::facts::Foreseen;
 use crate::ids::Maybe;
-use crate::intake::Kind;
+use crate::kinds::Kind;
 use crate::messages::{Ends, Leg, Message};
 use crate::model::Model;
 use crate::pairing::Pairing;

@@ -11,10 +11,10 @@ use crate::facts::Facts;
 use crate::gaps::Place;
 use crate::identity::Process;
 use crate::ids::{Maybe, flagged, get};
-use crate::intake::Kind;
+use crate::kinds::Kind;
 use crate::messages::{First, Leg, Message};
 use crate::model::Model;
-use crate::pairing::Partners;
+use crate::partners::Partners;
 use crate::rows::NEVER;
 
 /// An enum with the words by which tables name its values, and what each of them means.

@@ -5,7 +5,8 @@ use ahash::{HashMap, HashSet};
 use crate::ids::{Maybe, entry};
 use crate::messages::{Ends, First, Leg, Message};
 use crate::model::Model;
-use crate::pairing::{Pairing, Partners};
+use crate::pairing::Pairing;
+use crate::partners::Partners;
 use crate::registry::Subscription;
 use crate::rows::NEVER;
 

@@ -10,7 +10,8 @@ use ahash::HashMap;
 use crate::callbacks::Execution;
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe};
-use crate::intake::{Event, Kind};
+use crate::intake::Event;
+use crate::kinds::Kind;
 use crate::rows::{NEVER, Rows, plain};
 
 plain! {

@@ -9,12 +9,12 @@
 //! * each key: what was published and taken with a topic and a source timestamp (`matches`), and
 //!   asked and answered with a client and a sequence number (`services`).
 //!
-//! What only the end can say is a second phase: what several publications with one key belong to and
-//! timestamps that were not recorded (`approximate`), and the grid of a timer (`timers`). Then a row is
-//! made for each publication and each subscription (`pairing`), waits until what comes behind it on its
-//! connection tells enough (`connections`), is decided (`decide`), and leaves (`tables`); none is held
-//! longer. What the rules ask of the whole recording is found before, from all rows (`facts`). Where
-//! events may be missing is known to `gaps`.
+//! What only the end can say is a second phase: what several publications with one key belong to
+//! (`partners`), timestamps that were not recorded (`approximate`), and the grid of a timer (`timers`).
+//! Then a row is made for each publication and each subscription (`pairing`), waits until what comes
+//! behind it on its connection tells enough (`connections`), is decided (`decide`), and leaves
+//! (`tables`); none is held longer. What the rules ask of the whole recording is found before, from all
+//! rows (`facts`). Where events may be missing is known to `gaps`.
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for
@@ -45,11 +45,13 @@ mod heap;
 mod identity;
 mod ids;
 mod intake;
+mod kinds;
 mod matches;
 mod messages;
 mod model;
 mod offsets;
 mod pairing;
+mod partners;
 mod publications;
 mod registry;
 mod ring_buffers;
@@ -64,7 +66,8 @@ pub use crate::decide::{Match, Outcome, Reason};
 pub use crate::gaps::{Gap, Gaps};
 pub use crate::identity::{Host, Identity, Process, Thread};
 pub use crate::ids::Id;
-pub use crate::intake::{Batch, Batches, KINDS, Kind, Kinds};
+pub use crate::intake::{Batch, Batches};
+pub use crate::kinds::{KINDS, Kind, Kinds};
 pub use crate::model::Model;
 pub use crate::publications::Guesses;
 pub use crate::registry::{Name, Publisher, Registry, Subscription};

@@ -1,23 +1,19 @@
 //! A row for each publication and each subscription that existed then.
 //!
-//! First the partners: what key and place joined during the pass, and what only order or time joins.
-//! Then the rows, publication by publication, made where they are asked for and held by nobody: those
-//! of one time in the order in which they were taken.
+//! Publication by publication, made where they are asked for and held by nobody: those of one time in
+//! the order in which they were taken.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use ahash::{HashMap, HashMapExt, HashSet};
-
-use crate::approximate;
 use crate::decide::{Outcome, Reason};
 use crate::existing::Existing;
-use crate::identity::Process;
 use crate::ids::{Id, Maybe, get, last, numbered};
-use crate::intake::Kind;
-use crate::matches::{Key, chained};
+use crate::kinds::Kind;
+use crate::matches::chained;
 use crate::messages::{Leg, Matched, Message, Sent};
 use crate::model::Model;
+use crate::partners::Partners;
 use crate::publications::{Enqueue, Fate, Publication};
 use crate::registry::Subscription;
 use crate::rows::NEVER;
@@ -31,105 +27,7 @@ const NOT_RECORDED: Leg = Leg::Decided(Outcome::Unknown, Reason::PublicationNotR
 /// Publications that are read at once.
 const CHUNK: usize = 512;
 
-/// What belongs together, beside the takes that are chained to their publications.
-pub struct Partners {
-    /// By order or time, by message and subscription.
-    more: Vec<Matched>,
-    /// Publications that share topic and timestamp with another one, and these keys.
-    pub shared: HashSet<Id<Publication>>,
-    pub shared_keys: HashSet<Key>,
-    /// Subscriptions whose callbacks ran and of which no take was recorded.
-    pub untaken: Vec<Id<Subscription>>,
-    /// Takes between processes of which no publication was recorded.
-    pub alone: Vec<Id<Take>>,
-    /// Takes without a subscription and a topic.
-    pub unknown_subscriptions: u64,
-    /// Whether something was taken by a subscription of which nobody knows the topic; and since
-    /// when it may be that the init event of one is missing.
-    nameless: bool,
-    unseen: Option<i64>,
-    /// Processes in which a publisher keeps a history: only that is replayed within a process.
-    kept: HashSet<Maybe<Process>>,
-}
-
 impl Model {
-    /// Takes of publications that share their key: the first belongs to the first.
-    fn ambiguous(&mut self) -> (Vec<Matched>, HashSet<Id<Publication>>) {
-        let (mut found, mut shared) = (Vec::new(), HashSet::default());
-        let mut chain = Vec::new();
-        for mut messages in std::mem::take(&mut self.matches.shared).into_values() {
-            messages.sort_unstable();
-            let mut next: HashMap<_, usize> = HashMap::new();
-            for first in &messages {
-                let taken = self.publications.rows.get(*first).and_then(|row| row.taken);
-                chained(&self.takes.rows, taken, &mut chain);
-                for (number, take) in &chain {
-                    let rank = next.entry(take.subscription).or_default();
-                    let message = messages.get(*rank);
-                    if let Some(take) = self.takes.rows.edit(*number) {
-                        take.matched = message.is_some();
-                    }
-                    if let Some(message) = message {
-                        found.push(Matched::new(
-                            *message,
-                            (*number, take),
-                            Reason::SharedTimestamp,
-                        ));
-                    }
-                    *rank += 1;
-                }
-            }
-            shared.extend(messages);
-        }
-        (found, shared)
-    }
-
-    /// What belongs together, once all events were seen.
-    pub(crate) fn partners(&mut self) -> Partners {
-        self.gaps.finish();
-        self.matches.finish(
-            &mut self.publications.rows,
-            &mut self.takes.rows,
-            &self.registry,
-        );
-        approximate::estimate(self);
-        let (mut more, shared) = self.ambiguous();
-        approximate::without_topic(self, &mut more);
-        let untaken = approximate::without_takes(self);
-        more.extend(approximate::by_order(self, &untaken));
-        more.sort_by_key(|one| (one.message, last(one.subscription)));
-        let (mut alone, mut nameless, mut unknown) = (Vec::new(), false, 0);
-        for (number, take) in self.takes.rows.iter() {
-            let topic = self.take_topic(&take);
-            nameless |= topic.is_none();
-            unknown += u64::from(topic.is_none() && take.subscription.is_none());
-            if !take.intra && !take.matched && topic != self.registry.discovery {
-                alone.push(number);
-            }
-        }
-        let keys = shared
-            .iter()
-            .filter_map(|number| self.publications.rows.get(*number));
-        let keys = keys.filter_map(|row| Some((self.source(&row).topic?, row.stamp)));
-        let known = &self.registry;
-        let made = known.subscriptions.iter().map(|of| of.created).max();
-        let kept = known
-            .ring_buffers
-            .iter()
-            .filter_map(|buffer| get(&known.publishers, buffer.publisher));
-        Partners {
-            shared_keys: keys.collect(),
-            unseen: made.and_then(|made| self.gaps.first().filter(|begin| *begin <= made)),
-            kept: kept.map(|of| of.process).collect(),
-            more,
-            shared,
-            untaken,
-            alone,
-            unknown_subscriptions: unknown,
-            nameless,
-        }
-    }
-
     /// Whether there is a gap before its first event, and one that comes before that happens at all.
     fn may_lack_its_first(&self, of: &Publication) -> bool {
         let above = [

@@ -11,7 +11,8 @@ use ahash::HashMap;
 use crate::callbacks::Execution;
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe, get, last};
-use crate::intake::{Event, Kind};
+use crate::intake::Event;
+use crate::kinds::Kind;
 use crate::registry::{Client, HandleKind, Registry, Service};
 use crate::rows::NEVER;
 

@@ -8,7 +8,8 @@
 use crate::callbacks::Execution;
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe, entry};
-use crate::intake::{Event, Kind};
+use crate::intake::Event;
+use crate::kinds::Kind;
 use crate::registry::{HandleKind, Registry, Subscription};
 use crate::rows::{NEVER, Rows, plain};
 

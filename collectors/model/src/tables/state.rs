@@ -13,7 +13,7 @@ use crate::identity::{Host, Process, Thread};
 use crate::ids::{Id, Maybe, get};
 use crate::messages::Message;
 use crate::model::Model;
-use crate::pairing::Partners;
+use crate::partners::Partners;
 use crate::registry::{Name, Subscription};
 use crate::rows::{NEVER, Plain, Rows};
 use crate::services::Call;
