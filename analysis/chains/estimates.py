@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from roslens.analysis.chains.requirements import DEADLINE, NamedChain
 from roslens.analysis.estimate import Estimate, Metric
-from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.flow.chains import UNTOLD, ChainInstances
 from roslens.analysis.measures.latency import within_clocks
 from roslens.analysis.measures.services import as_lower_bound
 from roslens.analysis.runs import Run, cells_of
@@ -34,8 +34,6 @@ _WORST = (
 )
 _COMPLETE = "instances that reached the chain's end / instances of which that can be told"
 _RATE = "instances that reached the chain's end per second, from the first end to the last"
-UNTOLD = ("unknown", "unfinished")
-"""Outcomes that do not say whether an instance would have reached the end."""
 
 Floats = NDArray[np.float64]
 
@@ -176,7 +174,10 @@ def _deadline(
         if judged.verdict == "exceeded":
             late = sum(int((d > judged.limit).sum()) for d in done)
             notes = [f"{late:,} of {largest.samples:,} instances"]
-        if stopped := sum(x.height for x in each) - sum(map(len, done)):
+        untold = sum(int(x["outcome"].is_in(UNTOLD).sum()) for x in each)
+        if stopped := sum(x.height for x in each) - sum(map(len, done)) - untold:
             notes.append(f"{stopped:,} more did not reach the end")
+        if untold:
+            notes.append(f"of {untold:,} more that is not known")
         checks.append(replace(judged, notes=tuple(notes)))
     return checks

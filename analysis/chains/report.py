@@ -14,7 +14,6 @@ from roslens.analysis.chains import tables
 from roslens.analysis.chains.bounds import bound_estimates, bounds_table
 from roslens.analysis.chains.estimates import (
     PERCENTILES,
-    UNTOLD,
     FollowedChain,
     chain_estimates,
     check_requirements,
@@ -23,7 +22,7 @@ from roslens.analysis.chains.requirements import NamedChain, Requirements, read_
 from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chain import Chain, HeldFlow
-from roslens.analysis.flow.chains import ChainInstances, chain_instances
+from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.response_bounds import callback_bounds

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from roslens.analysis.chains.estimates import UNTOLD, FollowedChain
+from roslens.analysis.chains.estimates import FollowedChain
 from roslens.analysis.flow.chain import run_by_run
-from roslens.analysis.flow.chains import mean_parts
+from roslens.analysis.flow.chains import UNTOLD, mean_parts
 from roslens.analysis.reports.numbers import (
     milliseconds,
     shown_unit,

@@ -18,10 +18,13 @@ import polars as pl
 from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_by_run, run_keys
 from roslens.analysis.flow.chain_parts import hops_of
 from roslens.analysis.flow.links import Link, LinkKind, link_between
-from roslens.analysis.measures.pauses import recorded_time
+from roslens.analysis.measures.pauses import PAUSE, recorded_time
+from roslens.collectors.ros2.losses import gaps_of, of_kernel
 from roslens.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
+UNTOLD = ("unknown", "unfinished", "taken")
+"""Outcomes that do not say whether an instance reached the end."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class ChainInstances:
         One row per message at the chain's begin, and per use of it where it was used several
         times: run (of several runs), ``instance``, ``begin_ns``, ``end_ns``, ``latency_ns``,
         ``worst_ns`` (end - begin of the complete instance before: the longest that something
-        that just missed that one waited), ``clock_bound_ns`` (by how much these may be wrong, as
+        that just missed that one waited; null where an instance between may have reached the end,
+        or the tracer lost events), ``clock_bound_ns`` (by how much these may be wrong, as
         the clocks of the hosts at both ends may differ; 0 on one host, infinite where nothing
         tells), ``at_least`` (whether the begin is not in the trace, and all of these are lower
         bounds), ``outcome`` (complete; or why it went no further: an
@@ -152,14 +156,15 @@ def chain_instances(
             maintain_order="left",
         )
     flow = _with_begin(flow, publications, instances, keys, begin)
-    flow = _with_outcome(flow, chain).with_row_index("instance")
+    gaps = _gaps(tables.table("losses"), keys)
+    flow = _with_outcome(flow, chain, kinds, gaps, keys).with_row_index("instance")
     last = len(chain.topics) - 1
     done = pl.col("outcome") == "complete"
     flow = flow.with_columns(
         pl.col("instance").cast(pl.Int64),
         pl.when(done).then(f"callback_end_ns_{last}").alias("end_ns"),
     ).with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("latency_ns"))
-    flow = _with_worst(flow, keys, tables.table("losses")).with_columns(
+    flow = _with_worst(flow, keys, tables.table("losses"), gaps).with_columns(
         pl.when(pl.col("publisher_host_0") == pl.col(f"subscription_host_{last}"))
         .then(0.0)
         .otherwise(pl.sum_horizontal(f"clock_bound_ns_{n}" for n in range(last + 1)))
@@ -342,7 +347,38 @@ def _with_begin(
     return flow.with_columns(pl.col("begin_ns").fill_null(pl.col("publish_ns_0")))
 
 
-def _with_outcome(flow: pl.DataFrame, chain: Chain) -> pl.DataFrame:
+def _gaps(losses: pl.LazyFrame, keys: list[str]) -> pl.DataFrame:
+    """Where the tracer lost events of programs, by run and host; as of `gaps_of`."""
+    text = pl.col("host", *keys).cast(pl.String)
+    return gaps_of(losses.filter(~PAUSE & ~of_kernel()).with_columns(text).collect(), *keys)
+
+
+def _has_gap(
+    rows: pl.DataFrame, gaps: pl.DataFrame, keys: list[str], host: str, begin: str, end: str
+) -> pl.Series:
+    """Whether the tracer lost events of a host between two times of each row."""
+    return (
+        rows.select(*keys, begin, end, host=host)
+        .with_columns(pl.col("host", *keys).cast(pl.String))
+        .with_row_index()
+        .sort(begin)
+        .join_asof(
+            gaps, left_on=begin, right_on="gap_end_ns", by=["host", *keys], strategy="forward",
+            check_sortedness=False,
+        )
+        .sort("index")
+        .select((pl.col("gap_begin_ns") < pl.col(end)).fill_null(value=False))
+        .to_series()
+    )  # fmt: skip
+
+
+def _with_outcome(
+    flow: pl.DataFrame,
+    chain: Chain,
+    kinds: Sequence[LinkKind | None],
+    gaps: pl.DataFrame,
+    keys: list[str],
+) -> pl.DataFrame:
     """Add outcome and stopped_at: the first thing that went wrong on the way."""
     outcome = pl.lit("complete")
     stopped = pl.lit(None, dtype=pl.String)
@@ -356,24 +392,43 @@ def _with_outcome(flow: pl.DataFrame, chain: Chain) -> pl.DataFrame:
         outcome = pl.when(silent).then(what).otherwise(outcome)
         stopped = pl.when(silent).then(pl.lit(chain.topics[number])).otherwise(stopped)
         if number:
+            why = pl.lit("no_output")
+            if kinds[number - 1] is None:
+                # It may have published what was lost, or yet to be when the trace ended.
+                start, end = (f"callback_{x}_ns_{number - 1}" for x in ("start", "end"))
+                lost = _has_gap(flow, gaps, keys, f"subscription_host_{number - 1}", start, end)
+                why = pl.when(lost).then(pl.lit("unknown")).otherwise(why)
+                why = pl.when(pl.col(end).is_null()).then(pl.lit("unfinished")).otherwise(why)
             mute = pl.col(f"message_id_{number}").is_null()
-            outcome = pl.when(mute).then(pl.lit("no_output")).otherwise(outcome)
+            outcome = pl.when(mute).then(why).otherwise(outcome)
             stopped = pl.when(mute).then(pl.lit(chain.nodes[number])).otherwise(stopped)
     return flow.with_columns(outcome.alias("outcome"), stopped.alias("stopped_at"))
 
 
-def _with_worst(flow: pl.DataFrame, keys: list[str], losses: pl.LazyFrame) -> pl.DataFrame:
-    """Add worst_ns, from the begin of the complete instance that began before without a pause."""
+def _with_worst(
+    flow: pl.DataFrame, keys: list[str], losses: pl.LazyFrame, gaps: pl.DataFrame
+) -> pl.DataFrame:
+    """Add worst_ns, from the begin of the complete instance before; null where another may be."""
+    outcome, before = pl.col("outcome"), ("pauses", "untold")
     begins = (
-        flow.lazy().filter(pl.col("outcome") == "complete")
-        .select(*keys, "begin_ns", "publisher_host_0", at="begin_ns")
-        .unique([*keys, "begin_ns"])
+        flow.lazy()
+        .group_by(*keys, "begin_ns")
+        .agg(
+            pl.col("publisher_host_0").first(),
+            complete=(outcome == "complete").any(),
+            untold=outcome.is_in(UNTOLD).any(),
+        )
+        .with_columns(at="begin_ns")
         .pipe(recorded_time, losses, "at", host="publisher_host_0")
         .filter(~pl.col("paused"))
         .sort(*keys, "begin_ns")
-        .select(*keys, "begin_ns", before_ns=pl.col("begin_ns").shift(1).over(*keys, "pauses"))
+        .with_columns((pl.col("untold") & ~pl.col("complete")).cum_sum().over(*keys, "pauses"))
+        .filter("complete")
+        .with_columns(before_ns=pl.col("begin_ns").shift(1).over(*keys, *before))
         .collect()
-    )  # fmt: skip
+    )
+    lost = _has_gap(begins, gaps, keys, "publisher_host_0", "before_ns", "begin_ns")
+    begins = begins.filter(~lost).select(*keys, "begin_ns", "before_ns")
     return flow.join(
         begins, on=[*keys, "begin_ns"], how="left", maintain_order="left"
     ).with_columns((pl.col("end_ns") - pl.col("before_ns")).alias("worst_ns"))

@@ -6,6 +6,8 @@ stage with the system clock.
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ import roslens as rl
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.chains.requirements import read_requirements
 from roslens.analysis.flow.chain import Chain
-from roslens.analysis.flow.chains import chain_instances
+from roslens.analysis.flow.chains import UNTOLD, chain_instances
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.taking_turns import as_yaml, links_found
 from roslens.compare import measured
@@ -210,3 +212,26 @@ def test_a_file_that_says_something_else(tmp_path: Path, text: str, problem: str
     path.write_text(text)
     with pytest.raises(UsageError, match=problem):
         read_requirements(path)
+
+
+TWO = SAMPLE.parent / "two_process" / "000_r0_fastrtps"
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize("kept", [100_000, 200_000])
+def test_what_lost_events_forbid_saying_is_not_said(tmp_path: Path, kept: int) -> None:
+    """One stream is cut off; the whole recording tells how far every instance really came."""
+    cut = tmp_path / "cut"
+    shutil.copytree(TWO, cut, ignore=shutil.ignore_patterns("tables", "events"))
+    os.truncate(cut / "trace/ust/uid/0/64-bit/ch0_1", kept)
+    chain = Chain.of("/talker -> /data -> /listener")
+    whole, rest = (chain_instances(rl.open(x), chain).instances for x in (TWO, cut))
+    # Of two whose first publish event is lost the second one is the first that is known.
+    both = rest.join(whole, on="begin_ns", suffix="_whole")
+    assert rest.height - 2 <= both.height <= rest.height
+    assert set(both["outcome"]) > {"complete"}
+    told = both.filter(~pl.col("outcome").is_in(UNTOLD))
+    assert told["outcome"].to_list() == told["outcome_whole"].to_list()
+    worst = both.drop_nulls("worst_ns")
+    assert worst["worst_ns"].to_list() == worst["worst_ns_whole"].to_list()
+    assert 50 < worst.height < both.filter(outcome="complete").height
