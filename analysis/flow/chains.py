@@ -157,7 +157,7 @@ def chain_instances(
         )
     flow = _with_begin(flow, publications, instances, keys, begin)
     gaps = _gaps(tables.table("losses"), keys)
-    flow = _with_outcome(flow, chain, kinds, gaps, keys).with_row_index("instance")
+    flow = _with_outcome(flow, chain, kinds, gaps).with_row_index("instance")
     last = len(chain.topics) - 1
     done = pl.col("outcome") == "complete"
     flow = flow.with_columns(
@@ -353,10 +353,9 @@ def _gaps(losses: pl.LazyFrame, keys: list[str]) -> pl.DataFrame:
     return gaps_of(losses.filter(~PAUSE & ~of_kernel()).with_columns(text).collect(), *keys)
 
 
-def _has_gap(
-    rows: pl.DataFrame, gaps: pl.DataFrame, keys: list[str], host: str, begin: str, end: str
-) -> pl.Series:
+def _has_gap(rows: pl.DataFrame, gaps: pl.DataFrame, host: str, begin: str, end: str) -> pl.Series:
     """Whether the tracer lost events of a host between two times of each row."""
+    keys = run_keys(rows)
     return (
         rows.select(*keys, begin, end, host=host)
         .with_columns(pl.col("host", *keys).cast(pl.String))
@@ -373,11 +372,7 @@ def _has_gap(
 
 
 def _with_outcome(
-    flow: pl.DataFrame,
-    chain: Chain,
-    kinds: Sequence[LinkKind | None],
-    gaps: pl.DataFrame,
-    keys: list[str],
+    flow: pl.DataFrame, chain: Chain, kinds: Sequence[LinkKind | None], gaps: pl.DataFrame
 ) -> pl.DataFrame:
     """Add outcome and stopped_at: the first thing that went wrong on the way."""
     outcome = pl.lit("complete")
@@ -396,7 +391,7 @@ def _with_outcome(
             if kinds[number - 1] is None:
                 # It may have published what was lost, or yet to be when the trace ended.
                 start, end = (f"callback_{x}_ns_{number - 1}" for x in ("start", "end"))
-                lost = _has_gap(flow, gaps, keys, f"subscription_host_{number - 1}", start, end)
+                lost = _has_gap(flow, gaps, f"subscription_host_{number - 1}", start, end)
                 why = pl.when(lost).then(pl.lit("unknown")).otherwise(why)
                 why = pl.when(pl.col(end).is_null()).then(pl.lit("unfinished")).otherwise(why)
             mute = pl.col(f"message_id_{number}").is_null()
@@ -427,7 +422,7 @@ def _with_worst(
         .with_columns(before_ns=pl.col("begin_ns").shift(1).over(*keys, *before))
         .collect()
     )
-    lost = _has_gap(begins, gaps, keys, "publisher_host_0", "before_ns", "begin_ns")
+    lost = _has_gap(begins, gaps, "publisher_host_0", "before_ns", "begin_ns")
     begins = begins.filter(~lost).select(*keys, "begin_ns", "before_ns")
     return flow.join(
         begins, on=[*keys, "begin_ns"], how="left", maintain_order="left"

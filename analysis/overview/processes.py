@@ -34,8 +34,8 @@ def processes_overview(
     Returns
     -------
     ``cell``, ``process`` (its name), ``nodes`` (full names, comma separated; empty for none),
-    ``runs``; means over them: ``cpu`` (cores, all threads, from its first to its last sample, so
-    with its start; null where a run was not sampled), ``callbacks`` (part of the recorded time from
+    ``runs``; means over them: ``cpu`` (cores, all threads, from its first to its last sample; null
+    where a run was not sampled), ``callbacks`` (part of the recorded time from
     its first to its last event that its callbacks took, added up over its threads; null without
     any), ``pss_bytes`` (the largest sample; null where none was read).
     """

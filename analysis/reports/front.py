@@ -272,9 +272,27 @@ def loss_sentence(
     labels
         Short labels of cells by `cell_label`; none: `cell_label` itself.
     """
-    missed, known = sum(s.lost for s in samples), sum(s.sent for s in samples)
-    unknown = sum(s.unknown for s in samples)
-    early = sum(s.outcomes.get("not_matched", 0) for s in samples)
+    counts = [(s.lost, s.sent, s.unknown, s.outcomes.get("not_matched", 0)) for s in samples]
+    said = arrival_sentence(*map(sum, zip(*counts, strict=True))) if counts else arrival_sentence()
+    worst = _worst(losses) if any(s.sent for s in samples) else None
+    if worst is not None and len(losses) > 1:
+        label = cell_label(worst.cell)
+        said = f"{said[:-1]}; most with {(labels or {}).get(label, label)}: {_part(worst)}."
+    elif worst is not None and any(s.unknown for s in samples):
+        said = f"{said[:-1]}; so {_part(worst)} were lost."
+    return said
+
+
+def arrival_sentence(missed: int = 0, known: int = 0, unknown: int = 0, early: int = 0) -> str:
+    """How many messages did not arrive, and of how many that is not known.
+
+    Parameters
+    ----------
+    missed, known
+        How many did not arrive, of those of which it is known.
+    unknown, early
+        Of how many nobody can say, and how many came before their subscription took any.
+    """
     before = f"{early:,} were published before their subscription first took one of that publisher"
     if not known + unknown:
         return (
@@ -292,11 +310,6 @@ def loss_sentence(
         said += f"; of {unknown:,} more nobody can say"
     if early:
         said += f"; {before}, and count neither way"
-    worst = _worst(losses) if len(losses) > 1 or unknown else None
-    if worst is not None:
-        label = cell_label(worst.cell)
-        name = (labels or {}).get(label, label)
-        said += f"; most {'with ' + name + ': ' if len(losses) > 1 else ''}{_part(worst)}"
     return said + "."
 
 

@@ -270,8 +270,8 @@ def percentile_over_runs(
         elif samples and fewest < least:
             interval = Interval(
                 None,
-                refused=f"{fewest:,} samples in the shortest run; {name} needs {least:,} "
-                "for a value and more for an interval",
+                refused=f"{fewest:,} sample{'s' * (fewest != 1)} in the shortest run; {name} needs "
+                f"{least:,} for a value and more for an interval",
             )
         elif interval.refused is None:
             reason = _too_few_effective(samples, each, q, rate_hz)
@@ -288,6 +288,21 @@ def percentile_over_runs(
         method=f"{name} per run (type 8), {how}{left_out}",
         per_run=values,
     )
+
+
+def gives_interval(runs: Sequence[ArrayLike], q: float, level: float = 0.95) -> bool:
+    """Whether each of these runs has samples enough for an interval of `percentile_over_runs`.
+
+    Parameters
+    ----------
+    runs, q, level
+        As there; finite samples.
+    """
+    samples, _ = _with_samples(runs)
+    if min((s.size for s in samples), default=0) < least_samples(q, level):
+        return False
+    each = effective_samples_of_quantiles(samples, q)
+    return _too_few_effective(samples, each, q, None) is None
 
 
 def statistics_over_runs(

@@ -26,9 +26,10 @@ def prediction_parts(predictions: Mapping[str, Prediction]) -> list[Sentence | R
 def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
     """One row per figure: recorded, simulated as recorded, predicted with its interval."""
     interval = (
-        "Latency is from the first publish event to callback_start. The interval is that of a run "
-        f"as long as the recorded ones: {prediction.level:.0%} of {prediction.replications} "
-        f"replications of each of {len(prediction.runs)}, made of blocks of the recording. "
+        "Latency is from the first publish event to callback_start, CPU that of callbacks alone. "
+        f"The interval is that of a run as long as the recorded ones: {prediction.level:.0%} of "
+        f"{prediction.replications} replications of each run ({len(prediction.runs)}), made of "
+        "blocks of the recording. "
         "That of a latency is widened by as much as the simulation of what was recorded is off, "
         f"and with changes by the {MODEL_ERROR:.0%} that predictions were found to be off."
     )

@@ -239,7 +239,7 @@ def _unmatched(model: Facts) -> Iterator[Finding]:
         "unfinished_callbacks",
         unfinished,
         "callback_start without callback_end: it raised, the process died, the trace ended, "
-        "or (services up to Jazzy) the response was deferred; their end is null",
+        "events were lost, or (services up to Jazzy) the response was deferred; their end is null",
         "callback_instances",
     )
     yield from info(

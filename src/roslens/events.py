@@ -111,7 +111,8 @@ def write_events(
             file.write(safe(lines))
     if not some:
         span = "" if first is None or last is None else f"; the trace has {_span(first, last)}"
-        print(shown(f"roslens: none of {_listed(chosen)} in this time{span}"), file=sys.stderr)
+        what = f"none of {_listed(chosen)}" if names else "no event"
+        print(shown(f"roslens: {what} in this time{span}"), file=sys.stderr)
 
 
 def _check_fields(
@@ -381,7 +382,7 @@ def _opened(output: Path | None) -> Iterator[IO[str]]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"'{names[0]}'" if len(names) == 1 else f"any of {len(names)} events"
+    return f"'{names[0]}'" if len(names) == 1 else f"{len(names)} kinds of events"
 
 
 def _like(text: str, known: Sequence[str] | set[str]) -> str:

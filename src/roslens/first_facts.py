@@ -50,13 +50,14 @@ class Facts:
         runs, processes = self._all.runs, self._all.table("processes").collect()
         found = {"runs": f"{len(runs)}: no intervals" if len(runs) == 1 else str(len(runs))}
         found["runs"] += not_read_in_words(len(self._all.not_read))
-        begin, end = processes["begin_ns"].min(), processes["end_ns"].max()
+        seen = self._all.recorded_processes.collect()
+        begin, end = seen["begin_ns"].min(), seen["end_ns"].max()
         if isinstance(begin, int) and isinstance(end, int):
-            begins = processes.group_by("run").agg(pl.col("begin_ns").min())["begin_ns"]
+            begins = seen.group_by("run").agg(pl.col("begin_ns").min())["begin_ns"]
             days = (begins.drop_nulls() // _DAY_NS).n_unique()
             found["recorded"] = utc(begin) if days == 1 else f"{utc(begin)} to {utc(end)}"
             span = (pl.col("end_ns").max() - pl.col("begin_ns").min()) / 1e9
-            spans = processes.group_by("run").agg(s=span)["s"].drop_nulls().sort()
+            spans = seen.group_by("run").agg(s=span)["s"].drop_nulls().sort()
             shortest, longest = (significant(spans[i], 3) for i in (0, -1))
             found["for"] = f"{longest} s" if shortest == longest else f"{shortest} to {longest} s"
             until = pl.min_horizontal("end_ns", pl.lit(end)) - pl.col("begin_ns")
@@ -87,14 +88,29 @@ class Facts:
         )
 
     @cached_property
-    def not_seen(self) -> str:
-        """What was not recorded and would have told more, in a sentence."""
+    def _absent(self) -> dict[str, int]:
+        """In how many runs events of a table were not recorded."""
         # Without callbacks the kernel's scheduling has no table, but may have been recorded.
         kernel = (pl.col("where") != "callback_scheduling") | pl.col("what").str.contains(
             "sched_switch", literal=True
         )
         absent = self._health.filter(pl.col("kind") == "missing_events", kernel)
-        of_table = dict(absent.group_by("where").agg(pl.col("run").n_unique()).iter_rows())
+        return dict(absent.group_by("where").agg(pl.col("run").n_unique()).iter_rows())
+
+    @property
+    def looked_for(self) -> list[str]:
+        """What could be seen, had it happened."""
+        found = ["silence", "loss"]
+        if not self.callbacks.is_empty():
+            found += ["timer that did not run when due", "tail"]
+        if self._absent.get("service_calls", 0) < len(self._all.runs):
+            found += ["unanswered request", "goal that was aborted or rejected"]
+        return [*found, *(["memory that surely climbs"] if self.leaks else [])]
+
+    @cached_property
+    def not_seen(self) -> str:
+        """What was not recorded and would have told more, in a sentence."""
+        of_table = self._absent
         received = self._all.table("messages").select(pl.col("received_ns").is_not_null().any())
         unseen = (
             "it is not known what kept threads from a CPU"

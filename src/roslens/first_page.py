@@ -39,10 +39,6 @@ _TAIL, _TAIL_MS = 10.0, 1.0
 _BUSY = 0.8
 _GOALS = '"SELECT run, action, outcome, count(*) AS goals FROM action_goals GROUP BY ALL"'
 _MOST_DRAWN = 3
-_NOTHING = (
-    "Nothing that is looked for: no silence, no loss, no timer that did not run when due, no tail, "
-    "no unanswered request, no goal that was aborted or rejected, no memory that surely climbs."
-)
 _LATE = (
     "Late is what takes longer, from publish to the end of its callback, than the P99 of its "
     "subscription without the start of each run (a tenth, 5 s at most); above, nothing is left out."
@@ -245,10 +241,14 @@ class FirstPage(Facts):
 
     def _wrong(self) -> list[Part]:
         if not self.suspicions:
-            return [Sentence(_NOTHING)]
+            return [Sentence(self._nothing)]
         rows = [[x.what, x.command] for x in self.suspicions]
         columns = ["what the recording shows", "look closer"]
         return [ReportTable(columns, rows, "", left=frozenset(columns))]
+
+    @property
+    def _nothing(self) -> str:
+        return f"Nothing that is looked for: {', '.join(f'no {x}' for x in self.looked_for)}."
 
     def _topics(self) -> list[Part]:
         if self.topics.is_empty():
@@ -296,7 +296,7 @@ class FirstPage(Facts):
              "-" if r["callbacks"] is None else f"{significant(100 * r['callbacks'], 3)} %"]
             for r in self.processes.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
-        told = "Which use most of the CPU, their start included; and how much their callbacks ran"
+        told = "Which use most of the CPU (first to last sample), and how much their callbacks ran"
         absent = "-: CPU time is sampled by roslens record only; a trace does not contain it."
         notes = [*_more(self.processes), *([absent] * self.processes["cpu"].has_nulls())]
         left = frozenset((*self._heading, *columns[:2]))
@@ -371,7 +371,7 @@ class FirstPage(Facts):
         """What looks wrong, the slowest topic, a picture of all, and what was recorded."""
         from roslens.analysis.overview.figure import topics_plot  # noqa: PLC0415  (matplotlib)
 
-        first, *more = self.suspicions or [Suspicion(_NOTHING, "")]
+        first, *more = self.suspicions or [Suspicion(self._nothing, "")]
         told = [first.what + (f" {counted(len(more), 'more thing')} below." if more else "")]
         known = self.topics.filter(pl.col("worst_ms") > 0)
         for row in known.head(1).iter_rows(named=True):

@@ -23,6 +23,7 @@ from roslens.printed import show_table, show_text
 from roslens.progress import progress_bar
 from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
 from roslens.recording.files import text_path
+from roslens.recording.layout import NOT_SAMPLED
 from roslens.recording.terminal import Console
 from roslens.tracing.opening import opened
 
@@ -316,7 +317,7 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
         console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events{whose}.[/]")
     if packets:
         console.print(f"[bold red]{packets:,} packets of the recording are missing.[/]")
-    if info.events and not info.discarded_events and not packets:
+    if info.events and all(row["kind"] == NOT_SAMPLED for row in info.loss_rows):
         console.print("[green]The tracer discarded no events.[/]")
     for warning in info.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)

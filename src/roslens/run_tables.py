@@ -15,6 +15,7 @@ import polars as pl
 from roslens.analysis.measures.loss import TracerLoss, tracer_loss
 from roslens.analysis.runs import Run
 from roslens.collectors.collected import check_files
+from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED, TABLES, Table
 from roslens.collectors.table_file import scan_table
@@ -115,8 +116,15 @@ class RunTables:
         Raises
         ------
         UsageError
-            A name fits nothing, a window ends before it begins or touches no run.
+            A name fits nothing, a window ends before it begins or touches no run, or `warm_up` is
+            no time.
         """
+        try:
+            warm_up = float(warm_up)
+        except (TypeError, ValueError):
+            warm_up = -1.0
+        if not warm_up >= 0:
+            raise UsageError("warm_up: give a number of seconds, from 0 on")
         if not (window or window_ns or warm_up or processes or nodes or topics):
             return self._selected()
         begin, end = window or (None, None)
@@ -290,11 +298,18 @@ class RunTables:
 
     @property
     def recorded_processes(self) -> pl.LazyFrame:
-        """The table ``processes``, with begin and end cut to the windows of views."""
+        """The table ``processes``, with begin and end cut to the windows of views and excerpts."""
         found = self.table("processes")
-        if not any(view.has_window for view in self.views):
+        windows = {}
+        for recording, run in zip(self.recordings, self.runs, strict=True):
+            begin, end = self._window(run.name)
+            if (part := excerpt_of(recording)) is not None:
+                first, last = part["start_ns"], part["end_ns"]
+                begin = first if begin is None else max(begin, first or begin)
+                end = end if last is None else min(end or last + 1, last + 1)
+            windows[run.name] = begin, end
+        if not any(x is not None for window in windows.values() for x in window):
             return found
-        windows = {run.name: self._window(run.name) for run in self.runs}
 
         def cut(end: int) -> pl.Expr:
             of_run = {name: window[end] for name, window in windows.items()}

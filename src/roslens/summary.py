@@ -180,12 +180,8 @@ def _runs_and_loss(found: Metrics, notebook: str) -> str:
     packets = sum(r["lost_packets"] or 0 for r in found.recordings)
     cut = sum(r.get("truncated") or 0 for r in found.recordings)
     failed = sum(not r["counts"] for r in found.recordings)
-    lost = (
-        f"the tracer lost {discarded:,} events and {packets:,} packets"
-        if discarded or packets
-        else "the tracer lost nothing"
-    )
-    lost += f", {lost_in_words(0, 0, cut)}" if cut else ""
+    lost = lost_in_words(discarded, packets, cut)
+    lost = f"the tracer lost events: {lost}" if lost else "the tracer lost nothing"
     count = len(found.recordings)
     parts = sum("excerpt" in r for r in found.recordings)
     part = f"; only part of {parts} of the recordings was looked at" if parts else ""

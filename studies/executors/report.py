@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from pydantic import Field
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
@@ -36,6 +38,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
+from roslens.analysis.statistics.over_runs import gives_interval
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.pairs import Pair, overall_pairs, pairs
 from roslens.analysis.verdicts.statement import Statement
@@ -161,26 +164,32 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def observations(self) -> dict[str, list[Observation]]:
-        """Per metric one value per run, with the factors that tell cells apart."""
+        """Per metric one value per run, with the factors that tell cells apart.
+
+        No percentile of a cell whose runs have too few samples for it.
+        """
         found: dict[str, list[Observation]] = {}
-        work = {w.run.name: w for w in self.work}
+        # Lower bounds say nothing of which executor is faster.
+        work = {w.run.name: w for w in self.work if w.measured}
         cpu = dict(self.usage.select("run", "cpu").drop_nulls().iter_rows())
         # By size of the levels, so that the least is what others are held against.
-        for run in (run for members in cells_of(self.counting).values() for run in members):
-            # Lower bounds say nothing of which executor is faster.
-            if run.name in work and work[run.name].measured:
-                w = work[run.name]
-                statistics = {
-                    "p50": quantile(w.values_ns, 0.5),
-                    "p99": quantile(w.values_ns, 0.99),
-                    "mean": float(w.values_ns.mean()),
-                    "max": float(w.values_ns.max()),
-                }
+        for members in cells_of(self.counting).values():
+            times = {run.name: work[run.name].values_ns for run in members if run.name in work}
+            statistics: dict[str, Callable[[NDArray[np.float64]], float]] = {
+                f"p{round(100 * q)}": partial(quantile, q=q)
+                for q in (0.5, 0.99)
+                if gives_interval(list(times.values()), q, self.level)
+            }
+            statistics |= {"mean": np.mean, "max": np.max}
+            for run in members:
                 for name, value in statistics.items():
-                    observation = self._observation(run, value)
-                    found.setdefault(f"{w.kind.prefix}_{name}", []).append(observation)
-            if run.name in cpu:
-                found.setdefault("cpu", []).append(self._observation(run, float(cpu[run.name])))
+                    if run.name in work:
+                        observation = self._observation(run, float(value(times[run.name])))
+                        metric = f"{work[run.name].kind.prefix}_{name}"
+                        found.setdefault(metric, []).append(observation)
+                if run.name in cpu:
+                    observation = self._observation(run, float(cpu[run.name]))
+                    found.setdefault("cpu", []).append(observation)
         return found
 
     @cached_property

@@ -89,7 +89,7 @@ def test_a_refused_loss_is_not_said_to_be_none() -> None:
     assert loss.bounds == (0, pytest.approx(252 / 591))
     assert text == (
         "None of 1,017 messages is known to be lost; of 756 more nobody can say; "
-        "most between 0 % and 42.6 %."
+        "so between 0 % and 42.6 % were lost."
     )
     assert Estimate.from_json(loss.to_json()).bounds == loss.bounds
 

@@ -151,3 +151,14 @@ def test_times_have_the_digits_that_tell_them_apart() -> None:
     # What is the same stays the same.
     assert _seconds([0.5, 0.5]) == ["0.500", "0.500"]
     assert _seconds([]) == []
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_nothing_is_said_of_what_could_not_be_seen(tmp_path: Path, *, recorded: bool) -> None:
+    folder = tmp_path / "run"
+    write_run(folder, latencies_ns=[1000] * 10, resources=recorded)
+    if not recorded:
+        written(folder / "tables/health.parquet", [missing("service_calls", "rmw_send_request")])
+    said = dict(page(folder).parts())["What looks wrong here"][0].text
+    assert said.startswith("Nothing that is looked for: no silence, no loss, ")
+    assert ("no unanswered request" in said) == ("no memory that" in said) == recorded

@@ -157,7 +157,7 @@ def test_nothing_in_a_window_is_said(capsys):
     write_events(RECORDING.path, names=NAMES, start="+5min")
     out, err = capsys.readouterr()
     assert out == ""
-    assert "none of any of 2 events in this time; the trace has" in err
+    assert "none of 2 kinds of events in this time; the trace has" in err
 
 
 def test_a_full_disk_is_one_line():

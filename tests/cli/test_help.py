@@ -132,6 +132,13 @@ def test_help_of_report_names_every_notebook_but_the_labs() -> None:
     assert there == set(re.findall(r"^ *\* (\w+):", app["report"].help, re.MULTILINE))
 
 
+@pytest.mark.parametrize("notebook", sorted(shipped("notebooks").glob("*.ipynb")), ids=lambda x: x.stem)
+def test_papermill_reads_every_parameter_of_a_notebook(notebook: Path, roslens: Roslens) -> None:
+    """It warns of a line that it cannot parse, such as one whose comment has an equals sign."""
+    listed = roslens("report", notebook, "--list-parameters")
+    assert listed.stderr == ""
+
+
 def test_parameters_of_a_notebook(roslens: Roslens, tmp_path: Path) -> None:
     """Those that the source of the notebook assigns, in its order."""
     run = roslens("report", "latency", "--list-parameters")

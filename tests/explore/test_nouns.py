@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
@@ -53,6 +55,46 @@ def test_the_share_of_a_process_is_that_of_the_window() -> None:
     view = run.view(window_ns=(begin_ns, begin_ns + 1_000_000_000))
     found = view.memory.processes().select("process", "callbacks").rows()
     assert dict(found) == pytest.approx(expected)
+
+
+@pytest.mark.recording
+def test_sentences_are_of_all_topics_and_of_one_cell() -> None:
+    """Counted, and the quantile taken, with the tables alone."""
+    run = rl.open(ROOT / "data/samples")
+    of = run.messages.select("topic", "outcome").filter(
+        ~pl.col("topic").str.contains(r"(^|/)_|^/(rosout|parameter_events)$"),
+        ~pl.col("outcome").is_in(["no_subscriber", "not_matched", "unknown"]),
+    )
+    missed = ~pl.col("outcome").is_in(["delivered", "taken"])
+    lost, count = of.select(missed.sum(), pl.len()).collect().row(0)
+    most = of.group_by("topic").agg(missed.sum(), n=pl.len()).sort("outcome").collect().row(-1)
+    assert run.loss.sentences() == [
+        f"{lost:,} of {count:,} messages did not arrive.",
+        f"Most of them on {most[0]}: {most[1]:,} of {most[2]:,}.",
+    ]
+    cells = rl.open(ROOT / "data/samples/communication")
+    slow = cells.callback_instances.filter(pl.col("name") == "/topic_0")
+    slow = slow.drop_nulls("duration_ns").collect()
+    by_run = slow.join(
+        pl.DataFrame([(x.name, x.cell["intra_process"]) for x in cells.runs], ["run", "within"],
+                     orient="row"), on="run",
+    )  # fmt: skip
+    each = by_run.filter(~pl.col("within")).partition_by("run")
+    # Type 8 of Hyndman and Fan, which numpy has, too.
+    p99 = np.mean([np.quantile(x["duration_ns"], 0.99, method="median_unbiased") for x in each])
+    told = cells.callbacks.sentences()[0]
+    assert "intra_process=False" in told
+    assert told.endswith(f": {p99 / 1e6:.3g} ms.")
+
+
+@pytest.mark.recording
+def test_a_percentile_of_too_few_samples_is_in_no_pair() -> None:
+    """339 samples that hang together tell a median, and no P99, as the estimates say."""
+    executors = rl.open(ROOT / "data/samples/communication").executors
+    pairs = executors.with_parameters(factor="intra_process").pairs()
+    refused = executors.estimates().filter(metric="latency_p99")["refused"]
+    assert refused.null_count() < refused.len()
+    assert set(pairs["metric"]) == {"latency_p50", "latency_mean", "latency_max", "cpu"}
 
 
 @pytest.mark.recording
@@ -203,3 +245,19 @@ def test_what_is_shown_of_runs_is_text_and_html(four: Recordings) -> None:
     assert "<b>0" not in html
     assert html.count("<tr") == 5
     assert repr(four.latency) == "\n".join(four.latency.sentences())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (lambda run: run.executors.intervals(of="nothing"), "of: 'nothing' is none of work, cpu"),
+        (lambda run: run.latency.worst(count=-1), "count: -1 is negative"),
+        (lambda run: run.view(warm_up="2s"), "warm_up: give a number of seconds"),
+        (lambda run: run.view(warm_up=-1), "warm_up: give a number of seconds"),
+        (lambda run: run.latency.estimates(by="speed"), "no factor is named 'speed'"),
+    ],
+)
+def test_what_an_argument_may_not_be(four: Recordings, asked: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        asked(four)
+    assert four.latency.estimates(by="a").equals(four.latency.estimates(by=["a"]))

@@ -38,7 +38,7 @@ def test_markdown_has_loss_and_verdicts_above_the_figures(tmp_path: Path) -> Non
     text = Summary.read(write(tmp_path, lost=3), "other").markdown()
     lines = text.splitlines()
     assert lines[0] == "### other: estimates"
-    assert lines[2] == "2 runs (0 left out); the tracer lost 6 events and 0 packets."
+    assert lines[2] == "2 runs (0 left out); the tracer lost events: 6 discarded."
     assert lines[4] == "Verdicts: leaks in 1 cell, not enough evidence in 1 cell."
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 2 + 3
@@ -78,7 +78,7 @@ def test_the_index_links_every_report_with_loss_and_verdicts(tmp_path: Path) -> 
     assert "<img" not in page
     assert page.count("&lt;img") == page.count("<td>2026-11-21</td><td>jazzy</td>") == 2
     assert page.count("leaks in 1 cell, not enough evidence in 1 cell") == 2
-    assert "lost 14 events" in page
+    assert "lost events: 14 discarded" in page
     assert page.count("background:#fde2d4") == 1
     # Its own index is no report.
     assert write_index(tmp_path).read_text().count("<a href") == 3

@@ -52,7 +52,7 @@ def test_any_metrics_have_a_table(tmp_path: Path) -> None:
         assert shown in text, shown
     assert text.count("refused (1)") == 2
     assert text.count("(1) 2 runs; at least 3 are needed") == 1
-    assert "4 runs (1 left out); the tracer lost 8 events and 0 packets" in text
+    assert "4 runs (1 left out); the tracer lost events: 8 discarded" in text
 
 
 def test_what_refuses_every_interval_is_said_once(tmp_path: Path) -> None:

@@ -205,3 +205,19 @@ def test_wrong_use(tmp_path: Path, options: list[str], said: str) -> None:
 def test_near_names() -> None:
     with pytest.raises(UsageError, match=r"did you mean /scan\? There are /map, /scan$"):
         matching("/scna", ["/map", "/scan"], "topic")
+
+
+def test_the_share_of_a_callback_is_that_of_the_time_of_the_excerpt(
+    whole: dict[Path, Recording], tmp_path: Path
+) -> None:
+    """By hand: what its executions took of the second that was collected."""
+    begin_ns = span(whole[RUN])[0] + 1_000_000_000
+    end_ns = begin_ns + 1_000_000_000
+    excerpt = Excerpt(start=str(begin_ns), end=str(end_ns), nodes=["/listener"])
+    collect(Recording.at(RUN, tmp_path / "part"), excerpt=excerpt)
+    ran = pl.read_parquet(whole[RUN].tables / "callback_instances.parquet").filter(
+        pl.col("start_ns").is_between(begin_ns, end_ns), pl.col("node") == "/listener",
+        pl.col("name") == "/data",
+    )  # fmt: skip
+    found = rl.open(tmp_path / "part").callbacks.summary().filter(pl.col("name") == "/data")
+    assert found["busy"].to_list() == pytest.approx([ran["duration_ns"].sum() / 1e9])

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Group, Parameter, validators
 
 V = TypeVar("V", bound=Callable[..., int | None])
 
@@ -94,7 +94,10 @@ SchedulerOption = Annotated[
     str | None,
     Parameter(help="Address of a running dask scheduler whose workers are used instead."),
 ]
-ThreadsOption = Annotated[int, Parameter(help="Number of threads; 0 means one per CPU.")]
+ThreadsOption = Annotated[
+    int,
+    Parameter(help="Number of threads; 0 means one per CPU.", validator=validators.Number(gte=0)),
+]
 FactorsFile = Annotated[
     Path | None,
     Parameter(

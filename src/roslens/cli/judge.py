@@ -113,7 +113,7 @@ def race(
     topic: tuple[str, ...] = (),
     threshold: Annotated[str | None, Parameter(help=_RACE_THRESHOLD)] = None,
     precision: str | None = None,
-    max_time: float = 1800,
+    max_time: Annotated[float, Parameter(validator=validators.Number(gt=0))] = 1800,
     pause: float = 30,
     seed: int | None = None,
     output: OutputOption = None,

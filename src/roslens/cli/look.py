@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from roslens.cli.app import (
     LOOK,
@@ -302,7 +302,7 @@ def collect(
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
     threads: ThreadsOption = 0,
-    max_time: float | None = None,
+    max_time: Annotated[float | None, Parameter(validator=validators.Number(gt=0))] = None,
     max_memory: str | None = None,
     max_output: str | None = None,
     as_json: JsonSwitch = False,

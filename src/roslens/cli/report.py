@@ -49,7 +49,8 @@ def report(
 ) -> None:
     """Run a notebook over recordings: writes an HTML page, metrics.json and summary.md.
 
-    The last line printed is the folder of the report. These notebooks come with roslens:
+    The last line printed is the folder of the report; what_if writes the page alone. These
+    notebooks come with roslens:
 
     * latency: How long do messages take, how certain is that, what was lost, which callbacks
       delayed them?

@@ -35,10 +35,10 @@ class Callbacks(OfMessages):
         UsageError
             A parameter names what is not there.
         """
-        report = self._report(())
+        report = self._report()
         if report.left_out and not report.counting:
             return report.answers()
-        summary = self.summary(by=())
+        summary = self.summary()
         if summary.is_empty():
             return ["No callback was traced."]
 
@@ -46,8 +46,9 @@ class Callbacks(OfMessages):
         for column, words in (("p99_ns", "at P99"), ("max_ns", "once")):
             for row in summary.drop_nulls(column).top_k(1, by=column).iter_rows(named=True):
                 name = callback_title(row["kind"], row["name"], row["node"])
+                where = f" with {row['cell']}" if summary["cell"].n_unique() > 1 else ""
                 took = f"{row[column] / 1e6:.3g} ms"
-                found.append(f"The execution that took longest {words} is {name}: {took}.")
+                found.append(f"The execution that took longest {words} is {name}{where}: {took}.")
         return found or ["No callback that ended was traced."]
 
     def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:

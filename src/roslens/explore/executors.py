@@ -10,6 +10,7 @@ import polars as pl
 from roslens.analysis.figures.picture import Picture
 from roslens.collectors.views import matching
 from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
+from roslens.recording import UsageError
 from roslens.studies.executors.report import ExecutorsParameters, ExecutorsReport
 
 if TYPE_CHECKING:
@@ -121,8 +122,10 @@ class Executors(Noun[ExecutorsReport]):
         Raises
         ------
         UsageError
-            Nothing of it was recorded.
+            Nothing of it was recorded, or there is no such thing.
         """
         report = self._report()
-        section = {"work": report.work_done, "cpu": report.cpu, "busy": report.busy}[of]
-        return picture_of(section())
+        sections = {"work": report.work_done, "cpu": report.cpu, "busy": report.busy}
+        if of not in sections:
+            raise UsageError(f"of: {of!r} is none of {', '.join(sections)}")
+        return picture_of(sections[of]())

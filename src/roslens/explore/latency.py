@@ -227,8 +227,10 @@ class Latency(OfMessages):
         Raises
         ------
         UsageError
-            There is no such topic.
+            There is no such topic, or `count` is negative.
         """
+        if count < 0:
+            raise UsageError(f"count: {count} is negative")
         found = worst_messages(self._rows(topic).lazy(), self._of(topic).counting, count)
         return explained(found, lambda run: Paths.of_run(self._run, run))
 

@@ -10,8 +10,10 @@ from roslens.analysis.figures.over_time import outcomes_over_time
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.measures.loss import health_findings, loss_of
 from roslens.analysis.measures.samples import ARRIVED, LOST
+from roslens.analysis.reports.front import arrival_sentence
 from roslens.analysis.reports.seen import lossiest, seen_of, steps_of
 from roslens.analysis.reports.table import Sentence
+from roslens.collectors.topics import of_application
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture
 from roslens.recording import UsageError
@@ -21,7 +23,7 @@ class Loss(OfMessages):
     """What the tracer dropped (missing events may bias any figure), and what became of messages."""
 
     def sentences(self) -> list[str]:
-        """What the tracer lost, then what became of the messages, in whole sentences.
+        """What the tracer lost, then what became of the application's messages, in sentences.
 
         Raises
         ------
@@ -30,7 +32,22 @@ class Loss(OfMessages):
         """
         report = self._report()
         tracer = [part.text for part in report.tracer_loss() if isinstance(part, Sentence)]
-        return [*tracer, report.answers()[-1]]
+        if report.left_out and not report.counting:
+            return report.answers()
+        counted = self.frame().with_columns(
+            missed=pl.sum_horizontal(LOST), known=pl.sum_horizontal("arrived", *LOST)
+        )
+        own = counted.filter(of_application())
+        counted = counted if own.is_empty() else own
+        columns = ("missed", "known", "unknown", "not_matched")
+        told = [arrival_sentence(*counted.select(columns).sum().row(0))]
+        of_topic = counted.group_by("topic").agg(pl.col(columns).sum())
+        lossy = of_topic.filter(pl.col("missed") > 0).sort(
+            "missed", "topic", descending=[True, False]
+        )
+        for topic, missed, known, *_ in lossy.head(of_topic.height > 1).iter_rows():
+            told.append(f"Most of them on {topic}: {missed:,} of {known:,}.")
+        return [*tracer, *told]
 
     def tracer(self) -> pl.DataFrame:
         """What the tracer dropped in each run.

@@ -56,6 +56,7 @@ class Noun(ABC, Generic[R_co]):
         return changed
 
     def _report(self, by: Sequence[str] | None = None, **parameters: object) -> R_co:
+        by = [by] if isinstance(by, str) else by
         key = (None if by is None else tuple(by), repr(sorted(parameters.items())))
         if key not in self._reports:
             run = self._run if by is None else grouped(self._run, by)
