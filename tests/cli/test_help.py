@@ -133,7 +133,9 @@ def test_help_of_report_names_every_notebook_but_the_labs() -> None:
     assert there == set(re.findall(r"^ *\* (\w+):", app["report"].help, re.MULTILINE))
 
 
-@pytest.mark.parametrize("notebook", sorted(shipped("notebooks").glob("*.ipynb")), ids=lambda x: x.stem)
+@pytest.mark.parametrize(
+    "notebook", sorted(shipped("notebooks").glob("*.ipynb")), ids=lambda x: x.stem
+)
 def test_papermill_reads_every_parameter_of_a_notebook(
     notebook: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
