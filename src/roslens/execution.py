@@ -67,7 +67,8 @@ class _OwnKernel(AsyncKernelManager):
                 "roslens.kernel",
                 "-f",
                 "{connection_file}",
-                "--IPKernelApp.log_level=ERROR",
+                # What cells raise is in the notebook; else it tells of the interrupt that ends it.
+                "--IPKernelApp.log_level=CRITICAL",
                 "--IPKernelApp.ignore_cwd=True",
             ],
             display_name="Python 3",
