@@ -355,6 +355,8 @@ def _gaps(losses: pl.LazyFrame, keys: list[str]) -> pl.DataFrame:
 
 def _has_gap(rows: pl.DataFrame, gaps: pl.DataFrame, host: str, begin: str, end: str) -> pl.Series:
     """Whether the tracer lost events of a host between two times of each row."""
+    if gaps.is_empty():
+        return pl.repeat(False, rows.height, eager=True)
     keys = run_keys(rows)
     return (
         rows.select(*keys, begin, end, host=host)
