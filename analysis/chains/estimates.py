@@ -1,6 +1,6 @@
 """Response times of chains as estimates over runs, and what is asked of them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -12,6 +12,7 @@ from roslens.analysis.chains.requirements import DEADLINE, NamedChain
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.flow.chains import UNTOLD, ChainInstances
 from roslens.analysis.measures.latency import within_clocks
+from roslens.analysis.measures.pauses import too_many_lost
 from roslens.analysis.measures.services import as_lower_bound
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.fractions import fraction_over_runs
@@ -71,11 +72,11 @@ def chain_estimates(
     runs: Sequence[Run],
     level: float = 0.95,
     percentiles: Sequence[float] = PERCENTILES,
-    paused: Collection[str] = (),
+    lost: Mapping[str, float] | None = None,
 ) -> list[Estimate]:
     """Response times, completeness and rate of one chain in each cell.
 
-    Runs that `paused` have no rate: a pause also cuts off what was under way.
+    Runs that `lost` (`lost_events`) many have no rate: that also cuts off what was under way.
 
     ``chain_complete`` (a fraction), ``response_time_mean``, ``_p50`` and so on, ``_max``,
     ``_worst`` (ns) and ``chain_rate`` (Hz); cells gain ``chain``.
@@ -113,7 +114,11 @@ def chain_estimates(
             found.append(maximum_over_runs(metric, cell, worst, level))
         found = [within_clocks(estimate, clocks) for estimate in found]
         estimates += map(as_lower_bound, found) if chain.found.at_least else found
-        whole = (d for run, d in zip(members, done, strict=True) if run.name not in paused)
+        whole = (
+            d
+            for run, d in zip(members, done, strict=True)
+            if not too_many_lost((lost or {}).get(run.name, 0), d.height)
+        )
         rates = [rate for d in whole if (rate := _rate(d)) is not None]
         if rates:
             metric = Metric("chain_rate", _RATE, "Hz", "higher")

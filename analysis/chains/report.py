@@ -28,7 +28,7 @@ from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.response_bounds import callback_bounds
 from roslens.analysis.flow.taking_turns import as_yaml, links_found
 from roslens.analysis.measures.loss import that_may_bias
-from roslens.analysis.measures.pauses import paused_runs
+from roslens.analysis.measures.pauses import lost_events
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import counted, milliseconds
@@ -142,11 +142,11 @@ class ChainsReport(Report[ChainsParameters]):
     ) -> list[Estimate]:
         """The same with further percentiles, as fractions, and with the bound of each chain."""
         percentiles = sorted({*PERCENTILES, *percentiles})
-        paused = paused_runs(self.tables.table("losses"))
+        lost = lost_events(self.tables.table("losses"))
         found = [
             estimate
             for chain in self.chains
-            for estimate in chain_estimates(chain, self.counting, self.level, percentiles, paused)
+            for estimate in chain_estimates(chain, self.counting, self.level, percentiles, lost)
         ]
         if bound:
             found += bound_estimates(self.chains, self._bounds, self.counting, self.level)

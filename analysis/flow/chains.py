@@ -164,7 +164,7 @@ def chain_instances(
         pl.col("instance").cast(pl.Int64),
         pl.when(done).then(f"callback_end_ns_{last}").alias("end_ns"),
     ).with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("latency_ns"))
-    flow = _with_worst(flow, keys, tables.table("losses"), gaps).with_columns(
+    flow = _with_worst(flow, keys, tables.table("losses")).with_columns(
         pl.when(pl.col("publisher_host_0") == pl.col(f"subscription_host_{last}"))
         .then(0.0)
         .otherwise(pl.sum_horizontal(f"clock_bound_ns_{n}" for n in range(last + 1)))
@@ -402,9 +402,7 @@ def _with_outcome(
     return flow.with_columns(outcome.alias("outcome"), stopped.alias("stopped_at"))
 
 
-def _with_worst(
-    flow: pl.DataFrame, keys: list[str], losses: pl.LazyFrame, gaps: pl.DataFrame
-) -> pl.DataFrame:
+def _with_worst(flow: pl.DataFrame, keys: list[str], losses: pl.LazyFrame) -> pl.DataFrame:
     """Add worst_ns, from the begin of the complete instance before; null where another may be."""
     outcome, before = pl.col("outcome"), ("pauses", "untold")
     begins = (
@@ -421,11 +419,9 @@ def _with_worst(
         .sort(*keys, "begin_ns")
         .with_columns((pl.col("untold") & ~pl.col("complete")).cum_sum().over(*keys, "pauses"))
         .filter("complete")
-        .with_columns(before_ns=pl.col("begin_ns").shift(1).over(*keys, *before))
+        .select(*keys, "begin_ns", before_ns=pl.col("begin_ns").shift(1).over(*keys, *before))
         .collect()
     )
-    lost = _has_gap(begins, gaps, "publisher_host_0", "before_ns", "begin_ns")
-    begins = begins.filter(~lost).select(*keys, "begin_ns", "before_ns")
     return flow.join(
         begins, on=[*keys, "begin_ns"], how="left", maintain_order="left"
     ).with_columns((pl.col("end_ns") - pl.col("before_ns")).alias("worst_ns"))

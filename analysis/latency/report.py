@@ -578,7 +578,7 @@ class LatencyReport(Report[LatencyParameters]):
         """Response times of services."""
         if not self.service_estimates:
             return Section("No answered call of a service of the application was traced.")
-        calls = unanswered(self.service_calls).filter(
+        calls = unanswered(self.service_calls, self.losses).filter(
             pl.col("service").is_in(sorted(self._services))
         )
         missing = int(calls["not_answered"].sum())

@@ -11,6 +11,7 @@ import polars as pl
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.leaks.leak import MARGIN, SLOPE, Leak, leak, refused
 from roslens.analysis.leaks.series import PUBLICATION, Series
+from roslens.analysis.measures.pauses import lost_events, too_many_lost
 from roslens.analysis.runs import Run, cells_of
 from roslens.collectors.topics import internal
 from roslens.collectors.work_log import WorkLog
@@ -27,6 +28,8 @@ def memory_series(
     runs: Sequence[Run],
     name: MemoryName,
     work: Mapping[str, WorkLog] | None = None,
+    *,
+    losses: pl.LazyFrame | None = None,
 ) -> dict[str, Series]:
     """Memory of all processes of each run, added up, by name of the run.
 
@@ -47,6 +50,8 @@ def memory_series(
         Which size.
     work
         What runs without publications on a work topic did, by name of the run.
+    losses
+        The table of that name: publications of runs that may lack some are not counted.
 
     Returns
     -------
@@ -71,6 +76,7 @@ def memory_series(
         .sort("run", "publish_ns")
         .collect()
     )
+    lost = {} if losses is None else lost_events(losses)
     found = {}
     for run in runs:
         of_run = samples.filter(pl.col("run") == run.name)
@@ -78,6 +84,9 @@ def memory_series(
             times, total = _total(of_run, column)
             at = published.filter(pl.col("run") == run.name)["publish_ns"].to_numpy()
             kind, log = PUBLICATION, (work or {}).get(run.name)
+            if too_many_lost(lost.get(run.name, 0), at.size):
+                # What is missing of these would be memory that grew without any work.
+                at = at[:0]
             if not at.size and log is not None:
                 kind, at = log.kind, log.times_ns
             seconds = (times - times[0]) / 1e9
@@ -151,6 +160,7 @@ def slopes_named(
     resources: pl.LazyFrame,
     messages: pl.LazyFrame,
     runs: Sequence[Run],
+    losses: pl.LazyFrame | None = None,
     *,
     level: float = 0.95,
 ) -> list[Estimate]:
@@ -169,7 +179,7 @@ def slopes_named(
         plain = name == DEFAULT and not {SLOPE, f"{SLOPE}_per_message"}.isdisjoint(metrics)
         if not own and not plain:
             continue
-        series = memory_series(resources, messages, runs, name)
+        series = memory_series(resources, messages, runs, name, losses=losses)
         for metric, asked in ((slope, own), (SLOPE, plain)):
             if asked:
                 leaks = leaks_of(series, name, runs, level=level, metric=metric, measured=True)

@@ -179,8 +179,8 @@ def _per_message(
     messages = [p.messages for p in parts if p.messages is not None and p.messages.size]
     if len(messages) < len(parts) or any(m[-1] <= m[0] for m in messages):
         reason = (
-            "what each run did is not known: neither publications on a work topic nor a log of "
-            "requests (calls.csv) or goals (goals.csv)"
+            "what each run did is not known: the tracer lost events, or there are neither "
+            "publications on a work topic nor a log of requests (calls.csv) or goals (goals.csv)"
         )
         found = refused(per_second.metric, name, per_second.cell, per_second.level, reason)
         return found.per_message

@@ -77,6 +77,7 @@ class LeaksReport(Report[LeaksParameters]):
             self.counting,
             self.parameters.series,
             self.tables.work_logs,
+            losses=self.tables.table("losses"),
         )
         cut = self.parameters.cut_end_s
         return {

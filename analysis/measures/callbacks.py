@@ -67,9 +67,10 @@ def durations(
     recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns``, ``busy`` (its part of
     the recorded time of its process, from the first to the last event; of the run, if the process
     is not known). Mean, percentiles and ``busy`` are those of a run, averaged over the runs in
-    which it ran. A percentile is null where one of these has too few executions for its interval.
+    which it ran, without what began while the tracer lost events: long ones lose their end more
+    often. A percentile is null where one of these has too few executions for its interval.
     """
-    d = pl.col("duration_ns")
+    d = pl.when(~pl.col("paused")).then("duration_ns")
     lived = recorded_time(
         processes.select(*_PROCESS, "begin_ns", "end_ns"), losses, "begin_ns", "end_ns"
     )
@@ -82,7 +83,8 @@ def durations(
     percentiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99}
     return (
         with_cells(instances, cells)
-        .select(*_PROCESS, "cell", *CALLBACK, "end_ns", "duration_ns")
+        .select(*_PROCESS, "cell", *CALLBACK, "end_ns", "duration_ns", at="start_ns")
+        .pipe(recorded_time, losses, "at")
         .with_columns(name=readable(pl.col("name")))
         .join(of_process, on=_PROCESS, how="left")
         .join(of_run, on="run", how="left")
@@ -91,7 +93,7 @@ def durations(
             count=pl.len(),
             unfinished=pl.col("end_ns").null_count(),
             mean_ns=d.mean(),
-            max_ns=d.max(),
+            max_ns=pl.col("duration_ns").max(),
             busy=pl.when(d.count() > 0, whole > 0).then(d.sum() / whole),
             **{name: told_quantile_of(d, q) for name, q in percentiles.items()},
         )

@@ -1,12 +1,15 @@
-"""Pauses in which nothing was recorded on purpose, so that attaching cost little.
+"""Time in which not all was recorded: pauses, so that attaching cost little, and lost events.
 
-Rates and shares are of the time that was recorded, and no interval reaches over a pause.
+Rates and shares are of the time that was recorded, and no interval reaches over any other.
 """
 
 from __future__ import annotations
 
+import math
+
 import polars as pl
 
+from roslens.collectors.ros2.losses import FOREVER, of_kernel
 from roslens.recording.errors import UsageError
 from roslens.recording.layout import NOT_SAMPLED
 
@@ -19,6 +22,9 @@ def recorded_time(
     rows: pl.LazyFrame, losses: pl.LazyFrame | None, *times: str, host: str = "host"
 ) -> pl.LazyFrame:
     """Take pauses out of the times of runs, so that differences are of recorded time.
+
+    Stretches of which the tracer lost events of programs are pauses, too: what was recorded of them
+    would be taken for all that happened.
 
     Parameters
     ----------
@@ -63,6 +69,19 @@ def paused_runs(losses: pl.LazyFrame) -> list[str]:
     return found.collect()["run"].to_list()
 
 
+def lost_events(losses: pl.LazyFrame) -> dict[str, float]:
+    """How many events of programs each run lacks, of those that lack some; infinite: not known."""
+    known = (pl.col("kind").cast(pl.String) == "discarded_events") & pl.col("count").is_not_null()
+    count = pl.when(known).then(pl.col("count")).otherwise(math.inf)
+    lost = losses.filter(~of_kernel()).group_by(pl.col("run").cast(pl.String)).agg(count.sum())
+    return dict(lost.collect().iter_rows())
+
+
+def too_many_lost(lost: float, of: int) -> bool:
+    """Whether so many lost events may make a count wrong by more than one in a hundred."""
+    return 100 * lost > of
+
+
 def whole_only(losses: pl.LazyFrame, what: str) -> None:
     """Refuse `what` of runs of which one paused.
 
@@ -83,19 +102,22 @@ def _run_of(rows: pl.LazyFrame) -> pl.Expr:
 
 
 def _pauses(losses: pl.LazyFrame) -> pl.DataFrame:
-    """Each in order of its begin, with how long those before it were."""
-    length = pl.col("end_ns") - pl.col("begin_ns")
+    """Each in order of its begin, with how long those before it were; what overlaps is one."""
+    length = pl.col("_end") - pl.col("_begin")
     one = ("_run", "_host")
+    new = (pl.col("_begin") > pl.col("_end").cum_max().shift(1)).fill_null(value=True)
     return (
-        losses.filter(PAUSE)
-        .sort("begin_ns")
+        losses.filter(~of_kernel())
         .select(
             _run=_run_of(losses), _host=pl.col("host").cast(pl.String),
-            _begin="begin_ns", _end="end_ns", _length=length,
+            _begin=pl.col("begin_ns").fill_null(0), _end=pl.col("end_ns").fill_null(FOREVER),
         )
-        .with_columns(
-            _before=pl.col("_length").cum_sum().over(one) - pl.col("_length"),
-            _number=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(one),
-        )
+        .sort("_begin")
+        .with_columns(_number=new.cum_sum().over(one).cast(pl.Int64))
+        .group_by(*one, "_number")
+        .agg(pl.col("_begin").min(), pl.col("_end").max())
+        .sort("_begin")
+        .with_columns(_length=length)
+        .with_columns(_before=pl.col("_length").cum_sum().over(one) - pl.col("_length"))
         .collect()
     )  # fmt: skip

@@ -10,6 +10,7 @@ import polars as pl
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import statistics_over_runs
+from roslens.collectors.ros2.losses import FOREVER, of_kernel
 from roslens.collectors.ros2.services import begin_of
 
 CALLED = "request called -> response received"
@@ -103,14 +104,24 @@ def service_estimates(
     return estimates
 
 
-def unanswered(calls: pl.LazyFrame) -> pl.DataFrame:
-    """Per ``run`` and ``service``: ``requests``, ``not_taken`` and ``not_answered``."""
+def unanswered(calls: pl.LazyFrame, losses: pl.LazyFrame) -> pl.DataFrame:
+    """Per ``run`` and ``service``: ``requests``, ``not_taken`` and ``not_answered``.
+
+    A request that was followed by lost events may have been taken and answered: it is none of
+    these, but for ``requests``.
+    """
+    last = losses.filter(~of_kernel()).group_by("run").agg(
+        _lost=pl.col("end_ns").fill_null(FOREVER).max()
+    )  # fmt: skip
+    sent = pl.coalesce("request_sent_ns", "request_called_ns")
+    told = (pl.col("_lost").is_null() | (pl.col("_lost") <= sent)).fill_null(value=False)
     return (
-        calls.group_by("run", "service")
+        calls.join(last, on="run", how="left")
+        .group_by("run", "service")
         .agg(
             requests=pl.len(),
-            not_taken=pl.col("request_taken_ns").null_count(),
-            not_answered=pl.col("response_taken_ns").null_count(),
+            not_taken=(pl.col("request_taken_ns").is_null() & told).sum(),
+            not_answered=(pl.col("response_taken_ns").is_null() & told).sum(),
         )
         .sort("run", "service")
         .collect()

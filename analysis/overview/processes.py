@@ -51,7 +51,11 @@ def processes_overview(
         pss_bytes=pl.col("pss_bytes").max(),
     )  # fmt: skip
     ran = (
-        instances.filter(of_callbacks()).group_by(_PROCESS).agg(ran_ns=pl.col("duration_ns").sum())
+        instances.filter(of_callbacks())
+        .pipe(recorded_time, losses, "start_ns")
+        .filter(~pl.col("paused"))
+        .group_by(_PROCESS)
+        .agg(ran_ns=pl.col("duration_ns").sum())
     )
     lived = pl.col("end_ns") - pl.col("begin_ns")
     found = processes.select(*_PROCESS, "procname", "begin_ns", "end_ns")

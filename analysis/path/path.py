@@ -81,8 +81,11 @@ class Paths:
         self.callbacks = self._layer(
             ran.filter(before.is_null() | (pl.col("start_ns") >= before)), begin="start_ns"
         )
+        # One without an end that something follows on its thread ended nobody knows when.
+        over = pl.col("end_ns").is_not_null()
+        over |= pl.col("begin_ns") == pl.col("begin_ns").max().over(_THREAD)
         self.states = self._layer(
-            self.intervals.with_columns(
+            self.intervals.filter(over).with_columns(
                 pl.col("state").cast(pl.String).replace_strict(STATES, return_dtype=pl.Int64)
                 .alias("row"),
                 pl.col("end_ns").fill_null(last + 1),

@@ -31,7 +31,11 @@ _ROW = (_THREAD, "begin_ns", "end_ns")
 
 
 def with_blocked(
-    intervals: pl.DataFrame, instances: pl.DataFrame, key: Sequence[str] = ("proc", "thread")
+    intervals: pl.DataFrame,
+    instances: pl.DataFrame,
+    key: Sequence[str] = ("proc", "thread"),
+    *,
+    lossless: bool = True,
 ) -> pl.DataFrame:
     """Split busy stretches where they are blocked.
 
@@ -43,6 +47,8 @@ def with_blocked(
         Executions of callbacks: ``callback_id``, ``kind``, ``start_ns``, ``end_ns``.
     key
         By which both name a thread; the rows come in order of begin and key.
+    lossless
+        Whether no event was lost, so that the last wait of a thread lasted to the end.
 
     Returns
     -------
@@ -62,7 +68,8 @@ def with_blocked(
     )
     latest = began.group_by(_THREAD).agg(pl.col("latest_ns").max())
     # One without an end that something follows on its thread ended nobody knows when.
-    ends = pl.col("end_ns").is_not_null() | (pl.col("begin_ns") == pl.col("latest_ns"))
+    ends = pl.col("end_ns").is_not_null()
+    ends |= pl.lit(lossless) & (pl.col("begin_ns") == pl.col("latest_ns"))
     waiting = numbered.join(latest, on=_THREAD).filter((pl.col("state") == "wait") & ends)
     waits = {
         int(thread): _merged(_times(part, "begin_ns"), _times(part, "end_ns"))

@@ -192,7 +192,8 @@ def _intervals(
 
         ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
         ran = ran.filter(of_callbacks())
-        stretches = with_blocked(stretches, ran)
+        lossless = losses.filter(~of_kernel()).is_empty()
+        stretches = with_blocked(stretches, ran, lossless=lossless)
     if scheduled:
         stretches = with_cpu(events, stretches, losses, whole)
     return table.conform(_placed(stretches, events.places), names=True)

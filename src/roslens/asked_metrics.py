@@ -47,7 +47,9 @@ def _latency(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
 def _memory(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
     from roslens.analysis.leaks.by_cell import slopes_named
 
-    return slopes_named(names, report.tables.resources, report.messages, report.counting)
+    return slopes_named(
+        names, report.tables.resources, report.messages, report.counting, report.losses
+    )
 
 
 def _chains(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:

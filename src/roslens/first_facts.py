@@ -206,7 +206,8 @@ class Facts:
         """Whether memory climbs in each cell of complete runs; none where it was not sampled."""
         runs = [run for run in self._all.runs if run.complete]
         messages, work = self._all.table("messages"), self._all.work_logs
-        series = memory_series(self._all.resources, messages, runs, "rss", work)
+        losses = self._all.table("losses")
+        series = memory_series(self._all.resources, messages, runs, "rss", work, losses=losses)
         return leaks_of(series, "rss", runs, measured=True)
 
     @cached_property

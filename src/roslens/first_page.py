@@ -128,8 +128,10 @@ class FirstPage(Facts):
             )
 
     def _late_timers(self) -> Iterator[Suspicion]:
+        skipped, late = pl.col("skipped"), pl.col("lateness_ns").max()
         timers = self._all.table("timer_activations").group_by("node", "period_ns").agg(
-            pl.col("skipped").sum(), pl.len(), late=pl.col("lateness_ns").max())  # fmt: skip
+            skipped.sum(), len=skipped.count(), late=late
+        )  # fmt: skip
         found = timers.filter(pl.col("skipped") > 0).sort("late", descending=True).collect()
         for row in found.head(_MOST).iter_rows(named=True):
             due = row["skipped"] + row["len"]
@@ -161,10 +163,11 @@ class FirstPage(Facts):
 
     def _unanswered(self) -> Iterator[Suspicion]:
         calls = self._all.table("service_calls").filter(pl.col("request_sent_ns").is_not_null())
-        for row in unanswered(calls).iter_rows(named=True):
+        for row in unanswered(calls, self._all.table("losses")).iter_rows(named=True):
             if row["not_answered"] and not (row["service"] or "").endswith(INFRASTRUCTURE):
                 yield Suspicion(
-                    f"{row['not_answered']:,} of {row['requests']:,} requests to {row['service']} "
+                    f"{row['not_answered']:,} of {row['requests']:,} requests to "
+                    f"{row['service'] or 'an unknown service'} "
                     f"have no answer in {row['run']}.",
                     f"roslens report executors {self._paths}",
                 )

@@ -10,6 +10,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric, cell_label
 from roslens.analysis.measures.measured_part import MEASURED
+from roslens.analysis.measures.pauses import too_many_lost
 from roslens.analysis.measures.resources import usage_per_run
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
@@ -139,9 +140,18 @@ def copy_estimates(copied: pl.DataFrame, runs: Sequence[Run], level: float) -> l
 
 
 def cpu_estimates(
-    resources: pl.LazyFrame, parts: pl.DataFrame, found: Traffic, runs: Sequence[Run], level: float
+    resources: pl.LazyFrame,
+    parts: pl.DataFrame,
+    found: Traffic,
+    runs: Sequence[Run],
+    level: float,
+    *,
+    lost: Mapping[str, float],
 ) -> list[Estimate]:
-    """``cpu_per_publication`` of each cell whose runs were sampled, over their measured parts."""
+    """``cpu_per_publication`` of each cell whose runs were sampled, over their measured parts.
+
+    Runs that `lost` (`lost_events`) many have none.
+    """
     used = usage_per_run(resources, parts)
     span = pl.col("end_ns") - pl.col("begin_ns")
     of_run = (
@@ -154,6 +164,11 @@ def cpu_estimates(
         .drop_nulls("each")
         .collect()
     )
+    whole = [
+        not too_many_lost(lost.get(run, 0), count)
+        for run, count in of_run.select("run", "count").iter_rows()
+    ]
+    of_run = of_run.filter(pl.Series(whole, dtype=pl.Boolean))
     return _per_cell(CPU_PER_PUBLICATION, of_run, ("each", "count"), runs, level)
 
 

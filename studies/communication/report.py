@@ -14,6 +14,7 @@ from roslens.analysis.figures.distributions import SIDE_BY_SIDE, distribution_pl
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.latency import latency_estimates, latency_metric
+from roslens.analysis.measures.pauses import lost_events
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import loss_sentence, with_interval
@@ -144,7 +145,12 @@ class CommunicationReport(Report[CommunicationParameters]):
                 *estimates.hop_estimates(self.found.messages, runs, level),
                 *estimates.copy_estimates(self.copied, runs, level),
                 *estimates.cpu_estimates(
-                    self.tables.resources, self.measured_parts, self.found, runs, level
+                    self.tables.resources,
+                    self.measured_parts,
+                    self.found,
+                    runs,
+                    level,
+                    lost=lost_events(self.tables.table("losses")),
                 ),
                 *estimates.heap_estimates(self.tables.table("heap"), self.found, runs, level),
             ],

@@ -444,8 +444,8 @@ def executions(run: str, name: str, took_ns: Sequence[int | None]) -> pl.LazyFra
 
 
 NEVER = pl.LazyFrame(
-    schema={"run": pl.String, "host": pl.String, "kind": pl.String, "begin_ns": pl.Int64,
-            "end_ns": pl.Int64}
+    schema={"run": pl.String, "host": pl.String, "trace": pl.String, "kind": pl.String,
+            "begin_ns": pl.Int64, "end_ns": pl.Int64}
 )  # fmt: skip
 
 
@@ -540,7 +540,14 @@ def test_periods_by_hand() -> None:
     )
     columns = ["kind", "count", "period_ns", "jitter_max_ns", "overruns", "skipped"]
     paused = pl.LazyFrame(
-        {"run": "a", "host": "h", "kind": "not_sampled", "begin_ns": [31], "end_ns": [48]}
+        {
+            "run": "a",
+            "host": "h",
+            "trace": "",
+            "kind": "not_sampled",
+            "begin_ns": [31],
+            "end_ns": [48],
+        }
     )
     found = periods(instances, paused.clear(), runs).select(columns)
     assert sorted(found.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]

@@ -1,4 +1,4 @@
-"""Times without the pauses in which nothing was recorded on purpose, by hand."""
+"""Times without pauses in which nothing was recorded on purpose, or events were lost, by hand."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from roslens.analysis.overview.runs_and_topics import graph_edges, topics_overvi
 MS = 1_000_000
 LOSSES = pl.LazyFrame(
     [
-        ("a", "h", "not_sampled", 10, 20),
-        ("a", "h", "discarded_events", 21, 29),
-        ("a", "h", "not_sampled", 30, 35),
-        ("b", "h", "not_sampled", 5, 6),
-        ("b", "other", "not_sampled", 0, 4),
+        ("a", "h", None, "not_sampled", 10, 20),
+        ("a", "h", "ust/uid/0/64-bit", "discarded_events", 21, 25),
+        ("a", "h", "ust/uid/0/64-bit", "truncated", 23, 29),
+        ("a", "h", "kernel", "discarded_events", 21, 60),
+        ("a", "h", None, "not_sampled", 30, 35),
+        ("b", "h", None, "not_sampled", 5, 6),
+        ("b", "other", None, "not_sampled", 0, 4),
+        ("d", "h", "ust/uid/0/64-bit", "missing_stream", None, None),
     ],
-    schema=["run", "host", "kind", "begin_ns", "end_ns"],
+    schema=["run", "host", "trace", "kind", "begin_ns", "end_ns"],
     orient="row",
 )
 
@@ -32,6 +35,7 @@ def test_pauses_take_no_time() -> None:
             ("a", "h", None, 50),
             ("b", "h", 7, 8),
             ("c", "h", 40, 41),
+            ("d", "h", 40, 41),
         ],
         schema={"run": pl.String, "host": pl.Categorical, "begin": pl.Int64, "end": pl.Int64},
         orient="row",
@@ -41,11 +45,12 @@ def test_pauses_take_no_time() -> None:
     assert found.rows() == [
         ("a", 1, 2, 0, False),
         ("a", 10, 10, 1, True),
-        ("a", 10, 15, 1, True),
-        ("a", 10, 21, 1, False),
-        ("a", None, 35, 0, False),
+        ("a", 10, 11, 1, True),
+        ("a", 10, 13, 1, False),
+        ("a", None, 27, 0, False),
         ("b", 6, 7, 1, False),
         ("c", 40, 41, 0, False),
+        ("d", 0, 0, 1, True),
     ]
     whole = recorded_time(rows, None, "begin", "end").collect()
     assert whole.drop("pauses", "paused").equals(rows.collect())
@@ -63,7 +68,10 @@ def test_a_rate_is_of_the_time_that_was_recorded() -> None:
         publisher_node=pl.lit("/a"), publisher_host=pl.lit("h"), subscription_node=pl.lit("/b"),
         outcome=pl.lit("delivered"), latency_ns=pl.lit(MS),
     )  # fmt: skip
-    losses = pl.LazyFrame({"run": ["r"], "host": ["h"], "kind": ["not_sampled"], **pause})
+    where = {"run": ["r"], "host": ["h"], "trace": [None]}
+    losses = pl.LazyFrame(
+        {**where, "kind": ["not_sampled"], **pause}, schema_overrides={"trace": pl.String}
+    )
     for made in (topics_overview(messages, losses), graph_edges(messages, losses)):
         rates = dict(made.select("topic", "rate_hz").rows())
         # 99 intervals in 0.99 s, and 9 in 0.9 s.

@@ -74,7 +74,7 @@ def tables(
     gaps = Gaps(losses)
     buffers = RingBuffers(objects, publications, takes, gaps)
     services = Services(objects, callbacks)
-    executors, heap = Executors(callbacks), Heap(callbacks)
+    executors, heap = Executors(callbacks, gaps), Heap(callbacks)
     parts = (objects, callbacks, publications, takes, buffers, services, executors, heap)
     Walk(*parts, gaps=gaps, orders=Orders(objects, callbacks)).through(events)
     for part in parts:

@@ -16,6 +16,7 @@ from typing import Any
 
 from reference_model.callbacks import Callbacks
 from reference_model.events import Event
+from reference_model.gaps import Gaps
 from reference_model.objects import Row
 from reference_model.walk import place
 
@@ -23,8 +24,8 @@ from reference_model.walk import place
 class Executors:
     """Stretches of the threads of executors."""
 
-    def __init__(self, callbacks: Callbacks) -> None:
-        self.callbacks = callbacks
+    def __init__(self, callbacks: Callbacks, gaps: Gaps) -> None:
+        self.callbacks, self.gaps = callbacks, gaps
         self.rows: list[Row] = []
         self.current: dict[Any, Row] = {}
 
@@ -103,7 +104,8 @@ class Executors:
             latest[thread] = max(executions[-1]["start_ns"], latest.get(thread, 0))
         for row in rows:
             # One without an end that something follows on its thread ended nobody knows when.
-            ends = row["end_ns"] is not None or row["begin_ns"] == latest[row["_thread"]]
+            last = row["begin_ns"] == latest[row["_thread"]]
+            ends = row["end_ns"] is not None or (last and not self.gaps.rows)
             if row["state"] == "wait" and ends:
                 until = _first(row["end_ns"], float("inf"))
                 waits[row["_thread"]].append((row["begin_ns"], until))

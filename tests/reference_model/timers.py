@@ -39,6 +39,9 @@ def activations(instances: Iterable[Row], gaps: Gaps) -> list[Row]:
         anew = [n for n, (a, b) in enumerate(pairwise(rows), 1) if _apart(a, b, gaps)]
         for begin, end in pairwise([0, *anew, len(rows)]):
             _of_one(rows[begin:end], rows[0]["period_ns"])
+            few = anew and end - begin < 10
+            for row in rows[begin : end if few else begin + (begin > 0)]:
+                row.update(dict.fromkeys(_GRID))
     return [row for rows in by_timer.values() for row in rows]
 
 

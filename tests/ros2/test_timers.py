@@ -133,22 +133,25 @@ def test_no_drift_without_a_grid() -> None:
         ((320, 380, "h0"), True),
         ((320, 380, "h1"), False),
         ((200, 300, "h0"), False),
-        ((900, 950, "h0"), False),
+        ((1700, 1750, "h0"), False),
     ],
 )
 def test_over_a_gap_a_timer_begins_anew(loss: tuple[float, float, str], apart: bool) -> None:
     """Period 100; by hand: 400, 500 and 600 are missing, which the gap may have dropped, and 700 is
-    10 late. The grid of what comes after it has its own least late activation.
+    10 late. The grid of what comes after it has its own least late activation; whether others came
+    before the first one is not known, nor the grid of the two before the gap.
 
     A gap that ends with one start, or begins with the last, is not between two.
     """
     trace = timer(100)
-    for us in (200, 300, 710, 800, 900):
+    for us in (200, 300, 710, *range(800, 1701, 100)):
         trace.run(us, CALLBACK)
     begin, end, host = loss
     trace.lose(begin, end, 3, host=host)
+    grid = [row[3:] == (None, None, None) for row in found(trace)[:2]]
+    assert grid == ([True, True] if apart else [loss[0] == 200] * 2)
     assert found(trace)[2:4] == [
-        (710, None, None, 700, 10_000, 0) if apart else (710, 410_000, 310_000, 400, 310_000, 3),
+        (710, None, None, None, None, None) if apart else (710, 410_000, 310_000, 400, 310_000, 3),
         (800, 90_000, -10_000, 800, 0, 0),
     ]
 

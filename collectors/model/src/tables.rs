@@ -26,7 +26,7 @@ use crate::model::Model;
 use crate::publications::Publication;
 use crate::registry::Timer;
 use crate::rows::NEVER;
-use crate::timers::{Activation, activations};
+use crate::timers::{Activation, activations, beside_gap};
 
 pub use counts::Counts;
 pub use state::Tables;
@@ -261,10 +261,13 @@ impl Tables {
             let unbroken = |(_, one): &(_, Execution), (_, next): &(_, Execution)| {
                 !self.is_missing_between(next.thread, one.start, next.start)
             };
-            for executions in executions.chunk_by(unbroken) {
-                let starts: Vec<i64> = executions.iter().map(|(_, row)| row.start).collect();
-                let found = activations(&starts, known.periods[timer.place()]);
-                let found = executions.iter().zip(found);
+            for (part, some) in executions.chunk_by(unbroken).enumerate() {
+                let starts: Vec<i64> = some.iter().map(|(_, row)| row.start).collect();
+                let mut found = activations(&starts, known.periods[timer.place()]);
+                if some.len() < executions.len() {
+                    beside_gap(&mut found, part > 0);
+                }
+                let found = some.iter().zip(found);
                 rows.extend(found.map(|((number, row), of)| (*number, *row, timer, of)));
             }
         }

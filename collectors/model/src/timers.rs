@@ -24,6 +24,9 @@ const TURN: f64 = 1.0 / TAU;
 const LEAST_SPREAD: f64 = 1.0 / 32.0;
 const MOST_SPREAD: f64 = 0.5;
 
+/// Fewer activations between gaps do not tell the grid.
+const FEW: usize = 10;
+
 /// One activation; `NEVER` where there is nothing to tell.
 pub struct Activation {
     /// Since the one before.
@@ -114,4 +117,19 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
         row.drift = phases[place].wrapping_sub(phases[0]);
     }
     found
+}
+
+/// Forget what activations do not tell if a gap comes before or after them, where others may be.
+pub fn beside_gap(found: &mut [Activation], after_gap: bool) {
+    let unknown = if found.len() < FEW {
+        found.len()
+    } else {
+        usize::from(after_gap)
+    };
+    for row in &mut found[..unknown] {
+        row.release = NEVER;
+        row.lateness = NEVER;
+        row.drift = NEVER;
+        row.skipped = NEVER;
+    }
 }

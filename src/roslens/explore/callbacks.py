@@ -15,6 +15,7 @@ from roslens.analysis.measures.callbacks import (
 )
 from roslens.analysis.measures.latency import PERCENTILES
 from roslens.analysis.measures.stacks import callback_title
+from roslens.analysis.reports.numbers import counted
 from roslens.collectors.views import matching
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture, picture_of
@@ -49,6 +50,8 @@ class Callbacks(OfMessages):
                 where = f" with {row['cell']}" if summary["cell"].n_unique() > 1 else ""
                 took = f"{row[column] / 1e6:.3g} ms"
                 found.append(f"The execution that took longest {words} is {name}{where}: {took}.")
+        if found and (open_ended := int(summary["unfinished"].sum())):
+            found.append(f"The end of {counted(open_ended, 'execution')} was not recorded.")
         return found or ["No callback that ended was traced."]
 
     def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:
