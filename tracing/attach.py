@@ -228,6 +228,7 @@ class _Follower:
         self.told = ""
         self._threads = instance.threads = threads_of(targets)
         self._begun = time.monotonic()
+        self._ended: float | None = None
         self._read: dict[Path, int] = {}
         self._known: set[Key] = set()
         self._told = False
@@ -262,6 +263,7 @@ class _Follower:
             # The look at the graph may last longer than the recording.
             with suppress(OSError):
                 write(self._instance.path / "tracing_on", "0")
+            self._ended = time.monotonic()
             stop.set()
             for thread in threads:
                 thread.join()
@@ -318,6 +320,6 @@ class _Follower:
                         self._instance.handles.append(found)
         if counts and not self._told:
             self._told = True
-            after = time.monotonic() - self._begun
+            after = (self._ended or time.monotonic()) - self._begun
             text = ", ".join(f"{name} {_DONE[kind]} {n}" for (name, kind), n in counts.items())
             self._note(f"the first {after:.1f} s: {text}")

@@ -48,6 +48,7 @@ from roslens.tracing.lttng.tool import LttngError
 from roslens.tracing.native_tracer.session import diagnose_no_native_events
 from roslens.tracing.processes import marked
 from roslens.tracing.ros import RosEnvironment, diagnose_no_events
+from roslens.tracing.ros.domain import without_leftovers
 from roslens.tracing.ros.environment import python_path
 from roslens.tracing.sampling import (
     PYTHON_NAMES,
@@ -293,6 +294,8 @@ class _Run:
                 if self.spec.isolated and self.spec.ros is not None:
                     ros = self.spec.ros.isolated(self.spec.native / "ros_log")
                     self.environment.update(stack.enter_context(ros).variables)
+                elif self.spec.ros is not None:
+                    stack.enter_context(without_leftovers())
                 self._record()
         except RunFailedError as error:
             self.failures.append(str(error))
@@ -326,10 +329,7 @@ class _Run:
                     if not self.interruption.wanted:
                         self._work(session)
                 finally:
-                    self.full = self.full or session.is_out_of_space()
-                    if self.full:
-                        # Room for the metadata, without which nothing could be read.
-                        self.reserve.unlink(missing_ok=True)
+                    self._is_full(session)
         finally:
             if self.kernel is not None:
                 self.failures += self.kernel.troubles
@@ -391,6 +391,16 @@ class _Run:
             return [f"{self.spec.folder.name}: {NO_SPACE}: the trace is not whole"]
         return session.troubles
 
+    def _is_full(self, session: TracingSession) -> bool:
+        """Whether the disk is or was full; as soon as it is, there is room for the metadata.
+
+        LTTng writes these as programs end, and without them nothing could be read.
+        """
+        if not self.full and session.is_out_of_space():
+            self.full = True
+            self.reserve.unlink(missing_ok=True)
+        return self.full
+
     def _work(self, session: TracingSession) -> None:
         """Run the workload until it ends or has to end, and all that it started."""
         spec = self.spec
@@ -401,7 +411,7 @@ class _Run:
             self._heed_files(session)
             if spec.lifeline is not None and spec.lifeline.ended():
                 return STOPPED
-            return NO_SPACE if session.is_out_of_space() else None
+            return NO_SPACE if self._is_full(session) else None
 
         with ExitStack() as stack:
             stdout, stderr = (

@@ -137,7 +137,7 @@ def record_one(
             beside=beside,
             on_event=on_event,
         )
-    told.of_one(folder, manifest, manifest.warnings)
+    told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))
 
 
 def record_hosts(

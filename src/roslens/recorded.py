@@ -111,7 +111,8 @@ class Told:
             Something is missing or not complete; it was asked to end.
         """
         for name, manifest in result.recordings.items():
-            parts = [manifest.status, manifest.failure, *manifest.warnings, _loss(manifest.loss)]
+            notes = (*manifest.tracing.notes, *manifest.warnings)
+            parts = [manifest.status, manifest.failure, *notes, _loss(manifest.loss)]
             self._lines(f"{escape(name)}: {'; '.join(filter(None, parts))}")
         from roslens.merge import merge, show_merged  # noqa: PLC0415  (a recorder reads no tables)
 

@@ -183,10 +183,13 @@ def disk(tmp_path):
         yield make
 
 
-def test_a_disk_that_fills_up_keeps_what_fitted(recorder, disk, pings):
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_disk_that_fills_up_keeps_what_fitted(recorder, disk, pings, goes_on):
+    """By programs that come and go, and by one that is ended as the disk is full."""
     recorder.output = disk("6m") / "run"
     packet = 256 << 10
     script = f"while :; do {pings} 20000 0; sleep 0.05; done"
+    script = f"exec {pings} 10000000 1" if goes_on else script
     status, _ = recorder.run("sh", "-c", script, options={"subbuf_size": packet, "kernel": "off"})
     assert status == 4
     assert recorder.manifest["status"] == "failed"

@@ -233,7 +233,7 @@ def record(
     stacks: Annotated[list[float] | None, _FOR_PROGRAMS, Parameter(consume_multiple=True)] = None,
     waits: Annotated[bool, _FOR_PROGRAMS] = False,
     probe: Annotated[tuple[str, ...], _FOR_PROGRAMS] = (),
-    time_limit: float | None = None,
+    time_limit: Annotated[float | None, Parameter(validator=validators.Number(gt=0))] = None,
     triggers: Annotated[Path | None, _FOR_FLIGHT] = None,
     attach: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
     cost_limit: Annotated[
