@@ -9,6 +9,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.measured_part import MEASURED
+from roslens.analysis.measures.pauses import recorded_time
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import refused_estimate, value_over_runs
 
@@ -49,13 +50,16 @@ _ALONE = (
 )
 
 
-def busy_per_run(intervals: pl.LazyFrame) -> pl.DataFrame:
+def busy_per_run(intervals: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> pl.DataFrame:
     """One row per run with executor events.
 
     Parameters
     ----------
     intervals
         ``executor_intervals`` with ``run``. Stretches without an end are left out.
+    losses
+        The table of that name: nor do stretches count that began where events were lost, as long
+        ones lose their end more often.
 
     Returns
     -------
@@ -67,6 +71,8 @@ def busy_per_run(intervals: pl.LazyFrame) -> pl.DataFrame:
     parts = ("wait", "callbacks", "blocked")
     return (
         intervals.filter(duration.is_not_null())
+        .pipe(recorded_time, losses, "begin_ns")
+        .filter(~pl.col("paused"))
         .group_by(_THREAD)
         .agg(
             wait=duration.filter(pl.col("state") == "wait").sum() / whole,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.analysis.measures.samples import ARRIVED
+from roslens.collectors.ros2.losses import of_kernel
 
 _PAIR = ("run", "publisher_id", "subscription_id")
 
 
 def discovery_overview(
-    messages: pl.LazyFrame, publishers: pl.LazyFrame, subscriptions: pl.LazyFrame
+    messages: pl.LazyFrame,
+    publishers: pl.LazyFrame,
+    subscriptions: pl.LazyFrame,
+    losses: pl.LazyFrame,
 ) -> pl.DataFrame:
     """One row per publisher and subscription between which messages go through the middleware.
 
@@ -21,6 +25,9 @@ def discovery_overview(
     ----------
     messages, publishers, subscriptions
         The tables of those names with ``run``.
+    losses
+        The table of that name: where events were lost before the first take is seen, only
+        ``at_least_ms`` is known.
 
     Returns
     -------
@@ -39,6 +46,11 @@ def discovery_overview(
     for frame, name in ((publishers, "publisher"), (subscriptions, "subscription")):
         of = frame.select("run", f"{name}_id", pl.col("created_ns").alias(f"{name}_created_ns"))
         both = both.join(of, on=["run", f"{name}_id"], how="left")
+
+    lost = losses.filter(~of_kernel()).group_by("run").agg(
+        lost_ns=pl.col("begin_ns").fill_null(0).min()
+    )  # fmt: skip
+    known = pl.col("lost_ns").is_null() | (pl.col("first_ns") <= pl.col("lost_ns"))
 
     def after(name: str) -> pl.Expr:
         return (pl.col(name) - pl.col("since_ns")) / 1e6
@@ -62,14 +74,15 @@ def discovery_overview(
             first_ns=pl.col("take_ns").filter(came).min(),
             missed=missed.sum(),
         )
+        .join(lost, on="run", how="left")
         .select(
             *("run", "topic", "from", "to", "publisher_id", "subscription_id", "since_ns"),
-            published_ms=after("published_ns"),
+            published_ms=pl.when(known).then(after("published_ns")),
             at_least_ms=pl.when(pl.col("since_ns").is_not_null()).then(
                 after("last_ns").fill_null(0)
             ),
-            delivered_ms=after("first_ns"),
-            missed="missed",
+            delivered_ms=pl.when(known).then(after("first_ns")),
+            missed=pl.when(known).then("missed"),
         )
         .sort("delivered_ms", *_PAIR, descending=[True, False, False, False], nulls_last=True)
         .collect()

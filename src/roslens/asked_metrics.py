@@ -125,7 +125,7 @@ def _busy(report: LatencyReport, _: Sequence[str]) -> list[Estimate]:
     from roslens.analysis.measures.busy import WAIT, busy_per_run
 
     paused = pl.col("run").is_in(paused_runs(report.losses))
-    waiting = busy_per_run(report.tables.table("executor_intervals").filter(~paused))
+    waiting = busy_per_run(report.tables.table("executor_intervals").filter(~paused), report.losses)
     busy = waiting.with_columns(busy=1 - pl.col("wait"))
     metric = Metric("executor_busy", WAIT.definition.replace("waiting", "not waiting"), "1")
     return [

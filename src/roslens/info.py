@@ -154,7 +154,7 @@ def _of_ros(recording: Recording) -> dict[str, Any] | None:
     there = open_as(Recordings, recording.path, collect=False)
     facts = Facts(there)
     topics = facts.topics.select("topic", "from", "to", "messages", "rate_hz")
-    names = ("messages", "publishers", "subscriptions")
+    names = ("messages", "publishers", "subscriptions", "losses")
     return {
         "distro": facts.recorded["ROS 2"],
         "middleware": facts.recorded["middleware"],

@@ -22,7 +22,7 @@ from roslens.analysis.measures.busy import (
     busy_per_run,
     callbacks_per_run,
 )
-from roslens.analysis.measures.pauses import paused_runs
+from roslens.analysis.measures.pauses import lost_events, paused_runs
 from roslens.analysis.measures.resources import (
     cpu_between_samples,
     resource_estimates,
@@ -131,7 +131,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         """Waiting, callbacks, the lock, and the executor's own work."""
         # What lasts longer than was recorded at a time is not seen in runs that paused.
         whole = ~pl.col("run").is_in(self._paused)
-        busy = busy_per_run(self.tables.table("executor_intervals").filter(whole))
+        losses = self.tables.table("losses")
+        busy = busy_per_run(self.tables.table("executor_intervals").filter(whole), losses)
+        cut = [run for run, lost in lost_events(losses).items() if lost == math.inf]
+        whole &= ~pl.col("run").is_in(cut)
         alone = callbacks_per_run(
             self.tables.table("callback_instances").filter(of_callbacks(), whole),
             self.tables.threads,

@@ -43,7 +43,9 @@ def test_from_the_later_one_to_the_first_message_that_is_taken() -> None:
          "created_ns": [x and x * MS for x in made.values()]}
     )  # fmt: skip
     subscriptions = pl.LazyFrame({"run": ["r"], "subscription_id": [7], "created_ns": [20 * MS]})
-    found = discovery_overview(messages, publishers, subscriptions)
+    lost = {"run": ["r"], "trace": ["ust"], "kind": ["discarded_events"], "begin_ns": [30 * MS]}
+    losses = pl.LazyFrame(lost)
+    found = discovery_overview(messages, publishers, subscriptions, losses.clear())
     columns = ("publisher_id", "since_ns", "published_ms", "at_least_ms", "delivered_ms", "missed")
     assert found.select(columns).rows() == [
         # What was published before there was anybody to find counts not.
@@ -52,3 +54,6 @@ def test_from_the_later_one_to_the_first_message_that_is_taken() -> None:
         (3, 20 * MS, 10, 10, None, 1),
     ]
     assert found.select("topic", "from", "to").unique().rows() == [("/a", "/n", "/m")]
+    # What was taken first, and missed before, may be among what was lost before that take.
+    bounded = discovery_overview(messages, publishers, subscriptions, losses).select(columns)
+    assert bounded.filter(publisher_id=1).rows() == [(1, 20 * MS, None, 15, None, None)]

@@ -80,7 +80,7 @@ class Communication(Noun[CommunicationReport]):
         UsageError
             The tables cannot be read.
         """
-        names = ("messages", "publishers", "subscriptions")
+        names = ("messages", "publishers", "subscriptions", "losses")
         return discovery_overview(*(self._run.table(name) for name in names))
 
     def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
