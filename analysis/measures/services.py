@@ -107,8 +107,8 @@ def service_estimates(
 def unanswered(calls: pl.LazyFrame, losses: pl.LazyFrame) -> pl.DataFrame:
     """Per ``run`` and ``service``: ``requests``, ``not_taken`` and ``not_answered``.
 
-    A request that was followed by lost events may have been taken and answered: it is none of
-    these, but for ``requests``.
+    A request after which events were lost may have been taken and answered: it counts among
+    ``requests`` alone.
     """
     last = losses.filter(~of_kernel()).group_by("run").agg(
         _lost=pl.col("end_ns").fill_null(FOREVER).max()
