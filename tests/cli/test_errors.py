@@ -4,8 +4,8 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -107,9 +107,15 @@ def in_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
         SchemaValidator(core_schema.str_schema(pattern="a", regex_engine="python-re"))
 
 
-def in_polars(_: pytest.MonkeyPatch) -> None:
-    with suppress(KeyboardInterrupt):
+class Unheard:
+    """Python has nobody to tell what is raised here, and would print it."""
+
+    def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
+
+
+def in_polars(_: pytest.MonkeyPatch) -> None:
+    Unheard()
     raise PanicException("called `Result::unwrap()` on an `Err` value")
 
 
@@ -121,6 +127,7 @@ def test_ctrl_c_within_native_code(
 ) -> None:
     """Native code makes an error of its own of whatever comes meanwhile."""
     monkeypatch.setattr(cli, "app", lambda *_, **__: native(monkeypatch))
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)  # not that of pytest
     # Of tests in the background it is ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

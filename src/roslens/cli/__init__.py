@@ -91,8 +91,14 @@ def _interrupts() -> Iterator[None]:
         came.append(number)
         signal.default_int_handler(number, frame)
 
+    def on_unraisable(lost: sys.UnraisableHookArgs) -> None:
+        # What could not hand it on has to fail by it, and that is told.
+        if not (came and lost.exc_type is KeyboardInterrupt):
+            sys.__unraisablehook__(lost)
+
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, on_signal)
+    before, sys.unraisablehook = sys.unraisablehook, on_unraisable
     try:
         yield
     except SystemExit:
@@ -102,6 +108,7 @@ def _interrupts() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
+        sys.unraisablehook = before
         if signal.getsignal(signal.SIGINT) is on_signal:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.stdout.flush()
