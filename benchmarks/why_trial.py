@@ -47,7 +47,7 @@ RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
 START_NS = 1_000_000_000
 """Discovery and first page faults: what begins a run is left out."""
 WITHIN_CALLBACKS = {"page_fault", "disk", "lock", "service"}
-"""What holds up a callback longer than a period keeps the next message waiting: another reason."""
+"""They hold up a callback; the next message, if it has to wait for that, has another cause."""
 
 
 def late_of(log: Path, deadline_ns: int, *, kernel: bool) -> Late:

@@ -19,7 +19,6 @@ from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_by_run, 
 from roslens.analysis.flow.chain_parts import hops_of
 from roslens.analysis.flow.links import Link, LinkKind, link_between
 from roslens.analysis.measures.pauses import PAUSE, recorded_time
-from roslens.collectors.ros2.losses import gaps_of, of_kernel
 from roslens.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
@@ -156,15 +155,15 @@ def chain_instances(
             maintain_order="left",
         )
     flow = _with_begin(flow, publications, instances, keys, begin)
-    gaps = _gaps(tables.table("losses"), keys)
-    flow = _with_outcome(flow, chain, kinds, gaps).with_row_index("instance")
+    losses = tables.table("losses")
+    flow = _with_outcome(flow, chain, kinds, losses).with_row_index("instance")
     last = len(chain.topics) - 1
     done = pl.col("outcome") == "complete"
     flow = flow.with_columns(
         pl.col("instance").cast(pl.Int64),
         pl.when(done).then(f"callback_end_ns_{last}").alias("end_ns"),
     ).with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("latency_ns"))
-    flow = _with_worst(flow, keys, tables.table("losses")).with_columns(
+    flow = _with_worst(flow, keys, losses).with_columns(
         pl.when(pl.col("publisher_host_0") == pl.col(f"subscription_host_{last}"))
         .then(0.0)
         .otherwise(pl.sum_horizontal(f"clock_bound_ns_{n}" for n in range(last + 1)))
@@ -347,34 +346,24 @@ def _with_begin(
     return flow.with_columns(pl.col("begin_ns").fill_null(pl.col("publish_ns_0")))
 
 
-def _gaps(losses: pl.LazyFrame, keys: list[str]) -> pl.DataFrame:
-    """Where the tracer lost events of programs, by run and host; as of `gaps_of`."""
-    text = pl.col("host", *keys).cast(pl.String)
-    return gaps_of(losses.filter(~PAUSE & ~of_kernel()).with_columns(text).collect(), *keys)
-
-
-def _has_gap(rows: pl.DataFrame, gaps: pl.DataFrame, host: str, begin: str, end: str) -> pl.Series:
+def _has_gap(
+    flow: pl.DataFrame, losses: pl.LazyFrame, host: str, begin: str, end: str
+) -> pl.Series:
     """Whether the tracer lost events of a host between two times of each row."""
-    if gaps.is_empty():
-        return pl.repeat(False, rows.height, eager=True)
-    keys = run_keys(rows)
+    lasted = pl.col(end) - pl.col(begin)
     return (
-        rows.select(*keys, begin, end, host=host)
-        .with_columns(pl.col("host", *keys).cast(pl.String))
+        flow.lazy().select(*run_keys(flow), host, begin, end, lasted=lasted)
         .with_row_index()
-        .sort(begin)
-        .join_asof(
-            gaps, left_on=begin, right_on="gap_end_ns", by=["host", *keys], strategy="forward",
-            check_sortedness=False,
-        )
+        .pipe(recorded_time, losses.filter(~PAUSE), begin, end, host=host)
         .sort("index")
-        .select((pl.col("gap_begin_ns") < pl.col(end)).fill_null(value=False))
+        .select((lasted < pl.col("lasted")).fill_null(value=False))
+        .collect()
         .to_series()
     )  # fmt: skip
 
 
 def _with_outcome(
-    flow: pl.DataFrame, chain: Chain, kinds: Sequence[LinkKind | None], gaps: pl.DataFrame
+    flow: pl.DataFrame, chain: Chain, kinds: Sequence[LinkKind | None], losses: pl.LazyFrame
 ) -> pl.DataFrame:
     """Add outcome and stopped_at: the first thing that went wrong on the way."""
     outcome = pl.lit("complete")
@@ -393,7 +382,7 @@ def _with_outcome(
             if kinds[number - 1] is None:
                 # It may have published what was lost, or yet to be when the trace ended.
                 start, end = (f"callback_{x}_ns_{number - 1}" for x in ("start", "end"))
-                lost = _has_gap(flow, gaps, f"subscription_host_{number - 1}", start, end)
+                lost = _has_gap(flow, losses, f"subscription_host_{number - 1}", start, end)
                 why = pl.when(lost).then(pl.lit("unknown")).otherwise(why)
                 why = pl.when(pl.col(end).is_null()).then(pl.lit("unfinished")).otherwise(why)
             mute = pl.col(f"message_id_{number}").is_null()

@@ -81,7 +81,7 @@ class Paths:
         self.callbacks = self._layer(
             ran.filter(before.is_null() | (pl.col("start_ns") >= before)), begin="start_ns"
         )
-        # One without an end that something follows on its thread ended nobody knows when.
+        # Nobody knows when a stretch without an end was over if another one follows on its thread.
         over = pl.col("end_ns").is_not_null()
         over |= pl.col("begin_ns") == pl.col("begin_ns").max().over(_THREAD)
         self.states = self._layer(

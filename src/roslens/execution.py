@@ -67,7 +67,7 @@ class _OwnKernel(AsyncKernelManager):
                 "roslens.kernel",
                 "-f",
                 "{connection_file}",
-                # What cells raise is in the notebook; else it tells of the interrupt that ends it.
+                # Errors of cells are in the notebook; the kernel would also report how it is ended.
                 "--IPKernelApp.log_level=CRITICAL",
                 "--IPKernelApp.ignore_cwd=True",
             ],

@@ -207,11 +207,7 @@ class RunTables:
     def _window(self, run: str) -> tuple[int | None, int | None]:
         """From and to of all views of a run, in ns since the epoch."""
         origin, _ = self._spans.get(run, (None, None))
-        windows = [view.window_of(origin) for view in self.views]
-        return (
-            max((begin for begin, _ in windows if begin is not None), default=None),
-            min((end for _, end in windows if end is not None), default=None),
-        )
+        return _common([view.window_of(origin) for view in self.views])
 
     def _check_windows(self) -> None:
         windows = [view for view in self.views if view.has_window]
@@ -302,12 +298,10 @@ class RunTables:
         found = self.table("processes")
         windows = {}
         for recording, run in zip(self.recordings, self.runs, strict=True):
-            begin, end = self._window(run.name)
-            if (part := excerpt_of(recording)) is not None:
-                first, last = part["start_ns"], part["end_ns"]
-                begin = first if begin is None else max(begin, first or begin)
-                end = end if last is None else min(end or last + 1, last + 1)
-            windows[run.name] = begin, end
+            part = excerpt_of(recording) or {"start_ns": None, "end_ns": None}
+            # Of an excerpt the last moment is included.
+            end = None if part["end_ns"] is None else part["end_ns"] + 1
+            windows[run.name] = _common([self._window(run.name), (part["start_ns"], end)])
         if not any(x is not None for window in windows.values() for x in window):
             return found
 
@@ -390,6 +384,14 @@ class RunTables:
             (name, f"factor_{name}" if name in taken else name, _common_type(found))
             for name, found in levels.items()
         ]
+
+
+def _common(windows: Sequence[tuple[int | None, int | None]]) -> tuple[int | None, int | None]:
+    """From and to of what lies in all windows; None for an open end."""
+    return (
+        max((begin for begin, _ in windows if begin is not None), default=None),
+        min((end for _, end in windows if end is not None), default=None),
+    )
 
 
 def _scanned(recording: Recording, folder: Path) -> dict[Path, pl.LazyFrame]:

@@ -26,9 +26,9 @@ pub struct Partners {
     pub alone: Vec<Id<Take>>,
     /// Takes without a subscription and a topic.
     pub unknown_subscriptions: u64,
-    /// Whether something was taken by a subscription of which nobody knows the topic; and since
-    /// when it may be that the init event of one is missing.
+    /// Whether a subscription whose topic is not known took a message.
     pub nameless: bool,
+    /// Since when the init event of a subscription may be missing.
     pub unseen: Option<i64>,
     /// Processes in which a publisher keeps a history: only that is replayed within a process.
     pub kept: HashSet<Maybe<Process>>,

@@ -92,7 +92,7 @@ def _interrupts() -> Iterator[None]:
         signal.default_int_handler(number, frame)
 
     def on_unraisable(lost: sys.UnraisableHookArgs) -> None:
-        # What could not hand it on has to fail by it, and that is told.
+        # Native code that cannot pass it on fails instead, and that is reported.
         if not (came and lost.exc_type is KeyboardInterrupt):
             sys.__unraisablehook__(lost)
 
