@@ -751,10 +751,9 @@ EXECUTOR_INTERVALS = Table(
             "int64",
             "timers and subscriptions executed, of executors that wait in rcl; of a busy stretch "
             "with blocked ones in it each part has those whose callback began in it, the first "
-            "also those without one",
-            nullable=False,
+            "also those without one; null without an end",
         ),
-        _time("callback_ns", "time inside of callbacks", nullable=False),
+        _time("callback_ns", "time inside of callbacks; null without an end"),
         _time(
             "cpu_ns",
             "CPU time of the thread, as the kernel accounted it (sched_stat_runtime), or else "

@@ -47,17 +47,17 @@ class Executors:
     def on_gap(self, e: Event) -> None:
         """What the thread was in ends nobody knows when."""
         current = self.current.get(e["thread"])
-        if current is not None and current["_cut"] is None:
-            current["_cut"] = e["time_ns"]
+        if current is not None:
+            current["_cut"] = True
 
     def _busy(self, e: Event) -> None:
         current = self.current.get(e["thread"])
-        if current is None or current["state"] == "wait" or current["_cut"] is not None:
+        if current is None or current["state"] == "wait" or current["_cut"]:
             self._begin(e, "busy", None)
 
     def _begin(self, e: Event, state: str, timeout_ns: int | None) -> None:
         before = self.current.get(e["thread"])
-        if before is not None and before["_cut"] is None:
+        if before is not None and not before["_cut"]:
             before["end_ns"] = e["time_ns"]
         row = {
             **place(e),
@@ -66,7 +66,7 @@ class Executors:
             "end_ns": None,
             "timeout_ns": timeout_ns,
             "executed": 0,
-            "_cut": None,
+            "_cut": False,
         }
         self.current[e["thread"]] = row
         self.rows.append(row)
@@ -79,17 +79,19 @@ class Executors:
         merged = {thread: _merged(spans) for thread, spans in ran.items()}
         for row in self.rows:
             begin, end = row["begin_ns"], row["end_ns"]
-            row["duration_ns"] = None if end is None else end - begin
-            until = _first(end, row["_cut"], float("inf"))
+            if end is None:
+                row["duration_ns"] = row["executed"] = row["callback_ns"] = None
+                continue
+            row["duration_ns"] = end - begin
             row["callback_ns"] = 0
             spans = merged.get(row["_thread"], [])
             # Stretches of a thread come in order: what lies before this one is done.
             while spans and spans[0][1] <= begin:
                 spans.pop(0)
             for start, stop in spans:
-                if start >= until:
+                if start >= end:
                     break
-                row["callback_ns"] += int(min(stop, until)) - max(start, begin)
+                row["callback_ns"] += min(stop, end) - max(start, begin)
         self._split(self.callbacks.instances)
 
     def _split(self, instances: Iterable[Row]) -> None:
@@ -107,7 +109,7 @@ class Executors:
             last = row["begin_ns"] == latest[row["_thread"]]
             ends = row["end_ns"] is not None or (last and not self.gaps.rows)
             if row["state"] == "wait" and ends:
-                until = _first(row["end_ns"], float("inf"))
+                until = float("inf") if row["end_ns"] is None else row["end_ns"]
                 waits[row["_thread"]].append((row["begin_ns"], until))
         for row in rows:
             cuts = []
@@ -123,10 +125,6 @@ class Executors:
                             cuts += [(c, d) for c, d in both if c < d]
             self.rows += _pieces(row, _merged(cuts), ran[row["_thread"]]) if cuts else [row]
         self.rows.sort(key=lambda row: row["begin_ns"])
-
-
-def _first(*values: Any) -> Any:
-    return next(value for value in values if value is not None)
 
 
 def _shared(ran: dict[Any, list[Row]], thread: Any, target: Any) -> bool:

@@ -50,14 +50,11 @@ plain! {
         /// The next stretch of the thread, and the one before.
         next: Maybe<Interval>,
         before: Maybe<Interval>,
-        /// What had been executed, and how long callbacks had run, before it on its thread; and, where
-        /// events may be missing before its end, by then.
+        /// What had been executed, and how long callbacks had run, before it on its thread.
         executed: i64,
         covered: i64,
-        /// When events may be missing, or `NEVER`.
-        cut: i64,
-        executed_by: i64,
-        covered_by: i64,
+        /// Whether events may be missing before its end.
+        cut: bool,
     }
 }
 
@@ -224,15 +221,14 @@ impl Callbacks {
     }
 
     /// Events of a thread may be missing: when what is open ended, or whether, is not known.
-    pub fn cut(&mut self, thread: Id<Thread>, time: i64) {
+    pub fn cut(&mut self, thread: Id<Thread>) {
         let thread = entry(&mut self.threads, thread);
         thread.entered.clear();
         for open in &mut thread.open {
             open.cut = true;
         }
-        let (interval, executed, covered) = (thread.interval, thread.executed, thread.covered);
-        if let Some(of) = self.intervals.edit(interval).filter(|of| of.cut == NEVER) {
-            (of.cut, of.executed_by, of.covered_by) = (time, executed, covered);
+        if let Some(interval) = self.intervals.edit(thread.interval) {
+            interval.cut = true;
         }
     }
 
@@ -261,7 +257,7 @@ impl Callbacks {
         let number = self.intervals.next();
         let before = entry(&mut self.threads, event.thread).interval;
         let last = self.intervals.get(before);
-        let waited = last.is_none_or(|last| last.wait || last.cut != NEVER);
+        let waited = last.is_none_or(|last| last.wait || last.cut);
         let wait = matches!(kind, Kind::Wait | Kind::WaitStart);
         let thread = entry(&mut self.threads, event.thread);
         let (covered, executed) = (thread.covered, thread.executed);
@@ -282,26 +278,16 @@ impl Callbacks {
             before,
             executed,
             covered,
-            cut: NEVER,
-            executed_by: 0,
-            covered_by: 0,
+            cut: false,
         });
     }
 
-    /// End, number of executions and time in callbacks of a stretch; those seen, where it has no end.
-    pub fn of(&self, interval: &Interval) -> (Option<i64>, i64, i64) {
-        let thread = &self.threads[interval.thread.place()];
-        let next = self.intervals.get(interval.next);
-        let (end, executed, covered) = match next {
-            _ if interval.cut != NEVER => (None, interval.executed_by, interval.covered_by),
-            Some(next) => (Some(next.begin), next.executed, next.covered),
-            None => (None, thread.executed, thread.covered),
-        };
-        (
-            end,
-            executed - interval.executed,
-            covered.wrapping_sub(interval.covered),
-        )
+    /// End, number of executions and time in callbacks of a stretch; none, where it has no end.
+    pub fn of(&self, interval: &Interval) -> Option<(i64, i64, i64)> {
+        let next = self.intervals.get(interval.next).filter(|_| !interval.cut)?;
+        let executed = next.executed - interval.executed;
+        let covered = next.covered.wrapping_sub(interval.covered);
+        Some((next.begin, executed, covered))
     }
 
     /// How long an execution lasted.

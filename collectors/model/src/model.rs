@@ -144,7 +144,7 @@ impl Model {
     /// Nothing that a thread had begun goes on: what ended it, and what began the next one, may be
     /// missing before this event.
     fn cut(&mut self, event: &Event) {
-        self.callbacks.cut(event.thread, event.time);
+        self.callbacks.cut(event.thread);
         self.publications.cut(event.thread);
         self.on_other(event.thread);
     }

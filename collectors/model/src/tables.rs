@@ -25,7 +25,7 @@ use crate::ids::{Id, flagged};
 use crate::model::Model;
 use crate::publications::Publication;
 use crate::registry::Timer;
-use crate::rows::NEVER;
+use crate::rows::{NEVER, known};
 use crate::timers::{Activation, activations, beside_gap};
 
 pub use counts::Counts;
@@ -223,7 +223,8 @@ impl Tables {
     fn intervals(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let callbacks = &self.model.callbacks;
         let rows = some(&callbacks.intervals, range).into_iter();
-        let rows: Vec<_> = rows.map(|(_, row)| (row, callbacks.of(&row))).collect();
+        let told = |row| callbacks.of(&row).unwrap_or((NEVER, NEVER, NEVER));
+        let rows: Vec<_> = rows.map(|(_, row)| (row, told(row))).collect();
         self.of_threads(columns, rows.iter().map(|(row, _)| row.thread));
         let states = &["wait", "busy"];
         columns.category(
@@ -233,8 +234,8 @@ impl Tables {
         );
         columns!(columns, rows, |(row, (end, executed, covered))|
             int64 "begin_ns" row.begin;
-            int64 "end_ns" end.unwrap_or(NEVER);
-            int64 "duration_ns" end.map_or(NEVER, |end| end.wrapping_sub(row.begin));
+            int64 "end_ns" *end;
+            int64 "duration_ns" known(*end).map_or(NEVER, |end| end.wrapping_sub(row.begin));
             int64 "timeout_ns" row.timeout;
             int64 "executed" *executed;
             int64 "callback_ns" *covered;
@@ -244,14 +245,14 @@ impl Tables {
     }
 
     fn activations(&self, columns: &mut Columns<'_>) {
-        let known = &self.model.registry;
+        let registry = &self.model.registry;
         let mut timers: BTreeMap<Id<Timer>, Vec<(Id<Execution>, Execution)>> = BTreeMap::new();
         // Where there is no timer, nothing is read.
         let executions =
-            (!known.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
+            (!registry.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
         for (number, row) in executions.into_iter().flatten() {
-            let timer = known.timer_of(&known.callback(row.callback));
-            if let Some(timer) = timer.filter(|timer| timer.place() < known.periods.len()) {
+            let timer = registry.timer_of(&registry.callback(row.callback));
+            if let Some(timer) = timer.filter(|timer| timer.place() < registry.periods.len()) {
                 timers.entry(timer).or_default().push((number, row));
             }
         }
@@ -263,7 +264,7 @@ impl Tables {
             };
             for (part, some) in executions.chunk_by(unbroken).enumerate() {
                 let starts: Vec<i64> = some.iter().map(|(_, row)| row.start).collect();
-                let mut found = activations(&starts, known.periods[timer.place()]);
+                let mut found = activations(&starts, registry.periods[timer.place()]);
                 if some.len() < executions.len() {
                     beside_gap(&mut found, part > 0);
                 }
@@ -272,7 +273,7 @@ impl Tables {
             }
         }
         rows.sort_by_key(|(number, ..)| *number);
-        let period = |timer: Id<Timer>| known.periods[timer.place()];
+        let period = |timer: Id<Timer>| registry.periods[timer.place()];
         let jitter = |timer: Id<Timer>, interval: i64| match (interval, period(timer)) {
             (NEVER, _) | (_, NEVER) => NEVER,
             (interval, period) => interval.wrapping_sub(period),
@@ -281,7 +282,7 @@ impl Tables {
         columns!(columns, rows, |(number, row, timer, of)|
             id "callback_instance_id" *number;
             id "timer_id" *timer;
-            name "node" known.callback(row.callback).node;
+            name "node" registry.callback(row.callback).node;
             int64 "period_ns" period(*timer);
             int64 "start_ns" row.start;
             int64 "interval_ns" of.interval;
