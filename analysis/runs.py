@@ -162,6 +162,13 @@ def runs_of(
     names = unique_names([recording.path for recording in recordings])
     suites = {r.manifest.suite for r in recordings if r.manifest}
     told = [GivenFactors()] * len(recordings) if given is None else given
+    # A cell is told by its levels, not by the order in which a manifest names them.
+    order = dict.fromkeys(
+        name
+        for recording in recordings
+        if recording.manifest
+        for name in recording.manifest.factors
+    )
     runs = []
     for recording, name, more in zip(recordings, names, told, strict=True):
         manifest = recording.manifest
@@ -176,7 +183,9 @@ def runs_of(
             runs.append(bare)
             continue
         cell = {"suite": manifest.suite} if len(suites) > 1 else {}
-        cell |= {**manifest.factors, **more.factors}
+        of_manifest = manifest.factors
+        cell |= {name: of_manifest[name] for name in order if name in of_manifest}
+        cell |= more.factors
         runs.append(
             Run(
                 name,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 import polars as pl
 from pydantic import Field
@@ -19,6 +20,7 @@ from roslens.analysis.measures.callbacks import (
 )
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.measures.latency import (
+    PERCENTILES,
     corrected_estimates,
     latency_estimates,
     latency_metric,
@@ -137,12 +139,17 @@ class LatencyReport(Report[LatencyParameters]):
         return latency_estimates(self.samples, self.groups[0], self.level)
 
     @cached_property
-    def further_estimates(self) -> list[Estimate]:
-        """Latency and loss of further topics."""
+    def further_estimates(self) -> list[list[Estimate]]:
+        """Latency and loss of each further topic."""
+        return self.estimates_of(self.groups[1:])
+
+    def estimates_of(
+        self, groups: Sequence[TopicGroup], percentiles: Sequence[float] = PERCENTILES
+    ) -> list[list[Estimate]]:
+        """Latency and loss of each of these topics."""
         return [
-            estimate
-            for group in self.groups[1 : 1 + _MOST_FURTHER_TOPICS]
-            for estimate in latency_estimates(self._samples(group), group, self.level)
+            latency_estimates(self._samples(group), group, self.level, percentiles)
+            for group in groups
         ]
 
     @cached_property
@@ -151,10 +158,10 @@ class LatencyReport(Report[LatencyParameters]):
         return service_estimates(self.service_calls, self.counting, self.level)
 
     @cached_property
-    def callback_estimates(self) -> list[Estimate]:
-        """Mean duration of the callbacks on the first topic."""
+    def callback_estimates(self) -> list[list[Estimate]]:
+        """Mean duration of the callbacks on each topic."""
         return callback_duration_estimates(
-            self.callback_instances, self.counting, self.groups[0], self.level
+            self.callback_instances, self.counting, self.groups, self.level
         )
 
     @cached_property
@@ -184,10 +191,11 @@ class LatencyReport(Report[LatencyParameters]):
         return [
             *self.main_estimates,
             *self.corrected_estimates,
-            *self.callback_estimates,
+            *self.callback_estimates[0],
             *self.resource_estimates,
             *self.service_estimates,
-            *self.further_estimates,
+            *chain.from_iterable(self.further_estimates),
+            *chain.from_iterable(self.callback_estimates[1:]),
         ]
 
     # ------------------------------------------------------------ sections
@@ -461,7 +469,8 @@ class LatencyReport(Report[LatencyParameters]):
 
     def further_topics(self) -> Section:
         """Other topics, in short."""
-        wanted = [e for e in self.further_estimates if e.metric in _IN_SHORT]
+        told = chain.from_iterable(self.further_estimates[:_MOST_FURTHER_TOPICS])
+        wanted = [e for e in told if e.metric in _IN_SHORT]
         further = len(self.groups) - 1
         if not wanted:
             return Section("There is no further topic with a subscription.")

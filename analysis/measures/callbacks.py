@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
@@ -162,36 +164,41 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
 def callback_duration_estimates(
     instances: pl.LazyFrame,
     runs: Sequence[Run],
-    group: TopicGroup,
+    groups: Sequence[TopicGroup],
     level: float = 0.95,
     percentiles: Sequence[float] = (),
-) -> list[Estimate]:
-    """``callback_duration_mean`` of the subscription callbacks on a topic, per cell.
+) -> list[list[Estimate]]:
+    """``callback_duration_mean`` of the subscription callbacks on each topic, per cell.
 
     With `percentiles` those instead.
     """
-    definition = f"callback_start -> callback_end of subscription callbacks; {group.scope}"
     rows = (
         instances.filter((pl.col("kind") == "subscription") & pl.col("duration_ns").is_not_null())
         .select("run", "name", "start_ns", "duration_ns")
         .sort("start_ns")
         .collect()
     )
-    estimates = []
-    for members in cells_of(runs).values():
-        arrays = [
-            rows.filter(
-                (pl.col("run") == run.name)
-                & pl.col("name").is_in(sorted(group.topics_of_run.get(run.name, frozenset())))
-            )["duration_ns"].to_numpy()
-            for run in members
-        ]
-        if not any(array.size for array in arrays):
-            continue
-        cell = group.cell(members[0])
+    of_topic = rows.partition_by("run", "name", as_dict=True)
+    cells = list(cells_of(runs).values())
+
+    def took(run: Run, group: TopicGroup) -> npt.NDArray[np.int64]:
+        topics = sorted(group.topics_of_run.get(run.name, ()))
+        found = (of_topic.get((run.name, topic), rows.clear()) for topic in topics)
+        return pl.concat([rows.clear(), *found])["duration_ns"].to_numpy()
+
+    found: list[list[Estimate]] = []
+    for group in groups:
+        definition = f"callback_start -> callback_end of subscription callbacks; {group.scope}"
         metric = Metric("callback_duration", definition, "ns")
-        estimates += statistics_over_runs(metric, cell, arrays, percentiles or ("mean",), level)
-    return estimates
+        found.append([])
+        for members in cells:
+            arrays = [took(run, group) for run in members]
+            if any(array.size for array in arrays):
+                cell = group.cell(members[0])
+                found[-1] += statistics_over_runs(
+                    metric, cell, arrays, percentiles or ("mean",), level
+                )
+    return found
 
 
 def worst_messages(messages: pl.LazyFrame, runs: Sequence[Run], count: int = 10) -> pl.DataFrame:

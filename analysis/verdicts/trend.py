@@ -31,7 +31,10 @@ from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
 
 FALSE_ALARMS = 0.01
+MACHINE = "machine"
+"""Its name among what ran: campaigns of different machines are not compared."""
 _MOST_PERMUTATIONS = 50_000
+_UNTOLD = ("not_comparable", "not_enough_evidence")
 _ENOUGH_TO_TELL = 10
 """Nights of a level, for some of them to be called far from it."""
 
@@ -49,7 +52,10 @@ class Night:
     left_out
         Runs without a finite value.
     software
-        What ran: ``commit`` and the version of each package, those that all its runs share.
+        What ran: ``commit``, `MACHINE` and the version of each package, those that all its runs
+        share.
+    disturbed
+        Whether the host disturbed all its runs.
     """
 
     campaign: str
@@ -57,6 +63,7 @@ class Night:
     values: tuple[float, ...]
     left_out: int = 0
     software: Mapping[str, str] = field(default_factory=dict)
+    disturbed: bool = False
 
     @property
     def interval(self) -> Interval:
@@ -80,7 +87,8 @@ class Change:
         Ratio after / before with its 95 % interval, above 1 is worse; None where the level before
         is zero.
     verdict
-        By the same rule as comparisons.
+        By the same rule as comparisons; ``not_comparable`` if the machine changed with it,
+        ``not_enough_evidence`` if the host disturbed all campaigns of one side only.
     lasts
         Whether the last level still is as bad: worse than before by the threshold or more.
     software
@@ -128,6 +136,11 @@ class Series:
         """Those that last."""
         return [c for c in self.changes if c.verdict == "regression" and c.lasts]
 
+    @property
+    def untold(self) -> bool:
+        """Whether a change that lasts may come from the machine or from its other work."""
+        return any(c.lasts and c.verdict in _UNTOLD for c in self.changes)
+
 
 @dataclass(frozen=True)
 class Trends:
@@ -139,10 +152,10 @@ class Trends:
 
     @property
     def exit_code(self) -> int:
-        """1 a regression that lasts; else 3 if some series is too short; else 0."""
+        """1 a regression that lasts; else 3 if some series is too short or not told; else 0."""
         if any(series.regressions for series in self.series):
             return EXIT_VERDICT
-        if not self.series or any(series.refused for series in self.series):
+        if not self.series or any(series.refused or series.untold for series in self.series):
             return EXIT_NOT_ENOUGH_EVIDENCE
         return EXIT_OK
 
@@ -220,7 +233,9 @@ def _with_changes(
     parts = [_level(means[begin:end]) for begin, end in pairwise([*begins, len(means)])]
     last = float(np.mean(parts[-1]))
     changes = []
-    for point, old, new in zip(points, parts, parts[1:], strict=False):
+    sides = pairwise([*begins, len(means)])
+    disturbed = [all(night.disturbed for night in series.nights[a:b]) for a, b in sides]
+    for number, (point, old, new) in enumerate(zip(points, parts, parts[1:], strict=False)):
         before, after = Spread.of(old), Spread.of(new)
         effect = None
         if before.mean > 0 and after.mean >= 0 and not too_far_apart(after, before):
@@ -228,6 +243,11 @@ def _with_changes(
         verdict: Verdict = "regression" if after.mean > before.mean else "improvement"
         if effect is not None:
             verdict = verdict_of(effect, threshold)
+        differences = _differences(series.nights[point.index - 1], series.nights[point.index])
+        if any(name == MACHINE and old and new for name, old, new in differences):
+            verdict = "not_comparable"
+        elif disturbed[number] != disturbed[number + 1]:
+            verdict = "not_enough_evidence"
         changes.append(
             Change(
                 index=point.index,
@@ -237,7 +257,7 @@ def _with_changes(
                 effect=effect,
                 verdict=verdict,
                 lasts=last > before.mean * (1 + threshold),
-                software=_differences(series.nights[point.index - 1], series.nights[point.index]),
+                software=differences,
             )
         )
     return replace(_with_levels(series, begins), changes=tuple(changes))

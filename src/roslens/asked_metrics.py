@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -34,13 +35,11 @@ def asked_estimates(report: LatencyReport, metrics: Sequence[str]) -> list[Estim
 
 
 def _latency(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
-    from roslens.analysis.measures.latency import latency_estimates
-
     known = {e.metric for e in report.main_estimates}
     wanted = _percentiles(names)
-    if not wanted or not report.groups or known >= set(names):
+    if not wanted or known >= set(names):
         return []
-    found = latency_estimates(report.samples, report.groups[0], percentiles=wanted)
+    found = chain.from_iterable(report.estimates_of(report.groups, wanted))
     return [e for e in found if e.metric not in known]
 
 
@@ -66,13 +65,10 @@ def _chains(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
 def _callbacks(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
     from roslens.analysis.measures.callbacks import callback_duration_estimates
 
-    return callback_duration_estimates(
-        report.callback_instances,
-        report.counting,
-        report.groups[0],
-        report.level,
-        percentiles=_percentiles(names),
+    found = callback_duration_estimates(
+        report.callback_instances, report.counting, report.groups, report.level, _percentiles(names)
     )
+    return list(chain.from_iterable(found))
 
 
 def _periods(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:

@@ -13,6 +13,7 @@ is a factor; an empty cell is a factor that this recording does not have. A colu
 """
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -266,12 +267,17 @@ def _row(path: Path, line: int, header: Sequence[str], cells: Sequence[str]) -> 
 
 
 def _level(text: str) -> Level:
-    """A number or a truth value where the text is one."""
+    """A truth value where the text is one, or a number that is written as it is here.
+
+    A version (1.10), a commit (12e4567) and a number with zeros before it (007) are texts.
+    """
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        if str(number) == text and math.isfinite(number):
+            return number
     return text

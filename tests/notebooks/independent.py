@@ -359,10 +359,7 @@ def latency(runs: Sequence[Run], _sample: str) -> list[Expected]:
         found += of_topic(members, cell)
     for members in _cells(runs):
         cell = members[0].cell if named else {**members[0].cell, "topic": members[0].topic}
-        took = [[i["end_ns"] - i["start_ns"] for i in run.instances
-                 if i["kind"] == "subscription" and i["name"] == run.topic
-                 and i["end_ns"] is not None] for run in members]  # fmt: skip
-        found.append(Expected("callback_duration_mean", cell, mean(took)))
+        found += of_callbacks(members, cell)
     found += resources(runs)
     found += services(runs)
     counts: dict[str, int] = defaultdict(int)
@@ -372,13 +369,23 @@ def latency(runs: Sequence[Run], _sample: str) -> list[Expected]:
     arrived = {m["topic"] for run in runs for m in run.messages if m["outcome"] == "delivered"}
     heard = [topic for topic, count in counts.items() if count]
     order = sorted(heard, key=lambda t: (not _own(t), t not in arrived, -counts[t], t))
+    callbacks = []
     for topic in order:
         there = [run for run in runs if any(m["topic"] == topic and m["outcome"] != "no_subscriber"
                                             for m in run.messages)]  # fmt: skip
         for members in _cells(there):
             cell = {**members[0].cell, "topic": topic}
             found += of_topic(members, cell, topic)
-    return found
+            callbacks += of_callbacks(members, cell, topic)
+    return found + callbacks
+
+
+def of_callbacks(members: Sequence[Run], cell: Cell, topic: str | None = None) -> list[Expected]:
+    """How long the subscription callbacks on a topic took; by default that of each run."""
+    took = [[i["end_ns"] - i["start_ns"] for i in run.instances
+             if i["kind"] == "subscription" and i["name"] == (topic or run.topic)
+             and i["end_ns"] is not None] for run in members]  # fmt: skip
+    return [Expected("callback_duration_mean", cell, mean(took))] if any(took) else []
 
 
 def resources(runs: Sequence[Run]) -> list[Expected]:

@@ -295,7 +295,9 @@ def test_the_tables_themselves_can_be_split() -> None:
             pl.col("duration_ns", "executed", "callback_ns").sum(),
         )
         .with_columns(duration_ns=pl.col("end_ns") - column)
-        .with_columns(pl.when(pl.col("end_ns").is_not_null()).then(pl.col("executed", "callback_ns")))
+        .with_columns(
+            pl.when(pl.col("end_ns").is_not_null()).then(pl.col("executed", "callback_ns"))
+        )
         .select(whole.columns)
     )  # fmt: skip
     assert joined.height < whole.height

@@ -155,11 +155,10 @@ class Callbacks(OfMessages):
             There is no such topic or factor.
         """
         report = self._of(topic, by)
-        given = report.callback_instances, report.counting, report.groups[0], report.level
-        found = callback_duration_estimates(*given)
-        return estimates_frame(
-            [*found, *callback_duration_estimates(*given, PERCENTILES)], full=full
-        )
+        given = report.callback_instances, report.counting, report.groups[:1], report.level
+        (mean,) = callback_duration_estimates(*given)
+        (percentiles,) = callback_duration_estimates(*given, PERCENTILES)
+        return estimates_frame([*mean, *percentiles], full=full)
 
     def bounds(self, warm_up: float | None = None) -> pl.DataFrame:
         """How long each callback takes at most, while what was recorded holds.

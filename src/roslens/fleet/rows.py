@@ -100,7 +100,7 @@ def row_of(task: Task) -> dict[str, Any]:
             if manifest is not None:
                 row |= _of_manifest(manifest)
             elif told := factors_in(place.path.split("/")):
-                row["factors"] = json.dumps(told)
+                row["factors"] = json.dumps(told, sort_keys=True)
             opened = open_recordings(recording.path, collect=task.collect)
             row |= _of_tables(opened, place)
             row["stamp"] = task.tree.stamp(place)
@@ -121,7 +121,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
         "campaign": manifest.campaign,
         "repetition": manifest.repetition,
         "order": manifest.order,
-        "factors": json.dumps(manifest.factors),
+        "factors": json.dumps(manifest.factors, sort_keys=True),
         "status": manifest.status,
         "failure": manifest.failure,
         "start_ns": manifest.start_ns,
@@ -176,5 +176,5 @@ def key_metrics(opened: Recordings) -> dict[str, float]:
     report = LatencyReport(opened, parameters)
     if not report.counting:
         return {}
-    main = [*report.main_estimates, *report.callback_estimates, *report.resource_estimates]
+    main = [*report.main_estimates, *report.callback_estimates[0], *report.resource_estimates]
     return {e.metric: e.per_run[0] for e in main if e.metric in METRICS and len(e.per_run) == 1}

@@ -11,7 +11,7 @@ import polars as pl
 
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.measures.resources import CPU, PSS, RSS
-from roslens.analysis.verdicts.trend import Night, Series
+from roslens.analysis.verdicts.trend import MACHINE, Night, Series
 from roslens.fleet.rows import METRICS
 from roslens.recording import UsageError
 
@@ -44,18 +44,20 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
     usable = rows.filter(
         pl.col("collected") & (pl.col("status") == "complete") & pl.col("start").is_not_null()
     )
-    left_out = []
-    for reason, count in (
-        ("cannot be read", rows["problem"].is_not_null().sum()),
-        ("have no tables", (~rows["collected"] & rows["problem"].is_null()).sum()),
-        ("did not complete", (rows["status"] != "complete").fill_null(value=False).sum()),
-        ("have no manifest", (rows["start"].is_null() & rows["problem"].is_null()).sum()),
-    ):
-        if count:
-            left_out.append(f"{count} recordings {reason} and are left out")
-    lossy = int((usable["discarded_events"] > 0).fill_null(value=False).sum())
-    if lossy:
-        left_out.append(f"in {lossy} recordings the tracer lost events: {MAY_BIAS}")
+    out = "recordings {} and are left out"
+    left_out = [
+        f"{count} {told}"
+        for told, of in (
+            (out.format("cannot be read"), rows["problem"].is_not_null()),
+            (out.format("have no tables"), ~rows["collected"] & rows["problem"].is_null()),
+            (out.format("did not complete"), rows["status"] != "complete"),
+            (out.format("have no manifest"), rows["start"].is_null() & rows["problem"].is_null()),
+            (f"recordings lack events that the tracer lost: {MAY_BIAS}",
+             usable["discarded_events"] > 0),
+            ("recordings were disturbed by other work on their host", usable["disturbances"] > 0),
+        )
+        if (count := of.sum())
+    ]  # fmt: skip
     groups = usable.sort("start", "path").partition_by(
         "suite", "factors", as_dict=True, maintain_order=True
     )
@@ -88,6 +90,7 @@ def _nights(members: pl.DataFrame, metric: str) -> tuple[list[Night], int]:
             tuple(values),
             runs.height - len(values),
             _shared_software(runs.iter_rows(named=True)),
+            disturbed=bool((runs["disturbances"] > 0).all()),
         )
         nights.append(night)
     return sorted(nights, key=lambda night: night.start), dropped
@@ -100,6 +103,8 @@ def _shared_software(runs: Any) -> Mapping[str, str]:
         for name, column in (("commit", "git_commit"), ("distro", "distro"), ("kernel", "kernel")):
             if run[column] is not None:
                 software[name] = run[column]
+        if run["cpu_model"] is not None:
+            software[MACHINE] = f"{run['cpu_model']}, {run['cpu_count']} CPUs"
         if shared is None:
             shared = software
         else:
