@@ -50,14 +50,14 @@ class Differences:
         In the order of `KINDS`.
     unknown_of_base, unknown_of_new
         What the machine of the other side is known to be, and that of this one is not.
-    known
-        Whether anything is known of the machines of both sides.
+    silent
+        The sides, ``BASE`` or ``NEW``, of whose machines nothing is known.
     """
 
     found: Sequence[Difference] = ()
     unknown_of_base: Sequence[str] = ()
     unknown_of_new: Sequence[str] = ()
-    known: bool = True
+    silent: Sequence[str] = ()
 
     @property
     def of_machine(self) -> bool:
@@ -78,8 +78,9 @@ class Differences:
 
     def unknown_in_words(self) -> list[str]:
         """What is not known of the machines, in a line per side."""
-        if not self.known:
-            return ["the recordings do not say on which machines they were made"]
+        if self.silent:
+            of = f" of {self.silent[0]}" if len(self.silent) == 1 else ""
+            return [f"the recordings{of} do not say on which machines they were made"]
         lines = []
         for side, names in (("BASE", self.unknown_of_base), ("NEW", self.unknown_of_new)):
             if names:
@@ -152,16 +153,16 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
     found = [Difference(*key, left[key], right[key]) for key in common if left[key] != right[key]]
     found.sort(key=lambda x: (order[x.kind], x.kind == "packages" and _unimportant(x.name)))
     machines = [{name for kind, name in side if kind == "machine"} for side in (left, right)]
-    known = all(machines)
+    silent = [name for name, told in zip(("BASE", "NEW"), machines, strict=True) if not told]
     return Differences(
         found,
         [name for kind, name in right if kind == "machine" and name not in machines[0]]
-        if known
+        if not silent
         else (),
         [name for kind, name in left if kind == "machine" and name not in machines[1]]
-        if known
+        if not silent
         else (),
-        known,
+        silent,
     )
 
 
@@ -178,7 +179,7 @@ def merged_differences(several: Sequence[Differences]) -> Differences:
         sorted(found.values(), key=lambda x: KINDS.index(x.kind)),
         _once(*(one.unknown_of_base for one in several)),
         _once(*(one.unknown_of_new for one in several)),
-        all(one.known for one in several),
+        _once(*(one.silent for one in several)),
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from roslens.recording.manifest import Level
 
@@ -36,6 +36,12 @@ class EstimateEntry(_Strict):
     refused: str | None
     minimum_detectable: _Number | None
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError("low is above high")
+        return self
+
 
 class RecordingEntry(_Strict):
     """As `roslens.analysis.metrics.Metrics` says; older reports told less."""
@@ -65,3 +71,13 @@ class MetricsFile(_Strict):
     versions: dict[str, str | None]
     environments: list[dict[str, dict[str, str]]] = []
     estimates: list[EstimateEntry]
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        seen = set()
+        for estimate in self.estimates:
+            key = (estimate.metric, tuple(sorted(estimate.cell.items())))
+            if key in seen:
+                raise ValueError(f"two estimates of {estimate.metric} in the same cell")
+            seen.add(key)
+        return self

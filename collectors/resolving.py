@@ -54,6 +54,11 @@ def find_runs(path: Path) -> list[Recording]:
         There is none.
     """
     found = find_recordings(path)
+    if found[0].has_manifest and found[0].path != path:
+        # Sessions that something else recorded may lie beside them.
+        runs = {run.path for run in found}
+        bare = [x for x in find_sessions(path) if runs.isdisjoint((x, *x.parents))]
+        return sorted([*found, *map(Recording.at, bare)], key=lambda run: run.path)
     if len(found) > 1 or found[0].has_manifest or found[0].is_excerpt:
         return found
     folders = find_sessions(path)

@@ -19,7 +19,7 @@ from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.ratio import MOST_RUNS, Spread, least_runs
 from roslens.analysis.statistics.student import t_two_sided
-from roslens.analysis.verdicts.comparison import Side, spread_of
+from roslens.analysis.verdicts.comparison import Side, runs_without_messages, spread_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.manifest import Level
@@ -27,10 +27,10 @@ from roslens.recording.yaml_file import read_yaml_file
 
 SCHEMA_VERSION = 1
 _KNOWN = re.compile(
-    r"loss|cpu|startup_cpu|pss|rss|latency_(sent_|corrected_)?(mean|p\d+(\.\d+)?)|"
+    r"loss|time|cpu|startup_cpu|pss|rss|latency_(sent_|corrected_)?(mean|p\d+(\.\d+)?)|"
     r"service_latency_(mean|p\d+)|memory_slope(_rss|_pss|_heap)?(_per_message)?|"
     r"(response_time|callback_duration|period|timer_jitter)_(mean|max|worst|p\d+(\.\d+)?)|"
-    r"chain_(rate|complete)|executor_(busy|wait|callbacks|blocked|overhead|cpu)"
+    r"chain_(rate|complete)|response_time_bound|executor_(busy|wait|callbacks|blocked|overhead|cpu)"
 )
 """Metrics that recordings may lack: then there is no evidence, and no mistake in the budget."""
 
@@ -108,7 +108,7 @@ class Budget:
         Raises
         ------
         UsageError
-            The units do not fit.
+            The units do not fit, or the limit of a fraction is none.
         """
         known = _UNITS.get(unit, {unit: 1})
         if self.unit not in known:
@@ -117,7 +117,13 @@ class Budget:
                 f"budget '{self.text}': {self.metric} cannot be measured in "
                 f"{self.unit or 'nothing'}; give one of: {names}"
             )
-        return self.number * known[self.unit]
+        limit = self.number * known[self.unit]
+        if unit == "1" and not 0 <= limit <= 1:
+            raise UsageError(
+                f"budget '{self.text}': {self.metric} is a fraction: give a limit between 0 and 1, "
+                "or between 0 % and 100 %"
+            )
+        return limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +279,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
             checks.append(Check(budget=budget, estimate=None, notes=(note,)))
         elif not found:
             raise UsageError(f"budget '{budget.text}': {_not_there(budget, of_metric, side)}")
-        checks += [check(budget, estimate) for estimate in found]
+        checks += [_unless_silent(check(budget, estimate), side, estimate) for estimate in found]
     notes = []
     if side.discarded_events:
         notes.append(f"the tracer lost {side.discarded_events:,} events: {MAY_BIAS}")
@@ -282,6 +288,16 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
             f"{side.left_out} of {side.runs} runs failed or cannot be read, and are left out"
         )
     return Checks(_corrected(checks), notes)
+
+
+def _unless_silent(found: Check, side: Side, estimate: Estimate) -> Check:
+    """No budget is kept by runs that had no message at all."""
+    silent = runs_without_messages(side, estimate)
+    if not silent:
+        return found
+    note = f"{silent} of {silent + estimate.runs} runs had no message of it"
+    verdict = "not_enough_evidence" if found.verdict == "within" else found.verdict
+    return replace(found, verdict=verdict, notes=(*found.notes, note))
 
 
 def _not_there(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str:

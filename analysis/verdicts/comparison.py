@@ -360,6 +360,7 @@ def compare_sides(
     _check(threshold)
     base, new = _by_suite(base, new), _by_suite(new, base)
     compared, unmatched, missing = _matched(base, new, metrics, threshold)
+    compared = [_unless_silent(c, base, new) for c in compared]
     compared = _undisturbed(_corrected(compared), base, new, threshold)
     apart = _environments_apart(base, new)
     notes = [
@@ -378,6 +379,30 @@ def compare_sides(
         differences=apart,
         across_machines=across_machines,
     )
+
+
+def runs_without_messages(side: Side, estimate: Estimate) -> int:
+    """Of an estimate of messages: how many runs of its cell have none, as far as is known."""
+    if not estimate.metric.startswith(("latency", "loss")):
+        return 0
+    factors = {name for cell in side.cells for name in cell}
+    cell = {name: level for name, level in estimate.cell.items() if name in factors}
+    return max(0, sum(own == cell for own in side.cells) - estimate.runs)
+
+
+def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
+    """That nothing is worse is not told by a side of which more runs had no message at all."""
+    silent = [runs_without_messages(side, e) for side, e in ((base, c.base), (new, c.new))]
+    told = [
+        f"{count} of {count + e.runs} runs of {name} had no message of it"
+        for count, e, name in zip(silent, (c.base, c.new), ("BASE", "NEW"), strict=True)
+        if count
+    ]
+    more = silent[1] * c.base.runs > silent[0] * c.new.runs
+    verdict = c.verdict
+    if more and verdict in ("no_difference", "improvement"):
+        verdict = "not_enough_evidence"
+    return replace(c, verdict=verdict, notes=(*c.notes, *told))
 
 
 def _undisturbed(
@@ -592,7 +617,7 @@ def _matched(
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
     notes: list[str] = []
-    for metric in metrics or DEFAULT_METRICS:
+    for metric in dict.fromkeys(metrics or DEFAULT_METRICS):
         left, right = _by_cell(base, metric), _by_cell(new, metric)
         if not left and not right:
             if metrics:
@@ -621,10 +646,9 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     Raises
     ------
     UsageError
-        The metric has no better direction.
+        The metric has no better direction, or another unit on each side.
     """
-    if base.better is None:
-        raise UsageError(f"{base.metric} has no better direction: neither change is a regression")
+    _refuse(base, new)
     notes = []
     if (base.definition, base.unit) != (new.definition, new.unit):
         notes.append("the two sides define it differently: see the definitions in the JSON")
@@ -674,6 +698,16 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         needed = needed and max(needed, min(base.runs, new.runs) + 1)
         result = replace(result, runs_needed=needed)
     return replace(result, notes=tuple(notes))
+
+
+def _refuse(base: Estimate, new: Estimate) -> None:
+    if base.better is None:
+        raise UsageError(f"{base.metric} has no better direction: neither change is a regression")
+    if base.unit != new.unit:
+        raise UsageError(
+            f"{base.metric} is in {base.unit} in BASE and in {new.unit} in NEW: make both reports "
+            "with the same version"
+        )
 
 
 def _on_logs(*estimates: Estimate) -> bool:

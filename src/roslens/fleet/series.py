@@ -62,7 +62,7 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
         "suite", "factors", as_dict=True, maintain_order=True
     )
     found = []
-    for metric in metrics:
+    for metric in dict.fromkeys(metrics):
         for (suite, factors), members in sorted(groups.items(), key=str):
             cell = {"suite": suite, **json.loads(factors)}
             nights, dropped = _nights(members, metric)

@@ -113,7 +113,7 @@ def run_trend(
     if not series:
         raise UsageError(
             f"{chosen.tree.where}: no run of a campaign has a value of "
-            f"{', '.join(metrics)}; {'; '.join(left_out) or 'nothing is recorded there'}"
+            f"{', '.join(metrics)}; {'; '.join(left_out) or 'no recording is left of them'}"
         )
     trends = find_trends(series, fraction, rate)
     if json_file is not None:
