@@ -26,6 +26,13 @@ def parse_time(text: str, first_ns: int | None) -> int:
     UsageError
         It is none of these, or the trace does not say when it begins.
     """
+    found = _parsed(text, first_ns)
+    if abs(found) >= 1 << 63:
+        raise UsageError(f"'{text}' is no time of a trace: ns since the epoch have 63 bits")
+    return found
+
+
+def _parsed(text: str, first_ns: int | None) -> int:
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     relative = text.startswith("+") and _DURATION.fullmatch(text[1:])

@@ -15,6 +15,14 @@ if __name__ == "__main__" and not sys.flags.safe_path:
 import atexit  # noqa: E402
 import gc  # noqa: E402
 import os  # noqa: E402
+
+# A closed stream would be that of the next file that is opened, and there is nobody to tell.
+while (_closed := os.open(os.devnull, os.O_RDWR)) <= 2:
+    os.set_inheritable(_closed, True)
+os.close(_closed)
+sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
 import threading  # noqa: E402
 from typing import NoReturn  # noqa: E402
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 import shlex
@@ -34,6 +35,8 @@ from roslens.recordings import Recordings, open_recordings
 
 _MOST = 10
 """Rows of a table."""
+_PLAIN = re.compile(r"[\w/]+")
+"""Names that neither a shell nor YAML takes for anything else."""
 _TAIL, _TAIL_MS = 10.0, 1.0
 """A tail is reported if P99 / median reaches the first of these, and P99 the second [ms]."""
 _BUSY = 0.8
@@ -72,6 +75,7 @@ class FirstPage(Facts):
     def __init__(self, recordings: Recordings, paths: Sequence[Path]) -> None:
         super().__init__(recordings)
         self._paths = " ".join(shlex.quote(str(path)) for path in paths)
+        self._given = paths
         self.title = ", ".join(path.resolve().name for path in paths[:3])
 
     # ------------------------------------------------------------ what looks wrong
@@ -87,7 +91,7 @@ class FirstPage(Facts):
     def _without_ros_events(self) -> Iterator[Suspicion]:
         why = self._all.without_ros_events()
         if why is not None:
-            yield Suspicion(f"{_capital(why)}.", f"roslens info {self._paths}")
+            yield Suspicion(f"{_capital(why)}.", self._info())
 
     def _silences(self) -> Iterator[Suspicion]:
         for row in self._all.silences().head(_MOST).iter_rows(named=True):
@@ -98,13 +102,12 @@ class FirstPage(Facts):
         for loss in self._all.tracer_loss:
             if loss.any:
                 text = f"The tracer lost events in {loss.run.name}: {loss.text}."
-                yield Suspicion(
-                    f"{text} {what_is_bent([loss])}", f"roslens info --check {self._paths}"
-                )
+                check = self._info(loss.run.name, "--check ")
+                yield Suspicion(f"{text} {what_is_bent([loss])}", check)
         broken = [run for run in self._all.runs if not run.complete]
         for run in broken[:_MOST]:
             text = f"{run.name} {run.why_incomplete}."
-            yield Suspicion(text, f"roslens info {self._paths}")
+            yield Suspicion(text, self._info(run.name))
         disturbed = [run for run in self._all.runs if run.disturbances]
         if disturbed:
             what = "; ".join(dict.fromkeys(x for run in disturbed for x in run.disturbances))
@@ -113,7 +116,7 @@ class FirstPage(Facts):
             yield Suspicion(
                 f"{_disturbed(len(disturbed), len(self._all.runs))}: {what}. Latencies may be "
                 "those of the machine's other work.",
-                without if some_left else f"roslens info {self._paths}",
+                without if some_left else self._info(disturbed[0].name),
             )
 
     def _lost_messages(self) -> Iterator[Suspicion]:
@@ -123,9 +126,9 @@ class FirstPage(Facts):
                 f"{of} on {row['topic']} did not arrive at {row['to'] or 'its subscription'}"
                 f"{_where(row)}."
             )
-            yield Suspicion(
-                text, f"roslens report latency {self._paths} -p 'topics=[{row['topic']}]'"
-            )
+            topic = row["topic"] if _PLAIN.fullmatch(row["topic"]) else json.dumps(row["topic"])
+            chosen = shlex.quote(f"topics=[{topic}]")
+            yield Suspicion(text, f"roslens report latency {self._paths} -p {chosen}")
 
     def _late_timers(self) -> Iterator[Suspicion]:
         skipped, late = pl.col("skipped"), pl.col("lateness_ns").max()
@@ -151,7 +154,7 @@ class FirstPage(Facts):
             yield Suspicion(
                 f"Some messages on {row['topic']} are late{_where(row)}: the median is "
                 f"{duration(1e6 * row['p50_ms'])}, {named} {value}.",
-                f"roslens why {self._paths} --topic {row['topic']}",
+                f"roslens why {self._paths} --topic {shlex.quote(glob.escape(row['topic']))}",
             )
 
     def _busy(self) -> Iterator[Suspicion]:
@@ -199,10 +202,17 @@ class FirstPage(Facts):
         found = health_findings(self._health.lazy(), "warning")
         told = [*_LOSSES, *(["no_ros_events"] if self._all.without_ros_events() else [])]
         for row in found.filter(~pl.col("kind").is_in(told)).head(_MOST).iter_rows(named=True):
-            yield Suspicion(
-                f"{_capital(row['what'])} ({row['count']:,} in {row['where']}).",
-                f"roslens info {self._paths}",
-            )
+            text = f"{_capital(row['what'])} ({row['count']:,} in {row['where']})."
+            of = self._health.filter(pl.col("kind") == row["kind"])
+            yield Suspicion(text, self._info(of["run"][0]))
+
+    def _info(self, run: str | None = None, option: str = "") -> str:
+        """What ``roslens info`` says of all, or of the run: it takes one path."""
+        paths = self._given[:1]
+        if run is not None and len(self._given) > 1:
+            places = zip(self._all.runs, self._all.recordings, strict=True)
+            paths = [recording.path for one, recording in places if one.name == run]
+        return f"roslens info {option}{shlex.quote(str(paths[0]))}"
 
     # ------------------------------------------------------------ the page
 

@@ -53,21 +53,28 @@ def run_why(
         "late_by_ns", descending=True, maintain_order=True
     )
     found = why.found(topic, None, deadline, warm_up_s) if message is None else {}
-    told_of = any(x.of or x.left_out for x in found.values())
-    if message is None and not told_of and not silences:
+    judged = sum(x.of for x in found.values())
+    left_out = sum(x.left_out for x in found.values())
+    if message is None and not judged and not silences:
         raise NotEnoughEvidenceError(
-            "of no message both the publication and the end of its callback were recorded"
+            f"all {left_out:,} messages are left out as warm-up: give a shorter --warm-up"
+            if left_out
+            else "of no message both the publication and the end of its callback were recorded"
         )
     shares = shares_by_cause(why, topic, deadline, warm_up_s) if message is None else []
     if as_json:
-        causes = [share.to_json() for share in shares]
-        print(
-            json.dumps({"silences": silences, "late": late.to_dicts(), "causes": causes}, indent=1)
-        )
+        answer = {
+            "messages": judged,
+            "left_out": left_out,
+            "silences": silences,
+            "late": late.to_dicts(),
+            "causes": [share.to_json() for share in shares],
+        }
+        print(json.dumps(answer, indent=1))
         return
     for row in silences:
         show_text(row["sentence"])
-    if told_of:
+    if judged:
         show_text(why.sentences(topic, deadline, warm_up_s)[0])
     if late.height:
         asked = "Late messages, the latest first" if message is None else "The message"

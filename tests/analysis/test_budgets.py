@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,10 +139,29 @@ def test_what_is_nowhere_is_wrong_use(budget: dict[str, object], told: str) -> N
     assert told in str(error.value)
 
 
-def test_a_metric_that_was_not_measured_lacks_evidence() -> None:
-    found = check_budgets([parse_budget("memory_slope < 1 kB/s")], side(p99(1, 1, 1)))
+@pytest.mark.parametrize(
+    "text", ["memory_slope < 1 kB/s", "time < 5 s", "response_time_bound < 1 s"]
+)
+def test_a_metric_that_was_not_measured_lacks_evidence(text: str) -> None:
+    found = check_budgets([parse_budget(text)], side(p99(1, 1, 1)))
     assert found.checks[0].notes == ("it was not measured in these recordings",)
     assert found.exit_code == 3
+
+
+def test_no_budget_is_kept_by_runs_without_messages() -> None:
+    whole = side(p99(1, 1, 1))
+    (found,) = check_budgets(
+        [parse_budget("latency_p99 < 1 s")], replace(whole, cells=[*whole.cells] * 4)
+    ).checks
+    assert (found.verdict, found.notes) == (
+        "not_enough_evidence", ("1 of 4 runs had no message of it",)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["loss < 5", "loss < 300 %", "loss > -1 %"])
+def test_the_limit_of_a_fraction_is_one(text: str) -> None:
+    with pytest.raises(UsageError, match="loss is a fraction: give a limit between 0 and 1"):
+        parse_budget(text).limit_in("1")
 
 
 def test_the_budgets_of_the_documentation_run_as_written(tmp_path: Path) -> None:

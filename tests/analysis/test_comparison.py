@@ -36,6 +36,7 @@ from roslens.analysis.verdicts.comparison import (
     verdict_of,
 )
 from roslens.compare import chart, comparison_table, load_side, parse_threshold, summary
+from roslens.generate import Shape, generate
 from roslens.printed import as_markdown, ratio_chart, table_lines
 from roslens.recording import UsageError
 from roslens.recording.manifest import read_manifest, write_manifest
@@ -190,7 +191,49 @@ def test_other_definitions_are_flagged() -> None:
     assert "defines it" in (compare(cpu(values), other).notes[0].replace("define it", "defines it"))
 
 
+def test_other_units_are_refused() -> None:
+    with pytest.raises(UsageError, match="cpu is in core in BASE and in % in NEW"):
+        compare(cpu([1.0, 1.01, 1.02]), replace(cpu([1.0, 1.02, 1.03]), unit="%"))
+
+
 # ------------------------------------------------------------ many cells
+
+
+def test_every_topic_is_compared_in_whatever_percentile(tmp_path: Path) -> None:
+    generate(Shape(topics=25, nodes=25), tmp_path, 8_000)
+    names = ["latency_p95", "callback_duration_p90", "callback_duration_mean", "latency_p50"]
+    found = load_side(tmp_path, names).estimates
+    of_metric = {name: [e.cell["topic"] for e in found if e.metric == name] for name in names}
+    topics = sorted(f"/topic_{n}" for n in range(25))
+    assert {name: sorted(of) for name, of in of_metric.items()} == dict.fromkeys(names, topics)
+
+
+def test_a_run_without_messages_is_no_evidence_that_nothing_is_worse() -> None:
+    p50 = Metric("latency_p50", "median", "ns")
+
+    def made(values: Sequence[float], runs: int) -> Side:
+        of = value_over_runs(p50, {"topic": "/t"}, values, len(values))
+        return Side("side", [of], [{}] * runs, runs)
+
+    whole, same = made([1.0, 1.001, 0.999], 3), [1.0, 1.001, 0.998]
+    for new, expected in (
+        (made(same, 3), "no_difference"),
+        (made(same, 4), "not_enough_evidence"),
+        (made([0.5, 0.501, 0.499], 4), "not_enough_evidence"),
+        (made([2.0, 2.001, 1.999], 4), "regression"),
+    ):
+        (found,) = compare_sides(whole, new, ["latency_p50"]).compared
+        assert found.verdict == expected
+        said = [note for note in found.notes if note.endswith("of NEW had no message of it")]
+        assert said == ["1 of 4 runs of NEW had no message of it"] * (new.runs == 4)
+    (found,) = compare_sides(made(same, 4), whole, ["latency_p50"]).compared
+    assert found.verdict == "no_difference"
+
+
+def test_levels_in_another_order_are_the_same_cell(tmp_path: Path) -> None:
+    for number, factors in enumerate(({"a": 1, "b": 2}, {"b": 2, "a": 1})):
+        write_run(tmp_path / f"r{number}", latencies_ns=[1_000_000] * 20, factors=factors)
+    assert [run.label for run in open_recordings([tmp_path]).runs] == ["a=1, b=2"] * 2
 
 
 def test_unmatched_cells_give_3_unless_something_regressed() -> None:

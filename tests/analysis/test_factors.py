@@ -52,6 +52,16 @@ def test_paths_or_names_and_types_and_repetitions(tmp_path: Path) -> None:
     assert opened.view(warm_up=0).runs == opened.runs
 
 
+def test_only_what_is_written_as_a_number_is_one(tmp_path: Path) -> None:
+    texts = ["1.10", "1.1", "12e4567", "007", "nan", "-3", "1e3"]
+    for number in range(len(texts)):
+        bare(tmp_path / str(number), number)
+    rows = "".join(f"{number},{text}\n" for number, text in enumerate(texts))
+    opened = rl.open(tmp_path, factors=file(tmp_path, f"path,level\n{rows}"), collect=False)
+    found = [run.cell["level"] for run in opened.runs]
+    assert found == ["1.10", 1.1, "12e4567", "007", "nan", -3, "1e3"]
+
+
 def test_a_folder_of_bare_traces_is_as_many_recordings_as_have_rows(tmp_path: Path) -> None:
     for number, name in enumerate(("a", "b")):
         bare(tmp_path / name, number)

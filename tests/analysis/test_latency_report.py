@@ -367,6 +367,26 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
     assert told == data["estimates"]
 
 
+def _metrics_of(*estimates: dict[str, float]) -> str:
+    entry = {
+        "metric": "cpu",
+        "definition": "CPU time",
+        "better": "lower",
+        "cell": {},
+        "value": 2.5,
+        "low": 2.0,
+        "high": 3.0,
+        "level": 0.95,
+        "unit": "core",
+        "runs": 3,
+        "samples": 3,
+        **dict.fromkeys(("effective_samples", "verdict", "refused", "minimum_detectable")),
+        "method": "Student t over runs",
+    }
+    content = {"schema_version": 1, "recordings": [], "versions": {}}
+    return json.dumps({**content, "estimates": [{**entry, **more} for more in estimates]})
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -378,6 +398,8 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
             '{"schema_version": 1, "recordings": [], "versions": {}, "estimates": [{"x": 1}]}',
             r"field 'estimates\.0\.metric'",
         ),
+        (_metrics_of({"low": 3.0, "high": 2.0}), "low is above high"),
+        (_metrics_of({}, {}), "two estimates of cpu in the same cell"),
     ],
 )
 def test_unreadable_metrics(tmp_path: Path, content: str | None, message: str) -> None:

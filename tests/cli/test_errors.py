@@ -33,6 +33,18 @@ def test_path_that_does_not_exist(roslens: Roslens, verb: str) -> None:
     check_one_line(roslens(verb, "no/such/folder"), 2, "no/such/folder", "no such file")
 
 
+def test_closed_streams_change_no_exit_code() -> None:
+    shell = f'{sys.executable} -m roslens info --check "$0" {{}}'
+    codes = [
+        subprocess.run(
+            ["bash", "-c", shell.format(closed), SAMPLES / "demo"], check=False
+        ).returncode
+        for closed in (">/dev/null", ">&-", "2>&- >/dev/null", "<&- >&- 2>&-")
+    ]
+    assert codes == [codes[0]] * 4
+    assert codes[0] in (0, 3)
+
+
 @pytest.mark.parametrize("verb", ["info", "collect"])
 def test_folder_without_metadata(roslens: Roslens, tmp_path: Path, verb: str) -> None:
     (tmp_path / "stream_0").write_bytes(b"\xc1\x1f\xfc\xc1" * 16)

@@ -119,6 +119,8 @@ def test_times_select(roslens: Roslens, everything):
         (["--name", "ros2:rmw_tke"], "did you mean ros2:rmw_take"),
         (["--name", "ros2:rmw_take", "--fields", "mesage"], "did you mean message"),
         (["--start", "yesterday"], "is no time"),
+        (["--start", str(1 << 63)], "is no time of a trace"),
+        (["--start", "+99999999999999s"], "is no time of a trace"),
         (["--start", "+3s", "--end", "+2s"], "--start +3s is after --end +2s"),
         (["--format", "parquet"], "-o"),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,25 @@ def test_several_sessions_and_runs_with_a_manifest(roslens: Roslens, tmp_path: P
     # The latest ten of all runs, as the frame of all late messages has them.
     late = rl.open(tmp_path / "demo").why()["late_by_ns"].sort(descending=True)
     assert [row["late_by_ns"] for row in page["late"]] == late.head(10).to_list()
+
+
+def test_commands_that_are_proposed_can_be_run(roslens: Roslens, tmp_path: Path) -> None:
+    """Of several paths, and of a topic whose name means something to a shell and to YAML."""
+    run = tmp_path / "a b"
+    shutil.copytree(min(SAMPLES.glob("demo/001*")), run, ignore=shutil.ignore_patterns("tables"))
+    evil = b"/a';id>z"
+    for file in (run / "trace").rglob("*"):
+        if file.is_file() and file.name != "metadata":
+            file.write_bytes(file.read_bytes().replace(b"/samples\0", evil + b"\0"))
+    page = json.loads(roslens(run, SAMPLES / "hung.tar.zst", "--json").stdout)
+    commands = [shlex.split(row["command"]) for row in page["looks_wrong"]]
+    told = [word for command in commands for word in command if ";" in word]
+    assert set(told) <= {evil.decode(), 'topics=["/a\';id>z"]'}
+    assert told
+    infos = [command for command in commands if command[1] == "info"]
+    assert infos
+    for command in infos:
+        assert roslens(*command[1:]).returncode in (0, 3)
 
 
 def test_what_is_neither_a_command_nor_a_path(roslens: Roslens) -> None:

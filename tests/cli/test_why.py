@@ -78,6 +78,12 @@ def test_of_what_is_left_out_as_warm_up_nothing_is_late(roslens: Roslens) -> Non
     left_out = whole["message_id"][0]
     assert left_out not in part["message_id"]
     assert roslens("why", SAMPLE, "--message", left_out).returncode == 0
+    part = ("why", SAMPLE, "--topic", "/a2", "--json", "--warm-up")
+    answer = json.loads(roslens(*part, "2s").stdout)
+    assert (answer["messages"], answer["left_out"]) == (kept, 600 - kept)
+    nothing = roslens(*part, "100s")
+    assert (nothing.returncode, nothing.stdout) == (3, "")
+    assert "all 600 messages are left out as warm-up" in nothing.stderr
 
 
 @pytest.mark.parametrize(

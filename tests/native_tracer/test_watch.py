@@ -258,9 +258,17 @@ def test_the_verb(start, folder, tmp_path):
     _, error = lines.communicate()
     assert "no event for" in first or "/chatter" in first
     assert (lines.returncode, error) == (0, "")
-    wrong = roslens(tmp_path / "nowhere")
-    assert wrong.wait() == 2
-    assert wrong.stderr.read().count("\n") == 1
+    for place, *options in (
+        (tmp_path / "nowhere",),
+        (folder, "--window", "nan"),
+        (folder, "--seconds", "inf"),
+        (folder, "--every", "1e300"),
+        (folder, "--otlp", "http://[::1"),
+        (folder, "--otlp", "http://localhost:notaport"),
+    ):
+        wrong = roslens(place, *options)
+        assert wrong.wait() == 2
+        assert wrong.stderr.read().count("\n") == 1
 
 
 def test_nothing_to_tell(folder, library):

@@ -48,6 +48,11 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+def test_sessions_beside_recordings_are_runs(folder: Path) -> None:
+    shutil.copytree(TRACES[1].parent, folder / "recorded")
+    assert names(folder) == ["recorded", "session-0", "session-1", "session-2"]
+
+
 def test_sessions_of_different_times_are_runs(folder: Path, capsys) -> None:
     assert names(folder) == ["session-0", "session-1", "session-2"]
     alone = [open_trace(trace).info().events for trace in TRACES]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from pathlib import Path
@@ -207,6 +208,33 @@ def test_a_level_of_zero() -> None:
     assert found.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("machines", "disturbed", "verdict"),
+    [
+        ((None, "new"), (False, False), "regression"),
+        (("old", "new"), (False, False), "not_comparable"),
+        (("old", "old"), (False, True), "not_enough_evidence"),
+        (("old", "old"), (True, True), "regression"),
+    ],
+)
+def test_another_machine_or_other_work_on_it_is_no_regression(
+    machines: tuple[str | None, str | None], disturbed: tuple[bool, bool], verdict: str
+) -> None:
+    values = [*noisy(1e6, 20, 1), *noisy(1.2e6, 6, 2)]
+    nights = [
+        replace(
+            night,
+            software={} if machines[n >= 20] is None else {"machine": str(machines[n >= 20])},
+            disturbed=disturbed[n >= 20],
+        )
+        for n, night in enumerate(series(values).nights)
+    ]
+    found = find_trends([replace(series(values), nights=tuple(nights))])
+    (change,) = found.series[0].changes
+    assert change.verdict == verdict
+    assert found.exit_code == (1 if verdict == "regression" else 3)
+
+
 def manifests(folder: Path, count: int) -> None:
     data = json.loads((RUN / "manifest.json").read_text())
     for number in range(count):
@@ -247,6 +275,10 @@ def test_series_of_a_catalog(nightly: Path) -> None:
     )
     with pytest.raises(UsageError, match="no metric"):
         series_of(rows, ["latency_p12"])
+    more = rows.with_columns(disturbances=pl.lit(1), cpu_model=pl.lit("A"), cpu_count=pl.lit(2))
+    (found,), left_out = series_of(more, ["latency_p99", "latency_p99"])
+    assert {(n.disturbed, n.software["machine"]) for n in found.nights} == {(True, "A, 2 CPUs")}
+    assert left_out == ["20 recordings were disturbed by other work on their host"]
 
 
 def test_the_verb(nightly: Path, tmp_path: Path) -> None:

@@ -306,8 +306,12 @@ class _Pushed:
     """Sends moments to a collector; says once, on standard error, that it does not take them."""
 
     def __init__(self, url: str, run: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and parts.netloc and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
             raise UsageError(f"--otlp {url}: give an address such as http://localhost:4318")
         # The library would tell of each failure at length.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)

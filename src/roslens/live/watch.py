@@ -48,6 +48,7 @@ SPARE_NS = 1_000_000_000
 _LINES = 6
 _MOST_CPU = 0.015
 _READ_S = 2.0
+_LONGEST_S = 1e9
 _LONGEST = 5
 """So many times later at most refreshes come, that they take no more than that part of a CPU."""
 
@@ -263,7 +264,8 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
     NotEnoughEvidenceError
         Asked once, and there is no event.
     """
-    if options.window_s < 0 or options.every_s <= 0 or (options.seconds or 0) < 0:
+    times = options.window_s, options.every_s, options.seconds or 0
+    if not all(0 <= x < _LONGEST_S for x in times) or options.every_s == 0:
         raise UsageError("--window and --seconds are 0 or more, --every is more than 0")
     limits = Limits(options.budgets)
     settings = read_triggers(options.triggers) if options.triggers else None
