@@ -13,6 +13,8 @@ Better = Literal["lower", "higher"]
 Scale = Literal["positive", "fraction", "signed"]
 Cell = Mapping[str, Level]
 """The level of each factor; empty where no factor is known."""
+CLOCKS_APART = "which clocks of hosts may be apart"
+"""In the method of an estimate whose interval holds however wrong they are."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.estimate import CLOCKS_APART, Estimate, Metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.fractions import bounded_fraction_over_runs
@@ -110,8 +110,7 @@ def within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
             estimate,
             low=None if low is None else max(0.0, low - bound_ns),
             high=None if high is None else high + bound_ns,
-            method=f"{estimate.method}; widened by {bound_ns / 1e6:.3g} ms, which clocks of hosts "
-            "may be apart",
+            method=f"{estimate.method}; widened by {bound_ns / 1e6:.3g} ms, {CLOCKS_APART}",
         )
     apart = "any time" if math.isinf(bound_ns) else f"{bound_ns / 1e6:.3g} ms"
     return replace(

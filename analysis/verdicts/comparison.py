@@ -24,7 +24,7 @@ from roslens.analysis.environment import (
     differences,
     merged_differences,
 )
-from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
+from roslens.analysis.estimate import CLOCKS_APART, Cell, Estimate, cell_label, not_none
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.factorial import BY_BLOCK, Observation, effects
@@ -676,7 +676,7 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         notes.append(note)
     else:
         ratio_of = ratio_of_positive if _on_logs(upper, lower) else ratio_of_means
-        effect = ratio_of(worse, better, LEVEL)
+        effect = _whatever_clocks(ratio_of(worse, better, LEVEL), upper, lower)
         if math.isinf(effect.high):
             notes.append(
                 f"{'base' if base.better == 'lower' else 'new'} cannot be distinguished from zero"
@@ -708,6 +708,22 @@ def _refuse(base: Estimate, new: Estimate) -> None:
             f"{base.metric} is in {base.unit} in BASE and in {new.unit} in NEW: make both reports "
             "with the same version"
         )
+
+
+def _whatever_clocks(ratio: Effect, upper: Estimate, lower: Estimate) -> Effect:
+    """A ratio that holds however far the clocks of hosts are apart within their bounds.
+
+    Those are no scatter of runs: all runs of a side may be wrong by as much.
+    """
+    if not any(CLOCKS_APART in side.method for side in (upper, lower)):
+        return ratio
+    assert upper.low is not None
+    assert upper.high is not None
+    assert lower.low is not None
+    assert lower.high is not None
+    low = min(ratio.low, upper.low / lower.high)
+    high = max(ratio.high, upper.high / lower.low if lower.low > 0 else math.inf)
+    return Effect(ratio.value, low, high, max(ratio.p, 1 - LEVEL) if low <= 1 <= high else ratio.p)
 
 
 def _on_logs(*estimates: Estimate) -> bool:

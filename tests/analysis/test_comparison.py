@@ -21,6 +21,7 @@ from roslens.analysis.calibration import losses
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.figures.comparison import comparison_plot
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
+from roslens.analysis.measures.latency import within_clocks
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.fractions import fraction_over_runs
@@ -228,6 +229,23 @@ def test_a_run_without_messages_is_no_evidence_that_nothing_is_worse() -> None:
         assert said == ["1 of 4 runs of NEW had no message of it"] * (new.runs == 4)
     (found,) = compare_sides(made(same, 4), whole, ["latency_p50"]).compared
     assert found.verdict == "no_difference"
+
+
+def test_clocks_that_may_be_apart_are_no_scatter_of_runs() -> None:
+    """8 and 12 ms, by clocks that may be 2 ms apart, may both be 10 ms; 8 and 13 ms are not."""
+    p50 = Metric("latency_p50", "median", "ns")
+
+    def made(ms: float) -> Side:
+        values = [1e6 * ms * x for x in (0.999, 1.0, 1.001) * 4]
+        return side(within_clocks(value_over_runs(p50, {}, values, 12), 2e6))
+
+    for ms, verdict, low, high in (
+        (12, "not_enough_evidence", 10 / 10, 14 / 6),
+        (13, "regression", 11 / 10, 15 / 6),
+    ):
+        (found,) = compare_sides(made(8), made(ms), ["latency_p50"]).compared
+        assert found.verdict == verdict
+        assert (found.low, found.high) == (pytest.approx(low, 2e-3), pytest.approx(high, 2e-3))
 
 
 def test_levels_in_another_order_are_the_same_cell(tmp_path: Path) -> None:
