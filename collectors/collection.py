@@ -24,7 +24,6 @@ from roslens.collectors.decoding import (
     Progress,
     Written,
     write_events,
-    write_frame,
 )
 from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
@@ -150,9 +149,9 @@ def _without_traces(
     from roslens.collectors.excerpt import cut, take_along  # noqa: PLC0415  (few need it)
 
     if excerpt is not None:
-        return cut(made, recording, excerpt, written.window, write_frame)
+        return cut(made, recording, excerpt, written.window)
     of = {"of": recording.name, "in_words": "all of it", "whole": True}
-    take_along(made, recording, of, lambda _: (), write_frame)
+    take_along(made, recording, of, lambda _: ())
     return None, rows
 
 
@@ -170,6 +169,7 @@ def _model(
     from roslens.collectors.ros2 import make_tables  # noqa: PLC0415
     from roslens.collectors.ros2.losses import counted  # noqa: PLC0415
     from roslens.collectors.ros2.one_pass import Rows  # noqa: PLC0415
+    from roslens.collectors.table_file import write_frame  # noqa: PLC0415
 
     say("model")
     raw = with_caret(written.frames())

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from roslens.collectors import store
 from roslens.collectors.clocks import Clocks, Points, find_clocks, read_clocks
 from roslens.collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from roslens.recording import Recording
@@ -189,20 +188,6 @@ def _cpus_recorded(recording: Recording) -> int | None:
     if about is None or about.members or about.tracing.max_disk_bytes is not None:
         return None
     return about.host.cpu_count if about.tracing.tracer.startswith("lttng") else None
-
-
-def write_frame(frame: pl.DataFrame, path: Path, about: Mapping[str, str]) -> None:
-    """Write a table; `about` goes into the file's metadata.
-
-    Raises
-    ------
-    RunFailedError
-        It cannot be written.
-    """
-    from roslens.collectors.table_file import write_table  # noqa: PLC0415  (events need no tables)
-
-    with store.writing(path):
-        write_table(frame, path, about)
 
 
 def recorded_until(recording: Recording) -> int | None:

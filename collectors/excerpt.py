@@ -31,6 +31,7 @@ from roslens.collectors.caret_events import CLOCK, PROVIDER
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.collectors.store import writing
+from roslens.collectors.table_file import write_frame
 from roslens.collectors.times import parse_time
 from roslens.collectors.views import View, matching
 from roslens.recording import Recording, UsageError
@@ -228,7 +229,6 @@ def cut(
     source: Recording,
     excerpt: Excerpt,
     window: tuple[int | None, int | None],
-    write: Callable[[pl.DataFrame, Path, Mapping[str, str]], None],
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Leave of the tables just made what was asked for, and say so beside them.
 
@@ -238,8 +238,6 @@ def cut(
         Where all tables lie, made of the events of `write_events`; changed in place.
     source
         The recording itself, whose samples of resources are taken along.
-    write
-        Writes a table.
 
     Returns
     -------
@@ -281,9 +279,9 @@ def cut(
                 pl.col("severity") != "error", maintain_order=True
             )
         said = pl.read_parquet_metadata(text_path(path))
-        write(frame, path, {key: said[key] for key in ABOUT_KEYS})
+        write_frame(frame, path, {key: said[key] for key in ABOUT_KEYS})
         rows[name] = frame.height
-    take_along(made, source, about, lambda table: view.filters(table, "", None), write)
+    take_along(made, source, about, lambda table: view.filters(table, "", None))
     return about, rows
 
 
@@ -292,7 +290,6 @@ def take_along(
     source: Recording,
     about: Mapping[str, Any],
     filters: Callable[[Table], Sequence[pl.Expr]],
-    write: Callable[[pl.DataFrame, Path, Mapping[str, str]], None],
 ) -> None:
     """Put what else is known of a recording beside tables that will lie without its traces.
 
@@ -302,8 +299,6 @@ def take_along(
         What the tables are of.
     filters
         What stays of samples of resources.
-    write
-        Writes a table.
 
     Raises
     ------
@@ -313,7 +308,7 @@ def take_along(
     for table in SAMPLED:
         if file := source.samples.get(table.name):
             kept = scan_samples(table, file).filter(*filters(table)).collect()
-            write(kept, made.tables / f"{table.name}.parquet", table.about())
+            write_frame(kept, made.tables / f"{table.name}.parquet", table.about())
     texts = {EXCERPT_NAME: json.dumps(about, indent=1) + "\n"}
     if (manifest := source.manifest) is not None:
         texts[EXCERPT_MANIFEST_NAME] = manifest.model_dump_json(indent=1)

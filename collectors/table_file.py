@@ -10,6 +10,7 @@ import polars as pl
 
 from roslens.collectors import _native
 from roslens.collectors.schema import TABLES
+from roslens.collectors.store import writing
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.schema import ABOUT_KEYS, TABLES_VERSION, Table
@@ -44,6 +45,18 @@ def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None
         texts = pl.select(text.alias("text"))
     said = [] if about is None else list(about.items())
     _native.write_table(table, path, names, texts, said)
+
+
+def write_frame(frame: pl.DataFrame, path: Path, about: Mapping[str, str]) -> None:
+    """Write a table; `about` goes into the file's metadata.
+
+    Raises
+    ------
+    RunFailedError
+        It cannot be written.
+    """
+    with writing(path):
+        write_table(frame, path, about)
 
 
 def scan_table(table: Table, path: Path) -> pl.LazyFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from graphlib import TopologicalSorter
 from html import escape
 from typing import Any, TypeVar
 
@@ -189,15 +190,8 @@ def layered(
         before[b].add(a)
         after[a].add(b)
     layer: dict[AnyVertex, int] = {}
-    waiting = {v: len(before[v]) for v in vertices}
-    ready = [v for v in vertices if not waiting[v]]
-    while ready:
-        vertex = ready.pop()
+    for vertex in TopologicalSorter({v: before[v] for v in vertices}).static_order():
         layer[vertex] = 1 + max((layer[u] for u in before[vertex]), default=-1)
-        for following in after[vertex]:
-            waiting[following] -= 1
-            if not waiting[following]:
-                ready.append(following)
     layers: list[list[AnyVertex]] = [[] for _ in range(1 + max(layer.values(), default=-1))]
     for vertex in vertices:
         layers[layer[vertex]].append(vertex)
