@@ -55,6 +55,8 @@ class Run:
         The machine, the software and the tracer; empty for a bare trace.
     hosts
         Of a merged recording the hosts of each member.
+    parameters
+        What its workload was given, alike in all runs of a suite.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Run:
     excerpt: str | None = None
     environment: Environment = field(default_factory=dict)
     hosts: str | None = None
+    parameters: Cell = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -190,6 +193,7 @@ def runs_of(
             Run(
                 name,
                 cell,
+                parameters=manifest.parameters,
                 suite=manifest.suite,
                 campaign=manifest.campaign,
                 block=f"{manifest.suite}/{manifest.campaign}/{manifest.repetition}",

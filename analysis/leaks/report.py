@@ -184,8 +184,7 @@ class LeaksReport(Report[LeaksParameters]):
             return ["There is no run to look at."]
         climbing = self._climbing
         unsure = sum(leak.verdict == "not_enough_evidence" for leak in self.leaks)
-        count = len(self.leaks)
-        cells = f"{count} cell{'s' * (count != 1)}"
+        cells = counted(len(self.leaks), "cell")
         said = []
         if climbing:
             label, leak = max(climbing, key=lambda pair: not_none(pair[1].per_second.value))
@@ -193,15 +192,15 @@ class LeaksReport(Report[LeaksParameters]):
             if leak.per_message.low is not None:
                 most += f", {with_interval(leak.per_message)}"
             said.append(f"Memory climbs in {len(climbing)} of {cells}, most in {label}: {most}.")
-        elif unsure < count:
-            limits = [leak.per_second.minimum_detectable for leak in self.leaks
-                      if leak.per_second.minimum_detectable is not None]  # fmt: skip
-            text = f"Memory climbs in none of {cells} that can be judged"
-            said.append(
-                f"{text}; a climb of {significant(max(limits), 3)} B/s would have been found."
-                if limits
-                else f"{text}."
-            )
+        elif judged := [x for x in self.leaks if x.verdict != "not_enough_evidence"]:
+            limits = [x.per_second.minimum_detectable for x in judged]
+            known = [x for x in limits if x is not None]
+            text = f"Memory climbs in none of {counted(len(judged), 'cell')} that can be judged"
+            if known:
+                # Less than the margin is not called a climb, however well it is told from none.
+                found = significant(max(*known, self.parameters.margin), 3)
+                text += f"; a climb of {found} B/s would have been found"
+            said.append(f"{text}.")
         if climbing and self.growing:
             first = self.growing[0]
             said.append(f"Most is held by {_site(first)}: {with_interval(first)}.")
@@ -362,7 +361,7 @@ def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
         "Slope of memory over time and over messages (requests, goals), mean over runs",
         notes=[
             *(f"({i}) refused: {reason}" for i, reason in enumerate(reasons, 1)),
-            "Least found: the slope that would have been found in about 80 % of such experiments.",
+            "Least found: the slope that is told from none in about 80 % of such experiments.",
             "Bend: where the slope changes; the slope is that after it.",
             *(
                 f"{label}: {leak.why}."

@@ -5,7 +5,7 @@ See `roslens.analysis.reports.study_of_executors`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.leaks.leak import Leak
@@ -13,7 +13,9 @@ from roslens.analysis.verdicts.statement import Statement, borne_out
 
 # As the suites of rclpy and of rclcpp name their workloads.
 ACTION, SERVICE, PUBSUB = {"action", "actions"}, {"service", "services"}, {"pubsub", "messages"}
-_EVENTS = ("events", "events_cbg", "eventscbg", "eventscbgmulti")
+_BOTH = {"events": ("events",), "events_cbg": ("events_cbg", "eventscbg", "eventscbgmulti")}
+_EVENTS = tuple(name for names in _BOTH.values() for name in names)
+_FIVE_MINUTES_S = 300
 
 
 def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> list[Statement]:
@@ -45,25 +47,52 @@ def _told(leaks: Sequence[Leak]) -> str:
 
 
 def _judge(
-    content: str, leaks: Sequence[Leak], wanted: Sequence[str], against: Sequence[str]
+    content: str,
+    leaks: Sequence[Leak],
+    wanted: Sequence[str],
+    against: Callable[[Leak], bool],
+    executors: Mapping[str, Sequence[str]],
 ) -> Statement:
+    """A statement about each of some executors, by the names that suites give them."""
     if not leaks:
         return Statement(content, "not_in_these_recordings", "no such runs")
-    verdicts = [leak.verdict for leak in leaks]
+    there = {_executor(leak.per_second) for leak in leaks}
+    missing = [name for name, ours in executors.items() if there.isdisjoint(ours)]
     verdict = borne_out(
-        all_for=all(v in wanted for v in verdicts), any_against=any(v in against for v in verdicts)
+        all_for=not missing and all(leak.verdict in wanted for leak in leaks),
+        any_against=any(against(leak) for leak in leaks),
     )
-    return Statement(content, verdict, _told(leaks))
+    told = [_told(leaks), *([f"no runs of {', '.join(missing)}"] if missing else [])]
+    return Statement(content, verdict, "; ".join(told))
 
 
 _FLAT = ("stable", "levels_off", "steep_start_then_stable")
 
 
+def _is_flat(leak: Leak) -> bool:
+    return leak.verdict in _FLAT
+
+
+def _climbs(leak: Leak) -> bool:
+    return leak.verdict == "climbs"
+
+
+def _climbs_not(leak: Leak) -> bool:
+    """Even slowly: the interval does not lie above zero."""
+    return _is_flat(leak) and not_none(leak.per_second.low) <= 0
+
+
+def _levels_off_not(leak: Leak) -> bool:
+    """Nor would it still, as what was looked at ends long after five minutes."""
+    long = leak.looked_at_s[1] >= 2 * _FIVE_MINUTES_S
+    return long and leak.verdict not in ("levels_off", "not_enough_evidence")
+
+
 def _actions(leaks: Sequence[Leak]) -> Statement:
     content = "Actions leak with both events executors and do not with the single-threaded one."
     events, single = _of(leaks, ACTION, *_EVENTS), _of(leaks, ACTION, "single")
-    leaking = _judge(content, events, ("climbs",), _FLAT)
-    quiet = _judge(content, single, _FLAT, ("climbs",))
+    leaking = _judge(content, events, ("climbs",), _is_flat, _BOTH)
+    quiet = _judge(content, single, _FLAT, _climbs, {})
     because = "; ".join(
         x.because for x in (leaking, quiet) if x.verdict != "not_in_these_recordings"
     )
@@ -79,7 +108,8 @@ def _messages(leaks: Sequence[Leak]) -> Statement:
         "With messages memory climbs slowly on every executor.",
         _of(leaks, PUBSUB),
         ("climbs",),
-        _FLAT,
+        _climbs_not,
+        {"single": ("single",), "multi": ("multi",), **_BOTH},
     )
 
 
@@ -88,7 +118,8 @@ def _services(leaks: Sequence[Leak]) -> Statement:
         "With services memory levels off after about five minutes.",
         _of(leaks, SERVICE),
         ("levels_off",),
-        ("climbs", "stable", "steep_start_then_stable"),
+        _levels_off_not,
+        {},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 
 import polars as pl
 
@@ -21,14 +22,8 @@ _SCHEMA = pl.Schema(
         "latency_mean_ms": pl.Float64,
     }
 )
-_SIZE = {
-    "publishers": 1,
-    "subscriptions": 1,
-    "processes": 1,
-    "outside": 0,
-    "message_bytes": 10_000_000,
-    "payload": 10_000_000,
-}
+_BYTES = {"message_bytes": 10_000_000, "payload": 10_000_000}
+_SIZE = {"publishers": 1, "subscriptions": 1, "processes": 1, "outside": 0, **_BYTES}
 WITHIN = {("shared", True), ("unique", True)}
 """Ways within a process, as `way_of` gives them."""
 _SWITCH = {True: True, False: False, "on": True, "off": False}
@@ -58,13 +53,15 @@ def read_published(folder: Path) -> pl.DataFrame:
     )
 
 
-def published_cell(cell: Cell) -> tuple[str, bool] | None:
+def published_cell(cell: Cell, parameters: Cell = MappingProxyType({})) -> tuple[str, bool] | None:
     """Which of the published cells (pointer, intra-process) a cell of ours resembles.
 
     Ours are told apart by what is published (factor ``pointer``), as the study's, or by what the
-    callback takes (``callback``). None for none of them.
+    callback takes (``callback``). None for none of them, and if the size of messages, a factor or
+    a parameter, is not known.
     """
-    if any(name in cell and cell[name] != level for name, level in _SIZE.items()):
+    known = {name: level for name, level in {**parameters, **cell}.items() if name in _SIZE}
+    if known.keys().isdisjoint(_BYTES) or any(_SIZE[x] != level for x, level in known.items()):
         return None
     return way_of(cell)
 

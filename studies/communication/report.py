@@ -42,7 +42,7 @@ from roslens.studies.communication.periods import (
     publisher_periods,
     subscription_periods,
 )
-from roslens.studies.communication.published import by_reference, read_published
+from roslens.studies.communication.published import by_reference, published_cell, read_published
 from roslens.studies.communication.statements import statements
 from roslens.studies.communication.tables import (
     agreement_table,
@@ -383,10 +383,13 @@ class CommunicationReport(Report[CommunicationParameters]):
         delivered = self.copied.lazy().filter(pl.col("outcome") == "delivered")
         within = delivered.filter(pl.col("publisher_vpid") == pl.col("subscription_vpid"))
         periods = publisher_periods(self.found.messages)
+        large = pl.col("run").is_in(
+            [run.name for run in self.counting if published_cell(run.cell, run.parameters)]
+        )
         found = statements(
             self._mean_latencies(delivered),
             self._mean_latencies(within),
-            self._observations(periods.group_by("run").agg(pl.col("period_ns").mean())),
+            self._observations(periods.filter(large).group_by("run").agg(pl.col("period_ns").mean())),
             level=self.level,
         )  # fmt: skip
         columns = {"statement": "claim", "here": "told", "because": "because"}

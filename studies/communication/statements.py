@@ -15,7 +15,7 @@ from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import pairs
 from roslens.analysis.verdicts.statement import Statement
 from roslens.recording.manifest import Level
-from roslens.studies.communication.published import published_cell, way_of
+from roslens.studies.communication.published import way_of
 
 _POINTER, _INTRA, _LOANED, _WAY = "pointer", "intra_process", "loaned", "way"
 
@@ -34,14 +34,14 @@ def statements(
     ----------
     latencies, within, periods
         Of each run the mean latency, that of messages within the publisher's process, and the mean
-        period of its publishers; with the cell's factors.
+        period of its publishers; with the cell's factors. Periods are of runs of 10 MB.
     threshold
         Differences below this part are of no importance.
     """
     ways = [_named(o) for o in latencies if way_of(o.cell)]
     copied = [o for o in ways if o.cell[_POINTER] != _LOANED]
     off = [o for o in copied if o.cell[_INTRA] == "off"]
-    large = [_named(o) for o in periods if published_cell(o.cell)]
+    large = [_named(o) for o in periods if way_of(o.cell)]
     same = [_named(o) for o in within if way_of(o.cell)]
     loaned = [way for o in ways if (way := _loaned(o)) is not None]
     asked: list[tuple[str, list[Observation], str, Level, Stated]] = [

@@ -90,7 +90,7 @@ def agreement_table(
         agree = int(own["agrees"].sum())
         if agree < own.height:
             marked.add(len(rows))
-        cell = published_cell(members[0].cell)
+        cell = published_cell(members[0].cell, members[0].parameters)
         rows.append(
             [
                 label,
@@ -371,7 +371,7 @@ def published_table(
     ours: dict[tuple[str, bool], dict[str, Estimate]] = {}
     measures: dict[tuple[str, bool], str] = {}
     for members in cells_of(runs).values():
-        cell = published_cell(members[0].cell)
+        cell = published_cell(members[0].cell, members[0].parameters)
         if cell is not None:
             ours[cell] = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
             measures[cell] = latency_measures(members, backlogs)

@@ -85,10 +85,14 @@ def _compared(
         value = claim.value(live)
         if value is not None:
             values[cell(live)][level(live)].append(value)
-    cells, effects = [], []
+    cells, untold, effects = [], [], []
     for key, by_level in values.items():
         base, new = by_level[claim.base], by_level[claim.new]
-        if min(len(base), len(new)) >= MINIMUM_RUNS and sum(new) > 0:
+        if not base or not new:
+            continue
+        if min(len(base), len(new)) < MINIMUM_RUNS or sum(new) <= 0:
+            untold.append(key)
+        else:
             cells.append(key)
             effects.append(ratio_of_means(Spread.of(base), Spread.of(new), LEVEL))
     adjusted = holm([effect.p for effect in effects])
@@ -96,7 +100,7 @@ def _compared(
         "undecided" if p > ALPHA or e.low <= 1 <= e.high else "holds" if e.low > 1 else "false"
         for e, p in zip(effects, adjusted, strict=True)
     ]
-    return effects, dict(zip(cells, answers, strict=True))
+    return effects, dict(zip(cells, answers, strict=True)) | dict.fromkeys(untold, "undecided")
 
 
 def claims_table(found: Sequence[Statement], title: str, rule: str = RULE) -> ReportTable:

@@ -114,7 +114,9 @@ def _answers(rows: pl.DataFrame, base: str) -> Iterator[tuple[object, str]]:
         difference = (pairs["back"] - pairs["back_base"]).to_list()
         found = value_over_runs(_MORE, {}, difference, len(difference), LEVEL)
         low, high = found.low, found.high
-        if low is not None and high is not None:
+        if low is None or high is None:
+            yield cell, "undecided"
+        else:
             yield cell, "holds" if low > 0 else "false" if high < 0 else "undecided"
 
 

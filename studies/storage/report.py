@@ -290,9 +290,9 @@ class StorageReport(Report[StorageParameters]):
             count = len(self.live) + len(self.recovery)
             return [f"None of {count} runs has the factors of the study; see the estimates."]
         against = [s for s in self.takeaways if s.failed]
-        said = [told_of(self.takeaways, "statements of the study")]
-        said += [f"{s.told.capitalize()}: {s.claim}: {s.because}." for s in against[:2]]
-        return said
+        machines = len({s.subject for s in self.takeaways})
+        what = "statements of the study" + (f", each on {machines} machines," * (machines > 1))
+        return [told_of(self.takeaways, what), *_told(self.takeaways, against[:2])]
 
     def origin(self) -> Mapping[str, str]:
         """How many rows of the study, and of which machines."""
@@ -503,11 +503,12 @@ class StorageReport(Report[StorageParameters]):
         return found
 
 
-def _told(found: Sequence[Statement]) -> list[str]:
-    """Each in a sentence; of whom it is said where they are several."""
+def _told(found: Sequence[Statement], chosen: Sequence[Statement] | None = None) -> list[str]:
+    """Some or all, each in a sentence; of whom it is said where they are several."""
     several = len({s.subject for s in found}) > 1
     return [
-        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})." for s in found
+        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})."
+        for s in (found if chosen is None else chosen)
     ]
 
 

@@ -5,8 +5,8 @@ of base and new (above 1: new is slower) with its 95 % interval by Fieller's the
 degrees of freedom, as in `roslens.analysis.verdicts.comparison`; p values are adjusted by Holm over
 all comparisons of a takeaway on a machine, at 5 %. T is the threshold.
 
-* on par: MCAP's default is on par with SQLite's default or better. False if low > 1 and
-  high >= 1 + T, and so after Holm's correction; else it holds if high < 1 + T. Beside it stand
+* on par: MCAP's default is on par with SQLite's default or better, at most T slower. False if
+  low > 1 + T, and so after Holm's correction; else it holds if high < 1 + T. Beside it stand
   Welch's test and the test paired by block (run is the outermost loop of the study), both of "no
   difference", and equivalence within T (two one-sided tests), Welch's and paired.
 * un-chunked: for messages of 100 B un-chunked MCAP is the fastest of all configurations. Holds in
@@ -28,7 +28,7 @@ from functools import partial
 
 import polars as pl
 
-from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import (
     Spread,
@@ -81,6 +81,9 @@ SCHEMA = pl.Schema(
         "disagree": pl.Boolean,
     }
 )
+
+
+_OF_JUDGES = ("statement", "p_holm", "answer", "disagree")
 
 
 def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
@@ -148,50 +151,60 @@ def _judged(
 ) -> list[pl.DataFrame]:
     """The comparisons of one statement on one machine; none where no cell can be compared."""
     rows = [row for base in bases for row in _compared(digests, new, base, threshold)]
-    if not rows:
+    if not any("ratio" in row for row in rows):
         return []
-    frame = pl.DataFrame(rows)
+    given = {name: kind for name, kind in SCHEMA.items() if name not in _OF_JUDGES}
+    frame = pl.DataFrame(rows, schema=given, infer_schema_length=None)
     judges: dict[str, Callable[[float, float, float], Verdict]] = {
         "on_par": partial(_on_par, threshold),
         "crc": _costs_much,
     }
     judge = judges.get(statement, _fastest)
-    adjusted = holm(frame["p_welch"].to_numpy())
+    adjusted = holm_of_known(frame["p_welch"].to_list())
     answers = [
-        judge(low, high, p)
+        "undecided" if p is None else judge(low, high, p)
         for low, high, p in zip(frame["low"], frame["high"], adjusted, strict=True)
     ]
     different = [pl.col(p) <= ALPHA for p in ("p_welch", "p_paired")]
     same = [pl.col(p) <= ALPHA for p in ("p_equivalent", "p_equivalent_paired")]
     frame = frame.with_columns(
         pl.lit(statement).alias("statement"),
-        pl.Series("p_holm", adjusted),
+        pl.Series("p_holm", adjusted, dtype=pl.Float64),
         pl.Series("answer", answers, dtype=pl.String),
         # Told apart by one test and not by the other, or told apart and yet equivalent.
         disagree=(different[0] != different[1])
         | (same[0] != same[1])
         | ((different[0] | different[1]) & (same[0] | same[1])),
-    )
+    ).with_columns(pl.col("disagree").fill_null(value=False))
     return [frame.select(SCHEMA.names()).cast(SCHEMA)]
 
 
 def _compared(
     digests: pl.DataFrame, new: str, base: str, threshold: float
 ) -> Iterator[dict[str, object]]:
-    """A row for each cell in which both have the same runs, enough of them."""
+    """A row for each cell in which both have runs; without figures if too few are of both."""
     for name, cell in digests.group_by(["machine", "messages", "batch_size"], maintain_order=True):
         y, x = (cell.filter(plugin_config=config).sort("run") for config in (new, base))
-        if y["run"].to_list() != x["run"].to_list() or y.height < MINIMUM_RUNS:
+        if not y.height or not x.height:
+            continue
+        # What failed with one of the two is left out of both.
+        both = y.select("run").join(x.select("run"), on="run")["run"].to_list()
+        y, x = (frame.filter(pl.col("run").is_in(both)) for frame in (y, x))
+        about = {
+            **dict(zip(("machine", "messages", "batch_size"), name, strict=True)),
+            "new": new,
+            "base": base,
+            "runs": y.height,
+        }
+        if y.height < MINIMUM_RUNS:
+            yield about
             continue
         of_new, of_base = (f["avg_byte_throughput"].to_numpy() for f in (y, x))
         a, b = Spread.of(of_new), Spread.of(of_base)
         effect = ratio_of_means(b, a, LEVEL)
         paired = paired_ratio(of_base, of_new, LEVEL)
         yield {
-            **dict(zip(("machine", "messages", "batch_size"), name, strict=True)),
-            "new": new,
-            "base": base,
-            "runs": y.height,
+            **about,
             "mean_new": a.mean,
             "mean_base": b.mean,
             "ratio": effect.value,
@@ -207,7 +220,7 @@ def _compared(
 
 
 def _on_par(threshold: float, low: float, high: float, p: float) -> Verdict:
-    if low > 1 and high >= 1 + threshold:
+    if low > 1 + threshold:
         return "false" if p <= ALPHA else "undecided"
     return "holds" if high < 1 + threshold else "undecided"
 

@@ -395,15 +395,21 @@ def test_the_tool_s_figures_beside_the_trace_s() -> None:
 # ---------------------------------------------------------------- statements
 
 
-def leak_of(workload: str, executor: str, slope: float, bend: float | None = None) -> object:
-    t = np.arange(0, 600.0)
+def leak_of(
+    workload: str, executor: str, slope: float, bend: float | None = None, seconds: float = 600.0
+) -> object:
+    t = np.arange(0, seconds)
     shape = slope * t if bend is None else slope * np.minimum(t, bend)
     cell = {"workload": workload, "executor": executor}
     return leak("rss", cell, [Series(t, 5e7 + shape + i * 1e5) for i in range(3)])
 
 
 def test_statements_about_memory_are_confirmed_and_refuted() -> None:
-    leaking = [leak_of("action", "events", 3e4), leak_of("action", "single", 0.0)]
+    leaking = [
+        leak_of("action", "events", 3e4),
+        leak_of("action", "events_cbg", 3e4),
+        leak_of("action", "single", 0.0),
+    ]
     quiet = [leak_of("action", "EventsExecutor", 0.0), leak_of("service", "single", 5e3, 300)]
     first = leak_statements(leaking, [])  # type: ignore[arg-type]
     assert [s.verdict for s in first] == [
@@ -416,14 +422,33 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
     assert second[0].verdict == "refuted"
     assert second[2].verdict == "confirmed"
     # As the suite of rclcpp names its workloads and executors.
+    every = ("SingleThreaded", "MultiThreaded", "Events", "EventsCBG")
     rclcpp = [
+        leak_of("actions", "Events", 3e4),
         leak_of("actions", "EventsCBGMultiThreaded", 3e4),
         leak_of("actions", "SingleThreaded", 0.0),
-        leak_of("messages", "Events", 3e4),
+        *(leak_of("messages", executor, 3e4) for executor in every),
         leak_of("services", "Events", 5e3, 300),
     ]
     third = leak_statements(rclcpp, [])  # type: ignore[arg-type]
     assert [s.verdict for s in third[:3]] == ["confirmed"] * 3
+
+
+def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
+    # One of the two executors with events, and of four that every one is.
+    part = [leak_of("action", "events", 3e4), leak_of("action", "single", 0.0)]
+    some = leak_statements([*part, leak_of("pubsub", "single", 3e4)], [])  # type: ignore[arg-type]
+    assert [s.verdict for s in some[:2]] == ["not_enough_evidence"] * 2
+    assert some[0].because.startswith("events: climbs (+30 kB/s); no runs of events_cbg; single: ")
+    assert some[1].because.endswith("; no runs of multi, events, events_cbg")
+    # 500 B/s is within the margin, and yet a slow climb; no climb at all is against it.
+    for slope, verdict in ((500.0, "not_enough_evidence"), (0.0, "refuted")):
+        slow = leak_statements([leak_of("pubsub", "single", slope)], [])  # type: ignore[arg-type]
+        assert slow[1].verdict == verdict
+    # What levels off after five minutes still climbs in the first of them.
+    for seconds, verdict in ((60, "not_enough_evidence"), (900, "refuted")):
+        short = leak_of("service", "single", 5e3, seconds=seconds)
+        assert leak_statements([short], [])[2].verdict == verdict  # type: ignore[list-item]
 
 
 def test_statements_are_about_the_two_executors_that_the_study_compared() -> None:

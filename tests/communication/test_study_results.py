@@ -126,7 +126,11 @@ def test_what_the_printed_table_implies() -> None:
 
 def test_which_published_cell_is_ours() -> None:
     whole = {"callback": "unique_ptr", "intra_process": False}
-    assert published_cell(whole) == ("unique", False)
-    assert published_cell({**whole, "publishers": 1, "message_bytes": 10_000_000}) is not None
+    size = {"message_bytes": 10_000_000}
+    assert published_cell(whole) is None
+    assert published_cell(whole, {**size, "period_ms": 10}) == ("unique", False)
+    assert published_cell(whole, {"message_bytes": 1_000}) is None
+    whole |= size
+    assert published_cell({**whole, "publishers": 1}) == ("unique", False)
     assert published_cell({**whole, "publishers": 100}) is None
     assert published_cell({"intra_process": False}) is None

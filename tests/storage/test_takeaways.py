@@ -114,6 +114,37 @@ def rows_of(means: dict[tuple[str, str], float], sd: float = 1.0) -> pl.DataFram
     )
 
 
+@pytest.mark.parametrize("failed", [2, 4])
+def test_a_failed_run_takes_no_cell_away(digests: pl.DataFrame, failed: int) -> None:
+    """The cell of nuc in which MCAP is not on par: with three runs it is false, else undecided."""
+    mcap, cell = pl.col("plugin_config") == "mcap_default", pl.col("messages") == "100B"
+    chosen = mcap & cell & (pl.col("machine") == "nuc") & (pl.col("batch_size") == "1KiB")
+    left = digests.filter(~(chosen & (pl.col("run").rank("dense") <= failed)))
+    assert digests.height - left.height == failed
+    compared = comparisons(left, 0.05)
+    (answer,) = (
+        t for t in takeaways(left, compared)
+        if (t.subject, t.claim) == ("nuc", STATEMENTS["on_par"])
+    )  # fmt: skip
+    assert answer.because.endswith("of 8 cells")
+    rows = compared.filter(machine="nuc", statement="on_par", messages="100B", batch_size="1KiB")
+    assert rows["runs"].to_list() == [5 - failed]
+
+
+def test_what_is_slower_by_less_than_the_threshold_is_not_false(digests: pl.DataFrame) -> None:
+    """Of throughputs by hand: SQLite 100, MCAP 97 (3 % slower), and 90 (11 %)."""
+    scatter = [0.999, 1.0, 1.001, 1.0005, 0.9995]
+    for mcap, expected in ((97.0, "holds"), (90.0, "false"), (95.2, "undecided")):
+        rows = [
+            {"machine": "m", "messages": "1MiB", "batch_size": "1KiB", "plugin_config": config,
+             "run": run, "avg_byte_throughput": mean * x}
+            for config, mean in (("mcap_default", mcap), ("sqlite_default", 100.0))
+            for run, x in enumerate(scatter)
+        ]  # fmt: skip
+        (found,) = comparisons(pl.DataFrame(rows), 0.05).filter(statement="on_par")["answer"]
+        assert found == expected
+
+
 def test_larger_batches_and_the_resilient_setting() -> None:
     """By hand: 200 and 100 with a standard deviation of 1 are told apart, 100 and 100 are not."""
     digests = rows_of(
