@@ -33,10 +33,13 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": MEMORY,
     "max_temp_directory_size": "0B",
 }
+_NESTED = ("list", "array", "struct", "map", "union")
+# In the name of a type that polars cannot write, or not read.
+_NOT_WRITTEN = re.compile(r"\b(INTERVAL|BLOB|BIT|BIGNUM|UNION)\b")
 
 
 def query(
-    runs: RunTables, text: str, *, rows: int = 1000, seconds: float = 60.0
+    runs: RunTables, text: str, *, rows: int = 1000, seconds: float = 60.0, flat: bool = False
 ) -> tuple[pl.DataFrame, bool]:
     """Ask one SELECT of the tables of runs.
 
@@ -50,6 +53,8 @@ def query(
         The most rows to give.
     seconds
         The query is ended after this time.
+    flat
+        Lists and structs are given as JSON.
 
     Returns
     -------
@@ -80,7 +85,7 @@ def query(
         ):
             raise UsageError("only a SELECT can be asked: tables are not changed")
         timer.start()
-        found = connection.sql(text).to_arrow_reader(rows + 1)
+        found = _as_text(connection.sql(text), flat=flat).to_arrow_reader(rows + 1)
         assert found is not None
         batches, count = [], 0
         for batch in found:
@@ -112,6 +117,21 @@ def _one(statements: list[Any]) -> list[Any]:
     return statements
 
 
+def _as_text(found: duckdb.DuckDBPyRelation, *, flat: bool) -> duckdb.DuckDBPyRelation:
+    """With those columns as text that are otherwise not written; the names are distinct."""
+    casts = []
+    for place, (name, kind) in enumerate(zip(found.columns, found.types, strict=True), 1):
+        if found.columns.count(name) > 1:
+            raise UsageError(f"two columns of the result are named '{name}'; name them with AS")
+        nested = kind.id in _NESTED
+        if (nested and flat) or _NOT_WRITTEN.search(str(kind)):
+            quoted = name.replace('"', '""')
+            casts.append(f'#{place}{"::JSON" * nested}::VARCHAR AS "{quoted}"')
+        else:
+            casts.append(f"#{place}")
+    return found.project(", ".join(casts)) if any("::" in cast for cast in casts) else found
+
+
 def _empty(schema: Any) -> pl.DataFrame:
     frame = pl.from_arrow(schema.empty_table())
     assert isinstance(frame, pl.DataFrame)
@@ -121,9 +141,11 @@ def _empty(schema: Any) -> pl.DataFrame:
 def _give_tables(connection: duckdb.DuckDBPyConnection, runs: RunTables, text: str) -> None:
     """Hand over all tables; of those that the query does not name only what they are called."""
     words = set(re.findall(r"\w+", text.lower()))
+    # These compute the name of a table, or put the query together.
+    every = not words.isdisjoint(("query", "query_table"))
     for name in (*TABLES, *(table.name for table in SAMPLED)):
         frame = runs.table(name)
-        whole = frame if name in words else frame.head(0)
+        whole = frame if every or name in words else frame.head(0)
         connection.register(name, whole.collect().to_arrow())
 
 
@@ -133,7 +155,7 @@ def _shown(value: object) -> str:
 
 def run_sql(runs: RunTables, text: str, *, rows: int, seconds: float, form: Form = "text") -> None:
     """Print the rows that answer a query, and on standard error whether there are more."""
-    frame, more = query(runs, text, rows=rows, seconds=seconds)
+    frame, more = query(runs, text, rows=rows, seconds=seconds, flat=form == "csv")
     if form != "text":
         written = frame.write_csv() if form == "csv" else frame.write_ndjson()
         if written:

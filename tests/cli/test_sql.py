@@ -11,7 +11,7 @@ from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.recording import RunFailedError, UsageError
-from roslens.sql import query, run_sql
+from roslens.sql import Form, query, run_sql
 
 SAMPLE = SAMPLES / "two_process"
 pytestmark = pytest.mark.recording
@@ -51,6 +51,30 @@ def test_rows_are_limited_and_more_are_told_of(
 
 
 @pytest.mark.parametrize(
+    ("text", "form", "told"),
+    [
+        ("SELECT INTERVAL 3 DAYS AS a, [1, 2] AS b", "json", '{"a":"3 days","b":[1,2]}\n'),
+        ("SELECT 'abc'::BLOB AS \"i\"\"i\"", "json", '{"i\\"i":"abc"}\n'),
+        ("SELECT '101'::BIT AS a, 1 AS A", "csv", "a,A_1\n101,1\n"),
+        ("SELECT [1, 2] AS a, {'x': INTERVAL 1 DAY} AS b", "csv",
+         'a,b\n"[1,2]","{""x"":""1 day""}"\n'),
+    ],
+)  # fmt: skip
+def test_what_a_form_has_no_type_for_is_text(
+    runs: rl.Recordings, capsys: pytest.CaptureFixture[str], text: str, form: Form, told: str
+) -> None:
+    run_sql(runs, text, rows=3, seconds=60, form=form)
+    assert capsys.readouterr() == (told, "")
+
+
+def test_a_table_whose_name_is_computed_is_whole(runs: rl.Recordings) -> None:
+    expected = runs.messages.collect().height
+    for text in ("query_table('mess' || 'ages')", "query('FROM mess' || 'ages')"):
+        frame, _ = query(runs, f"SELECT count(*) FROM {text}")
+        assert frame.item() == expected > 0
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "SELEC 1",
@@ -65,6 +89,7 @@ def test_rows_are_limited_and_more_are_told_of(
         "SELECT * FROM read_csv('/etc/passwd')",
         "SELECT * FROM '/etc/passwd'",
         "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT m.topic, p.topic FROM messages m JOIN publications p USING (run)",
     ],
 )
 def test_what_is_no_question_of_the_tables_is_refused_in_a_line(
