@@ -272,6 +272,9 @@ def test_a_question_that_takes_too_long_is_given_up(samples: Path, cache: Path) 
     )
     assert failed
     assert "no answer in 0.05 s" in text
+    query = ("sql", {"paths": ["two_process"], "query": "SELECT 1"})
+    ((_, answer),) = ask(samples, [query], "--timeout", "100", cache=cache)
+    assert "--timeout=90 " in answer["command"]
 
 
 def test_no_path_leads_out_and_no_word_is_an_option(

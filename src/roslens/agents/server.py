@@ -161,8 +161,10 @@ class Verbs:
         "SELECT table_name, column_name FROM information_schema.columns" lists them.
         """
         asker = self._asker
-        # One row more than is shown tells that there are more.
-        words = ("sql", "--json", f"--rows={asker.rows + 1}", f"--timeout={asker.seconds:g}")
+        # One row more than is shown tells that there are more. A query that is ended by itself,
+        # before the process is, says so.
+        limits = (f"--rows={asker.rows + 1}", f"--timeout={0.9 * asker.seconds:g}")
+        words = ("sql", "--json", *limits)
         return await asker.ask(*words, paths=paths, numbers=_DESCRIPTIONS, first=query, lines=True)
 
     def all(self) -> Iterable[Callable[..., Awaitable[Any]]]:
