@@ -488,7 +488,8 @@ class LatencyReport(Report[LatencyParameters]):
 
     def worst(self) -> Section:
         """The worst messages and why."""
-        found = worst_messages(self._spoken_of, self.counting, self.parameters.worst)
+        processes = self.tables.table("processes")
+        found = worst_messages(self._spoken_of, processes, self.counting, self.parameters.worst)
         if not found.height:
             return self._nothing()
         from roslens.analysis.figures.timeline import LEGEND

@@ -201,20 +201,23 @@ def callback_duration_estimates(
     return found
 
 
-def worst_messages(messages: pl.LazyFrame, runs: Sequence[Run], count: int = 10) -> pl.DataFrame:
+def worst_messages(
+    messages: pl.LazyFrame, processes: pl.LazyFrame, runs: Sequence[Run], count: int = 10
+) -> pl.DataFrame:
     """The delivered messages with the largest latency, the largest first.
 
     Returns
     -------
     ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns`` (from the first
-    publication of the run), ``latency_ns`` (publish to callback_start), ``publish_ns``,
+    event of the run), ``latency_ns`` (publish to callback_start), ``publish_ns``,
     ``callback_start_ns``, ``callback_instance_id``, ``subscription_host``, ``subscription_vpid``.
     """
-    first = pl.col("publish_ns").min().over("run")
+    first = processes.group_by("run").agg(pl.col("begin_ns").min())
     return (
         messages.select("run", *_OF_MESSAGE)
         .join(labels_of(runs), on="run")
-        .with_columns((pl.col("publish_ns") - first).alias("since_start_ns"))
+        .join(first, on="run", how="left")
+        .with_columns((pl.col("publish_ns") - pl.col("begin_ns")).alias("since_start_ns"))
         .filter((pl.col("outcome") == "delivered") & pl.col("latency_ns").is_not_null())
         .top_k(count, by="latency_ns")
         .sort("latency_ns", "publish_ns", descending=[True, False])

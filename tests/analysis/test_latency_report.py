@@ -435,10 +435,12 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
     ]  # fmt: skip
     rows = {"messages": [message], "callback_instances": ran}
     tables = {name: table(name, *rows.get(name, ())) for name in NEEDED}
-    worst = worst_messages(pl.LazyFrame([message]), [Run("r", {})])
+    # The run's first event is that of another process, 1 ms before the publication.
+    processes = pl.LazyFrame({"run": ["r", "r"], "begin_ns": [START + 3 * ms, START + ms]})
+    worst = worst_messages(pl.LazyFrame([message]), processes, [Run("r", {})])
     paths = Paths(tables, {})
     found = explained(worst, lambda _: paths).row(0, named=True)
-    assert (found["latency_ns"], found["since_start_ns"]) == (6 * ms, 0)
+    assert (found["latency_ns"], found["since_start_ns"]) == (6 * ms, ms)
     # By hand, with the executor's own work from taking at 7.5 ms on: 0.5 ms of the service, twice
     # 1 ms of the timer, 0.5 ms of its own; 3 ms nothing tells.
     path = paths.of(to_start=True)

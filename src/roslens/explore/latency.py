@@ -218,11 +218,11 @@ class Latency(OfMessages):
 
         Returns
         -------
-        ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns``, ``latency_ns``
-        (ns), ``publish_ns``, ``callback_start_ns``, ``callback_instance_id``,
-        ``subscription_host``, ``subscription_vpid``, and as in ``run.why``, but from publish to
-        callback_start: ``cause``, ``share``, ``who``, ``sentence`` (null where the end of the
-        callback was not recorded); the latest first.
+        ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns`` (from the first
+        event of the run), ``latency_ns`` (ns), ``publish_ns``, ``callback_start_ns``,
+        ``callback_instance_id``, ``subscription_host``, ``subscription_vpid``, and as in
+        ``run.why``, but from publish to callback_start: ``cause``, ``share``, ``who``,
+        ``sentence`` (null where the end of the callback was not recorded); the latest first.
 
         Raises
         ------
@@ -231,7 +231,8 @@ class Latency(OfMessages):
         """
         if count < 0:
             raise UsageError(f"count: {count} is negative")
-        found = worst_messages(self._rows(topic).lazy(), self._of(topic).counting, count)
+        rows, processes = self._rows(topic).lazy(), self._run.table("processes")
+        found = worst_messages(rows, processes, self._of(topic).counting, count)
         return explained(found, lambda run: Paths.of_run(self._run, run))
 
     def _delivered(self, topic: str | None) -> tuple[pl.DataFrame, str]:
