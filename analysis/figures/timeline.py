@@ -62,7 +62,7 @@ def draw_timeline(
     places = {name: _LABEL + (time - begin_ns) * scale for name, time in marks.items()}
     moments = "".join(
         f'<path d="M{x:.1f},{_AXIS - 4} V{y:g}" stroke="{LOUD}" stroke-width="1.5"/>'
-        f'<text x="{x + 3:.1f}" y="{y + 11:g}" fill="{LOUD}">{escape(name)}</text>'
+        f"{_beside(x, y + 11, name, LOUD)}"
         for name, x in places.items()
     )
     y += 14 if marks else 0
@@ -86,6 +86,13 @@ def _short(text: str, most: int = 34) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def _beside(x: float, y: float, text: str, fill: str) -> str:
+    """Right of a line, or left of it where the picture would cut it."""
+    fits = x + 3 + 7 * len(text) <= _LABEL + _WIDTH
+    place = f'x="{x + 3:.1f}"' if fits else f'x="{x - 3:.1f}" text-anchor="end"'
+    return f'<text {place} y="{y:g}" fill="{fill}">{escape(text)}</text>'
+
+
 def _axis(span_ns: int, scale: float, bottom: float) -> str:
     unit, name = next((u, n) for u, n in _UNITS if span_ns >= u or u == 1)
     raw = span_ns / 7
@@ -96,7 +103,7 @@ def _axis(span_ns: int, scale: float, bottom: float) -> str:
         x = _LABEL + i * by * scale
         ticks.append(
             f'<path d="M{x:.1f},{_AXIS - 4} V{bottom:g}" stroke="#e4e4e4"/>'
-            f'<text x="{x + 3:.1f}" y="13" fill="#555">{i * by / unit:g} {name}</text>'
+            f"{_beside(x, 13, f'{i * by / unit:g} {name}', '#555')}"
         )
     return "".join(ticks)
 

@@ -180,6 +180,9 @@ def test_the_timeline_of_a_report_draws_each_track_and_escapes_names() -> None:
     root = ElementTree.fromstring(drawing.svg)
     labels = ["".join(t.itertext()) for t in root.iter("{http://www.w3.org/2000/svg}text")]
     assert f"group {HOSTILE}" in labels
+    # Right of its tick at 1010, where the picture ends, this would be cut.
+    (last,) = (t for t in root.iter("{http://www.w3.org/2000/svg}text") if t.text == "100 ns")
+    assert (last.attrib["x"], last.attrib["text-anchor"]) == ("1007.0", "end")
     marks = [r for r in root.iter("{http://www.w3.org/2000/svg}rect") if "opacity" in r.attrib]
     # 780 px are 100 ns: 78, 156 and all of it.
     assert [float(r.attrib["width"]) for r in marks] == [78.0, 156.0, 780.0]
