@@ -344,7 +344,8 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
     )  # fmt: skip
     callbacks = pl.DataFrame(
         {"kind": ["timer"] * 700, "name": [str(i) for i in range(700)], "node": ["/n"] * 700,
-         "count": [1] * 700, "p50_ms": [1.0] * 700, "p99_ms": [1.0] * 700, "worst_ms": [1.0] * 700}
+         "count": [1] * 700, "p50_ms": [1.0] * 700, "p99_ms": [None] + [1.0] * 699,
+         "worst_ms": [1.0] * 700}
     )  # fmt: skip
     threads = pl.DataFrame(schema=dict.fromkeys(("host", "vpid", "vtid", "nodes", "busy"), pl.Int8))
     nodes = pl.DataFrame(
@@ -380,7 +381,10 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
     assert ("roslens_event_rate_hertz", ()) not in samples
     assert samples["roslens_tracer_dropped_events_total", ()] == 7
     assert sum(name == "roslens_callback_runs" for name, _ in samples) == 500
-    assert samples["roslens_series_left_out", ()] == 4 * 200
+    # A row whose value is not known makes room for none that is not exported.
+    assert sum(name == "roslens_callback_duration_p99_seconds" for name, _ in samples) == 499
+    # Rows, not the four figures of each.
+    assert samples["roslens_series_left_out", ()] == 200
     assert {x.unit for x in figures_of(moment)} >= {"s", "Hz", "1"}
     # The dashboard asks for nothing else.
     dashboard = (Path(__file__).parents[2] / "docs" / "grafana.json").read_text()

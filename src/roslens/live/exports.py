@@ -106,26 +106,30 @@ def figures_of(moment: Moment) -> Iterator[Figure]:
     Of each table the first rows, as the screen has them; ``series_left_out`` counts the others.
     """
     found = moment.figures
-    left_out = 0
+    left_out: dict[str, int] = {}
     for table, labels, column, name, unit, factor, told in _FIGURES:
         frame = getattr(found, table, None)
         if frame is None:
             continue
         points: dict[tuple[str, ...], float] = {}
-        rows = frame.select(*labels, column).rows()
+        keys = set()
+        rows = frame.head(_MOST).select(*labels, column).rows()
         for *names, value in rows:
             key = tuple("" if x is None else shown(str(x)) for x in names)
-            if value is None or not math.isfinite(value):
-                continue
-            if key in points or len(points) == _MOST:
-                left_out += 1
-                continue
-            points[key] = factor * value
+            keys.add(key)
+            if value is not None and math.isfinite(value):
+                points.setdefault(key, factor * value)
+        left_out[table] = frame.height - len(keys)
         yield Figure(name, f"{told} in the window.", unit, labels, [*points.items()])
     alone: list[tuple[str, str, str, float | None]] = [
         ("event_rate_hertz", "Events per second since the refresh before.", "Hz", moment.events),
         ("budgets_exceeded", "Budgets that are exceeded now.", "{budget}", len(moment.exceeded)),
-        ("series_left_out", "Rows of tables that are not exported.", "{series}", left_out),
+        (
+            "series_left_out",
+            "Rows of tables that are not exported.",
+            "{series}",
+            sum(left_out.values()),
+        ),
     ]
     if found:
         begin, end = found.begin_ns / 1e9, found.end_ns / 1e9
