@@ -40,13 +40,14 @@ summary { cursor: pointer; } summary h2 { display: inline-block; border: 0; font
 .roslens-table th[data-sort] { cursor: pointer; }
 pre { overflow-x: auto; color: var(--soft); }
 p { max-width: 60em; }
-.roslens-table { border-collapse: collapse; font-size: 13px; margin: 1.2em 0 .3em;
+.roslens-table, .dataframe { border-collapse: collapse; font-size: 13px; margin: 1.2em 0 .3em;
   font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
 .roslens-table caption { font-weight: 600; padding-bottom: .4em; display: block; }
-.roslens-table th { border-bottom: 1px solid var(--soft); font-weight: 600;
+.dataframe, .dataframe :is(td, th) { border: 0; }
+:is(.roslens-table, .dataframe) th { border-bottom: 1px solid var(--soft); font-weight: 600;
   vertical-align: bottom; }
-.roslens-table td, .roslens-table th { padding: .2em .7em .2em 0; vertical-align: top; }
-.roslens-table tbody tr { border-bottom: 1px solid var(--line); }
+:is(.roslens-table, .dataframe) :is(td, th) { padding: .2em .7em .2em 0; vertical-align: top; }
+:is(.roslens-table, .dataframe) tbody tr { border-bottom: 1px solid var(--line); }
 .roslens-note { font-size: 12.5px; color: var(--soft); margin: .2em 0; }
 figcaption { font-size: 12.5px; color: var(--soft); }
 .roslens-figure { overflow-x: auto; }
@@ -58,9 +59,10 @@ figcaption { font-size: 12.5px; color: var(--soft); }
   body { max-width: none; padding: 0; font-size: 10.5pt; } nav, .roslens-filter { display: none; }
   details::details-content { content-visibility: visible; display: block; }
   figure, tr, .roslens-loud { break-inside: avoid; } h1, h2, h3, caption { break-after: avoid; }
-  .roslens-table { display: table; overflow: visible; font-size: 8pt; max-width: 100%; }
+  .roslens-table, .dataframe { display: table; overflow: visible; font-size: 8pt;
+    max-width: 100%; }
   .roslens-table caption { display: table-caption; } thead { display: table-header-group; }
-  .roslens-table td, .roslens-table th { overflow-wrap: break-word; padding-right: .5em; }
+  :is(.roslens-table, .dataframe) :is(td, th) { overflow-wrap: break-word; padding-right: .5em; }
   .roslens-figure svg { min-width: 0 !important; } .roslens-figure { overflow: visible; }
   .roslens-figure img { width: auto !important; max-width: 100% !important; max-height: 235mm; }
   * { print-color-adjust: exact; } }

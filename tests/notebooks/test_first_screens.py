@@ -8,11 +8,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 from drawn import first_screen
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import Browser
 
 import roslens as rl
 from roslens.analysis.reports.numbers import duration
 from roslens.first_page import FirstPage
+from roslens.html_page import html_page
 
 SAMPLES = ("two_process", "communication", "demo", "chain.tar.zst", "lifecycle", "leak.tar.zst",
            "hung.tar.zst")  # fmt: skip
@@ -33,6 +35,18 @@ def test_the_first_screen(samples: Path, tmp_path: Path, browser: Browser, sampl
     view.close()
     assert answer.startswith(" ".join(told.split()))
     first_screen(browser, page, answer)
+
+
+def test_a_wide_frame_is_scrolled_by_itself(tmp_path: Path, browser: Browser) -> None:
+    frame = pl.DataFrame({f"column_{i}": ["a" * 30] for i in range(20)})
+    shown = new_output("display_data", {"text/html": frame._repr_html_()})
+    page = tmp_path / "page.html"
+    page.write_text(html_page(new_notebook(cells=[new_code_cell(outputs=[shown])]), "t"))
+    view = browser.new_page(viewport={"width": 420, "height": 900})
+    view.goto(page.as_uri())
+    assert view.locator(".dataframe").evaluate("e => e.scrollWidth > e.clientWidth")
+    assert view.evaluate("() => document.documentElement.scrollWidth") == 420
+    view.close()
 
 
 def test_a_mark_of_the_timeline_tells_what_it_is_without_a_kernel(

@@ -121,15 +121,11 @@ def figures_of(moment: Moment) -> Iterator[Figure]:
                 points.setdefault(key, factor * value)
         left_out[table] = frame.height - len(keys)
         yield Figure(name, f"{told} in the window.", unit, labels, [*points.items()])
+    rest = sum(left_out.values())
     alone: list[tuple[str, str, str, float | None]] = [
         ("event_rate_hertz", "Events per second since the refresh before.", "Hz", moment.events),
         ("budgets_exceeded", "Budgets that are exceeded now.", "{budget}", len(moment.exceeded)),
-        (
-            "series_left_out",
-            "Rows of tables that are not exported.",
-            "{series}",
-            sum(left_out.values()),
-        ),
+        ("series_left_out", "Rows of tables that are not exported.", "{series}", rest),
     ]
     if found:
         begin, end = found.begin_ns / 1e9, found.end_ns / 1e9
