@@ -200,12 +200,21 @@ class Trace:
 
         A packet begins before its first event. As many packets are decoded as it takes to find one.
         """
-        for begin_ns, end_ns in self.windows(size=1 << 16):
+        return min(self._times_of_one(self.windows(size=1 << 16)), default=None)
+
+    @cached_property
+    def last_event_ns(self) -> int | None:
+        """When the last event was recorded, as `first_event_ns`: a packet ends after its last."""
+        return max(self._times_of_one(self.windows(size=1 << 16)[::-1]), default=None)
+
+    def _times_of_one(self, parts: list[tuple[int | None, int | None]]) -> list[int]:
+        """The first and last time of each kind of event in the first part that has events."""
+        for begin_ns, end_ns in parts:
             frames = self.read(begin_ns=begin_ns, end_ns=end_ns, fields=())
-            times = [frame["time_ns"].min() for frame in frames.values() if frame.height]
-            if times:
-                return min(cast("list[int]", times))
-        return None
+            kinds = [frame["time_ns"] for frame in frames.values() if frame.height]
+            if kinds:
+                return cast("list[int]", [x for kind in kinds for x in (kind.min(), kind.max())])
+        return []
 
     def info(
         self, *, threads: int = 0, progress: Callable[[int, int], object] | None = None

@@ -83,7 +83,7 @@ def write_events(
     path = opened(path)
     trace = open_recording(path)
     chosen = choose(trace.event_names, names, path)
-    first, last = trace.first_event_ns, trace.span[1]
+    first = trace.first_event_ns
     begin_ns = None if start is None else parse_time(start, first)
     end_ns = None if end is None else parse_time(end, first)
     if begin_ns is not None and end_ns is not None and begin_ns > end_ns:
@@ -110,6 +110,7 @@ def write_events(
             some = some or bool(lines)
             file.write(safe(lines))
     if not some:
+        last = trace.last_event_ns
         span = "" if first is None or last is None else f"; the trace has {_span(first, last)}"
         what = f"none of {_listed(chosen)}" if names else "no event"
         print(shown(f"roslens: {what} in this time{span}"), file=sys.stderr)

@@ -159,7 +159,9 @@ def test_nothing_in_a_window_is_said(capsys):
     write_events(RECORDING.path, names=NAMES, start="+5min")
     out, err = capsys.readouterr()
     assert out == ""
+    # Of the last event; the last packet ends at +7.082 s.
     assert "none of 2 kinds of events in this time; the trace has" in err
+    assert err.endswith(" to 1795260543914339001, that is +0s to +6.914s\n")
 
 
 def test_a_full_disk_is_one_line():
