@@ -51,10 +51,11 @@ _AT_ONCE = 2
 class Answer(TypedDict):
     """What a verb answers.
 
-    command: the same question as a command line. exit_code, meaning: as of the command line.
-    answer: the verb's JSON, null where it has none. refused: why not, null where it has. numbers:
-    what the numbers are, and where their intervals stand. cut: by the place of each list that was
-    cut, how many entries it has in all.
+    command: the same question as a command line; FILE stands for a file that gets the JSON,
+    budgets.yaml for one with the budgets that were asked. exit_code, meaning: as of the command
+    line. answer: the verb's JSON, null where it has none. refused: why not, null where it has.
+    numbers: what the numbers are, and where their intervals stand. cut: by the place of each list
+    that was cut, how many entries it has in all.
     """
 
     command: str
