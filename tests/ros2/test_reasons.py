@@ -1,8 +1,9 @@
-"""Each reason for which a message has its outcome, in both models.
+"""Each reason for which a message has its outcome.
 
 Each trace is made after a rule in docs/model.md, and what it says of one message was worked out by
-hand. Unless a case says something else, /talker of process 1 publishes /data at 1000, 2000, ... us,
-and /listener of process 2, which keeps 10 messages, takes what it takes 50 us later.
+hand; `Trace.tables` holds it against the reference model. Unless a case says something else,
+/talker of process 1 publishes /data at 1000, 2000, ... us, and /listener of process 2, which keeps
+10 messages, takes what it takes 50 us later.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import polars as pl
 import pytest
-import reference_model
 from ros2_trace import Trace, at
 from test_evidence import listener, publish_as_in_humble
 from test_messages import (
@@ -27,26 +26,12 @@ from test_messages import (
 )
 
 from roslens.collectors import _native
-from roslens.collectors.ros2 import build_tables
 
 OTHER = 0x1200
 SECOND = 1_000_000
 
 Said = tuple[str, str, str | None]
 """Outcome, reason, match."""
-
-
-def by_tables(trace: Trace) -> list[dict[str, Any]]:
-    losses = pl.DataFrame(trace.losses) if trace.losses else None
-    return build_tables(trace.frames(), losses)["messages"].to_dicts()
-
-
-def by_reference(trace: Trace) -> list[dict[str, Any]]:
-    recorded = {name: frame.to_dicts() for name, frame in trace.frames().items()}
-    return reference_model.tables(recorded, trace.losses)["messages"]
-
-
-MODELS = {"tables": by_tables, "reference": by_reference}
 
 
 def said(rows: list[dict[str, Any]], us: float | None) -> set[Said]:
@@ -381,16 +366,13 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     ("make", "us", "expected"),
     CASES,
     ids=[f"{n}-{'-'.join(sorted(reason for _, reason, _ in c[2]))}" for n, c in enumerate(CASES)],
 )
-def test_each_reason(
-    make: Callable[[], Trace], us: float | None, expected: set[Said], model: str
-) -> None:
-    assert said(MODELS[model](make()), us) == expected
+def test_each_reason(make: Callable[[], Trace], us: float | None, expected: set[Said]) -> None:
+    assert said(make().tables()["messages"].to_dicts(), us) == expected
 
 
 def test_every_reason_has_a_case() -> None:
