@@ -250,20 +250,3 @@ def test_the_order_in_which_threads_are_read_does_not_matter(
     tables = build_tables({name: pl.DataFrame(mixed[name], schema=schemas[name]) for name in names})
     for name, frame in expected.items():
         assert_frame_equal(tables[name], frame)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 10_000))
-def test_each_pair_of_publication_and_subscription_is_one_row(seed: int) -> None:
-    """Against a second implementation: plain loops over the events."""
-    trace = _busy(seed)
-    tables = trace.tables()
-    sent = {r["timestamp"]: r["time_ns"] for n, r in trace.rows if n == "rmw_publish"}
-    taken = {
-        (r["vpid"], r["source_timestamp"]): r["time_ns"] for n, r in trace.rows if n == "rmw_take"
-    }
-    expected = sorted((stamp, vpid, taken.get((vpid, stamp))) for stamp in sent for vpid in (1, 2))
-    found = sorted(
-        tables["messages"].select("source_timestamp_ns", "subscription_vpid", "take_ns").iter_rows()
-    )
-    assert found == expected

@@ -130,9 +130,9 @@ def callbacks_alone(*begun: int) -> Trace:
 # Replayed, and who listens
 
 
-def late_joiner() -> Trace:
+def late_joiner(*taken: int) -> Trace:
     """Taken by a subscription made afterwards."""
-    trace = spoken(1000, 1000)
+    trace = spoken(1000, *taken)
     trace.subscription(1500, 0x1300, "/data", node=NODE + 8, callback=0x1400, pid=2)
     trace.receive(1600, 0x1300, 0x1400, stamp=at(1002), pid=2)
     return trace
@@ -154,8 +154,8 @@ def replayed(*, history: bool = True, declared: bool = True) -> Trace:
     return trace
 
 
-def lost_before(trace: Trace, begin: float, end: float) -> Trace:
-    trace.lose(begin, end, 3)
+def lost_before(trace: Trace, begin: float, end: float, host: str = "h0") -> Trace:
+    trace.lose(begin, end, 3, host=host)
     return trace
 
 
@@ -277,9 +277,16 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
         )
     ),
     (
-        late_joiner, 1000,
+        lambda: late_joiner(1000), 1000,
         {
             ("delivered", "same_timestamp", "exact"),
+            ("replayed", "published_before_subscription", "exact"),
+        },
+    ),
+    (
+        late_joiner, 1000,
+        {
+            ("unknown", "recording_ended", None),
             ("replayed", "published_before_subscription", "exact"),
         },
     ),
@@ -330,6 +337,7 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: in_a_file_of(spoken(3000, 1000, 3000), 2, 2500, 2600), 2000, {GAP}),
     (lambda: in_a_file_of(spoken(3000, 1000, 3000), 1, 2500, 2600), 2000, {OVERTAKEN}),
     (lambda: lost_before(spoken(3000, 1000, 3000, host="h1"), 2500, 2600), 2000, {OVERTAKEN}),
+    (lambda: lost_before(spoken(3000, 1000, 3000), 2500, 2600, "h1"), 2000, {OVERTAKEN}),
     (lambda: lost_before(until(spoken(2000, 1000), SECOND), 9000, 9100), 2000, {GAP}),
     *(
         (lambda p=pid: disordered(spoken(3000, 1000, 3000), 2500, 2600, pid=p), 2000, {what})
