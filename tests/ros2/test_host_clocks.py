@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 from clock_simulation import EPOCH, draw, wrong
-from ros2_trace import Trace, at
+from ros2_trace import Trace, at, findings
+from test_messages import CALLBACK, NODE, PUB, SUB
+from test_reasons import listener
 
 from roslens.collectors.clocks import of_fit
 from roslens.collectors.ros2.clock_fit import FASTEST, fit_clocks
@@ -160,3 +162,55 @@ def test_stamps_that_are_not_alone_tell_nothing() -> None:
 def test_events_that_are_not_there_tell_nothing() -> None:
     assert find_crossings({}).is_empty()
     assert find_crossings(two_hosts(5, back=False).frames()).height == 20
+
+
+def three_each_way(ahead: float) -> Trace:
+    """Three messages from h0 to h1, whose clock is `ahead` us ahead, and three back; each takes
+    100 us at least until it is taken, and 3 us more until its callback starts.
+    """
+    trace = listener(host="h1")
+    trace.publisher(40, PUB, "/back", node=NODE + 8, pid=2, host="h1")
+    trace.subscription(50, SUB + 0x80, "/back", node=NODE, callback=CALLBACK + 0x80)
+    for us, takes in ((1000, 100), (2000, 130), (3000, 150)):
+        trace.publish(us, PUB)
+        trace.receive(us + 2 + takes + ahead, SUB, CALLBACK, stamp=at(us + 2), pid=2, host="h1")
+        sent = us + 500 + ahead
+        trace.publish(sent, PUB, pid=2, host="h1")
+        trace.receive(us + 502 + takes, SUB + 0x80, CALLBACK + 0x80, stamp=at(sent + 2))
+    return trace
+
+
+def test_latencies_between_hosts_have_the_bound_of_their_clocks() -> None:
+    """From -100 to +100 us ahead fit at 2 ms: no message would then take less than nothing. In 2 ms
+    more or less clocks gain 2 us at most.
+    """
+    tables = three_each_way(0).tables()
+    (bound,) = tables["messages"]["clock_bound_ns"].unique()
+    assert 100_000 <= bound <= 104_000
+    # Latencies are 105 us (of three, 2 from publish and 3 to the callback) and more.
+    assert tables["messages"]["latency_ns"].min() == 105_000
+    assert findings(tables) == {"clocks_bounded": 6}
+
+
+def test_clocks_that_are_apart_are_told() -> None:
+    """1 ms behind: messages there take -895 us at least, back 1,105 us; all may be wrong by more
+    than they are, so none is told.
+    """
+    tables = three_each_way(-1000).tables()
+    messages = tables["messages"]
+    (bound,) = messages["clock_bound_ns"].unique()
+    assert 1_100_000 <= bound <= 1_104_000
+    told = messages["latency_ns"].drop_nulls()
+    assert (told > bound).all()
+    assert (messages["match"] == "exact").all()
+    (text,) = tables["health"].filter(kind="clocks_apart")["what"]
+    assert "ns behind" in text
+
+
+def test_where_nothing_comes_back_no_bound_is_told() -> None:
+    trace = listener(host="h1")
+    trace.publish(1000, PUB)
+    trace.receive(1100, SUB, CALLBACK, stamp=at(1002), pid=2, host="h1")
+    tables = trace.tables()
+    assert tables["messages"].select("latency_ns", "clock_bound_ns").rows() == [(None, None)]
+    assert findings(tables) == {"clocks_not_bounded": 1}

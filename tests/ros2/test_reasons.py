@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from ros2_trace import Trace, at
-from test_evidence import listener, publish_as_in_humble
 from test_messages import (
     CALLBACK,
     NODE,
@@ -42,6 +41,19 @@ def said(rows: list[dict[str, Any]], us: float | None) -> set[Said]:
         for row in rows
         if row["publish_ns"] == published
     }
+
+
+def listener(*, depth: int = 10, host: str = "h0") -> Trace:
+    """/talker publishes /data in process 1; /listener of process 2 keeps `depth` messages."""
+    trace = Trace()
+    trace.node(10, NODE, "talker")
+    trace.publisher(20, PUB, "/data", node=NODE)
+    trace.node(10, NODE + 8, "listener", pid=2, host=host)
+    trace.subscription(30, SUB, "/data", node=NODE + 8, callback=CALLBACK, pid=2, host=host)
+    for name, row in trace.rows:
+        if name == "rcl_subscription_init":
+            row["queue_depth"] = depth
+    return trace
 
 
 def spoken(published: int, *taken: int, depth: int = 10, host: str = "h0") -> Trace:
@@ -93,6 +105,12 @@ def shared(*taken: int) -> Trace:
     for us in taken:
         trace.receive(us, SUB, CALLBACK, stamp=at(1020), pid=2)
     return until(trace, 3 * SECOND)
+
+
+def publish_as_in_humble(trace: Trace, us: float) -> None:
+    trace.emit(us, "rclcpp_publish", message=0x9000)
+    trace.emit(us + 1, "rcl_publish", publisher_handle=PUB, message=0x9000)
+    trace.emit(us + 2, "rmw_publish", message=0x9000)
 
 
 def humble(*taken: int) -> Trace:
@@ -239,6 +257,15 @@ def strayed(us: float) -> Trace:
     return trace
 
 
+def followed(us: float) -> Trace:
+    """Another message follows 20 us after 40 ms; what is taken at `us` may be that of 40 ms."""
+    trace = humble(20, 60)
+    publish_as_in_humble(trace, 40_020)
+    trace.receive(41_000, SUB, CALLBACK, stamp=at(40_030), pid=2)
+    trace.take(us, SUB, stamp=at(40_040), pid=2)
+    return trace
+
+
 def pushed_out(*, next_ms: float, depth: int = 3, host: str = "h0") -> Trace:
     """1000 is taken; 2000 is not; the next one, 3000, is taken after 5000 was published, or not."""
     trace = listener(depth=depth, host=host)
@@ -323,6 +350,10 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: strayed(39_000), 40_000, {OVERTAKEN}),
     (lambda: strayed(50_000), 40_000, {("unknown", "no_timestamp", None)}),
     (lambda: strayed(70_000), 40_000, {OVERTAKEN}),
+    (lambda: followed(40_500), 40_000, {("unknown", "no_timestamp", None)}),
+    (lambda: followed(55_000), 40_000, {OVERTAKEN}),
+    (lambda: followed(40_500), 40_020, {("delivered", "nearest_timestamp", "approximate")}),
+    (lambda: followed(55_000), 40_020, {("delivered", "nearest_timestamp", "approximate")}),
     # 3: from the publication at 2000 to the take at 3050, these included
     *(
         (lambda b=begin, e=end: lost_before(spoken(3000, 1000, 3000), b, e), 2000, {what})
@@ -334,6 +365,7 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
             (3051, 4000, OVERTAKEN),
         )
     ),
+    (lambda: lost_before(humble(20, 60), 41_000, 42_000), 40_000, {GAP}),
     (lambda: in_a_file_of(spoken(3000, 1000, 3000), 2, 2500, 2600), 2000, {GAP}),
     (lambda: in_a_file_of(spoken(3000, 1000, 3000), 1, 2500, 2600), 2000, {OVERTAKEN}),
     (lambda: lost_before(spoken(3000, 1000, 3000, host="h1"), 2500, 2600), 2000, {OVERTAKEN}),
