@@ -65,10 +65,3 @@ def test_names_and_times_select(tmp_path):
     expected = everything[name].filter(everything[name]["time_ns"].is_between(begin, end))
     assert_frame_equal(some[name], expected)
     assert 0 < expected.height < everything[name].height
-
-
-def test_threads_change_nothing():
-    trace = open_trace(RECORDINGS[-1].trace_root)
-    one, three = trace.read(threads=1), trace.read(threads=3)
-    for name, frame in one.items():
-        assert_frame_equal(three[name], frame)

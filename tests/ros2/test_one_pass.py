@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from missing_events import dequeue_missing, rcl_inits_missing, request_take_missing
 from random_system import System
 from ros2_trace import at, in_stretches
 from whatever import HEAP, STEPS, emit, objects
@@ -99,11 +98,6 @@ def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
     trace.declared = {name for name, _ in trace.rows}
     trace.rows = [row for row in trace.rows if rng.random() >= lost]
     assert_same(trace.frames(), None)
-
-
-@pytest.mark.parametrize("missing", [dequeue_missing, request_take_missing, rcl_inits_missing])
-def test_one_event_is_missing(missing: Any) -> None:
-    assert_same(missing().frames(), None)
 
 
 @pytest.mark.recording
