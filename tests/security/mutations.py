@@ -29,7 +29,10 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 if __name__ == "__main__":
@@ -80,8 +83,10 @@ TOKENS = (
     b"!!python/name:os.system", b"\x1b[2J", b"../../x", b"4294967296", b"18446744073709551616",
     b" ", b"''",
 )  # fmt: skip
-
-
+ODD: list[Any] = [
+    None, True, -1, 0, 1e308, float("nan"), float("inf"), 10**400, "", "x", "\ud800", "1e999",
+    [], {}, [[]], {"a": {"b": []}}, "2024-99-99", "\x1b[2J", 1 << 63,
+]  # fmt: skip
 KEPT = "cache"
 CAPTURES = {
     "can.log": "(10.0) can0 123#DEADBEEF\n(10.5) can0 123##1AABBCC\n(11.0) can1 1ABCDEF0#R\n",
@@ -291,10 +296,10 @@ TARGETS = {
         ),
         read_published,
     ),
-    "manifest": Target(copied(RUN / "manifest.json"), read_manifest),
+    "manifest": Target(copied(RUN / "manifest.json"), read_manifest, mutants=400),
     "plan": Target(a_plan, read_plan),
     "suite": Target(copied(suite_path("demo")), load_suite),
-    "metrics": Target(metrics_file, metrics_judged),
+    "metrics": Target(metrics_file, metrics_judged, mutants=200),
     "budgets": Target(
         file("budgets.yaml", BUDGETS),
         lambda path: judged(metrics_file(path.with_name("metrics")), path),
@@ -313,8 +318,39 @@ TARGETS = {
 }
 
 
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path to each value below."""
+    found = [path] if path else []
+    if isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            found += places(one, (*path, key))
+    return found
+
+
+def changed(value: Any, chance: random.Random) -> Any:
+    """One or two places with another value, none, or none of that name."""
+    for _ in range(chance.choice((1, 1, 2))):
+        if not places(value):
+            break
+        *steps, last = chance.choice(places(value))
+        at = value
+        for step in steps:
+            at = at[step]
+        if chance.random() < 0.2:
+            del at[last]
+        else:
+            at[last] = deepcopy(chance.choice(ODD))
+    return value
+
+
 def mutated(whole: bytes, chance: random.Random) -> bytes:
-    """A few bytes, lines or tokens changed, moved, left out or put in, or the end cut off."""
+    """Values of JSON changed or left out, or a few bytes, lines or tokens changed, moved, left out
+    or put in, or the end cut off.
+    """
+    with suppress(ValueError):
+        value = json.loads(whole)
+        if places(value) and chance.random() < 0.5:
+            return json.dumps(changed(value, chance)).encode()
     content = bytearray(whole)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(content) + 1)
