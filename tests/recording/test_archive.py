@@ -15,7 +15,6 @@ from tests.samples import SAMPLES, uncollected
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError, find_recordings
 from roslens.tracing.archive import pack
-from roslens.tracing.archive_names import HEAD, SUMS
 from roslens.tracing.unpacking import unpack
 
 pytestmark = pytest.mark.recording
@@ -119,55 +118,6 @@ def test_a_linked_run_is_packed_by_its_own_name_only(campaign, tmp_path):
     assert pack([links / "one"], tmp_path / "x.tar.zst").files
 
 
-def archive_of(path: Path, *entries: tuple[tarfile.TarInfo, bytes], head: bool = True) -> Path:
-    with (
-        pa.CompressedOutputStream(str(path), "zstd") as stream,
-        tarfile.open(fileobj=stream, mode="w|") as tar,
-    ):
-        first = [entry(HEAD, json.dumps({"format": 1}).encode())] if head else []
-        for info, content in [*first, *entries]:
-            tar.addfile(info, io.BytesIO(content))
-    return path
-
-
-def entry(name: str, content: bytes = b"x", **fields) -> tuple[tarfile.TarInfo, bytes]:
-    info = tarfile.TarInfo(name)
-    info.size = len(content)
-    for key, value in fields.items():
-        setattr(info, key, value)
-    return info, content
-
-
-@pytest.mark.parametrize(
-    ("entries", "said"),
-    [
-        ([entry("../evil")], "outside of the folder"),
-        ([entry("a/../../evil")], "outside of the folder"),
-        ([entry("/evil")], "outside of the folder"),
-        ([entry("a//b")], "outside of the folder"),
-        ([entry("a\\..\\b")], "outside of the folder"),
-        ([entry("a", b"", type=tarfile.SYMTYPE, linkname="/etc")], "no regular file"),
-        ([entry("a", b"", type=tarfile.LNKTYPE, linkname="b")], "no regular file"),
-        ([entry("a", b"", type=tarfile.FIFOTYPE)], "no regular file"),
-        ([entry("a", b"", type=tarfile.CHRTYPE)], "no regular file"),
-        ([entry("a"), entry("a")], "is in it twice"),
-        ([entry("a")], "wrong checksum"),
-        ([entry("a"), entry(SUMS, b"0  a\n")], "wrong checksum"),
-        ([entry(SUMS, b"0  a\n")], "wrong checksum"),
-        ([entry(SUMS, b"nonsense")], "not a list of checksums"),
-        ([entry("a", b"0" * (300 << 20))], "unpacks to more than"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else None,
-)
-def test_hostile_archives_are_refused_and_leave_nothing(tmp_path, entries, said):
-    archive = archive_of(tmp_path / "bad.tar.zst", *entries)
-    with pytest.raises(UsageError, match=said):
-        unpack(archive, tmp_path / "in" / "out")
-    assert list((tmp_path / "in" / "out").iterdir()) == []
-    assert not (tmp_path / "evil").exists()
-    assert not (tmp_path / "in" / "evil").exists()
-
-
 def test_what_is_damaged_or_something_else_is_refused(campaign, tmp_path):
     pack([campaign], tmp_path / "c.tar.zst")
     whole = (tmp_path / "c.tar.zst").read_bytes()
@@ -181,7 +131,12 @@ def test_what_is_damaged_or_something_else_is_refused(campaign, tmp_path):
         with pytest.raises(UsageError, match=name):
             unpack(tmp_path / name, tmp_path / "out")
         assert list((tmp_path / "out").iterdir()) == []
-    other = archive_of(tmp_path / "other.tar.zst", entry("a"), head=False)
+    other = tmp_path / "other.tar.zst"
+    with (
+        pa.CompressedOutputStream(str(other), "zstd") as stream,
+        tarfile.open(fileobj=stream, mode="w|") as tar,
+    ):
+        tar.add(tmp_path / "text", "a")
     with pytest.raises(UsageError, match="holds no CTF trace"):
         unpack(other, tmp_path / "out")
     with pytest.raises(UsageError, match="no such file"):

@@ -21,7 +21,7 @@ from roslens.collectors.reader import open_trace
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.foreign import read_here
 from roslens.tracing.archive import pack
-from roslens.tracing.archive_names import HEAD
+from roslens.tracing.archive_names import HEAD, SUMS
 from roslens.tracing.unpacking import take_apart, unpack, unpack_stream
 
 pytestmark = pytest.mark.timeout(60)
@@ -34,8 +34,12 @@ def header(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
-_FORMAT = b'{"format": 1}'
-HEAD_OF_OURS = header(HEAD, len(_FORMAT)) + _FORMAT.ljust(512, b"\0")
+def file(name: str, content: bytes) -> bytes:
+    """Of at most one block."""
+    return header(name, len(content)) + content.ljust(512, b"\0")
+
+
+HEAD_OF_OURS = file(HEAD, b'{"format": 1}')
 
 
 def zstd(path: Path, blocks: Iterator[bytes]) -> Path:
@@ -90,6 +94,8 @@ def sparse_map() -> Iterator[bytes]:
     yield b"1000000\n" + b"1\n" * (1 << 20)
 
 
+NO_FILES = {"link": tarfile.SYMTYPE, "hard link": tarfile.LNKTYPE, "pipe": tarfile.FIFOTYPE,
+            "device": tarfile.CHRTYPE}  # fmt: skip
 _LARGE = "a header of more than 65,536 B"
 HOSTILE: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
     "pax": (lambda: large_header(b"x"), _LARGE),
@@ -113,12 +119,31 @@ HOSTILE: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
         "damaged|refused|no whole archive",
     ),
     "sparse": (lambda: iter([header("a", 0, b"S")]), "no regular file"),
-    "link": (lambda: iter([header("a", 0, b"2")]), "no regular file"),
+    **{
+        name: (lambda kind=kind: iter([header("a", 0, kind)]), "no regular file")
+        for name, kind in NO_FILES.items()
+    },
+    **{
+        name: (lambda name=name: iter([header(name, 1)]), "outside of the folder")
+        for name in ("../evil", "a/../../evil", "/tmp/evil", "a//b", "a\\..\\b")
+    },
+    "twice": (lambda: iter([header("a")] * 2), "is in it twice"),
+    "more than 256 MiB": (lambda: iter([header("a", 300 << 20)]), "unpacks to more than"),
     "behind": (lambda: iter([bytes(1024), *[bytes(1 << 20)] * 4]), "behind its end|not packed"),
     "short": (lambda: iter([header("a", 5000), b"x" * 100]), "unexpected end of data"),
     "no end": (lambda: iter([header("a")]), "ends early"),
     "damaged": (lambda: iter([header("a"), b"x" * 512, bytes(1024)]), "invalid header"),
 }
+OURS: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
+    name: (lambda files=files: iter([*files, bytes(1024)]), said)
+    for name, files, said in (
+        ("no sum", [file("a", b"x")], "wrong checksum"),
+        ("another sum", [file("a", b"x"), file(SUMS, b"0  a\n")], "wrong checksum"),
+        ("sum of no file", [file(SUMS, b"0  a\n")], "wrong checksum"),
+        ("no list of sums", [file(SUMS, b"nonsense")], "not a list of checksums"),
+    )
+}
+"""Of the form of `pack` alone."""
 
 
 def read(archive: Path, scratch: Path) -> None:
@@ -128,10 +153,15 @@ def read(archive: Path, scratch: Path) -> None:
         take_apart(archive, scratch=str(scratch), folder=str(scratch.parent), max_bytes=None)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("form", ["tar.zst", "tar.gz", "tar.xz", "tzst"])
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        *((form, name) for form in ("tar.zst", "tar.gz", "tar.xz", "tzst") for name in HOSTILE),
+        *(("tar.zst", name) for name in OURS),
+    ],
+)
 def test_hostile_tar_files(tmp_path: Path, form: str, name: str) -> None:
-    blocks, said = HOSTILE[name]
+    blocks, said = (HOSTILE | OURS)[name]
 
     def content() -> Iterator[bytes]:
         if form == "tar.zst":
@@ -145,18 +175,18 @@ def test_hostile_tar_files(tmp_path: Path, form: str, name: str) -> None:
     with pytest.raises(UsageError, match=said):
         do(archive, tmp_path / ("out" if form == "tar.zst" else "scratch"))
     assert list((tmp_path / "out").iterdir()) == []
+    assert not list(tmp_path.rglob("evil"))
 
 
 STREAMS = {
     **HOSTILE,
     "large": (HOSTILE["large"][0], "holds more than the [0-9,]+ B for which there is room"),
-    "outside": (lambda: iter([header("../a", 1)]), "outside of the folder"),
-    "absolute": (lambda: iter([header("/tmp/a", 1)]), "outside of the folder"),
-    "twice": (lambda: iter([header("a")] * 2), "is in it twice"),
 }
 
 
-@pytest.mark.parametrize("name", sorted(STREAMS.keys() - {"link", "many"}))
+@pytest.mark.parametrize(
+    "name", sorted(STREAMS.keys() - NO_FILES.keys() - {"many", "more than 256 MiB"})
+)
 def test_a_hostile_stream_of_another_host(tmp_path: Path, name: str) -> None:
     blocks, said = STREAMS[name]
     told = {"large": RunFailedError}.get(name, UsageError)
