@@ -109,6 +109,9 @@ def test_one_unreadable_stream_of_two_is_a_warning(tmp_path):
     assert info.events == 12
     assert len(info.warnings) == 1
     assert info.warnings[0].startswith("notes.txt: not read: byte 0: not a CTF packet")
+    (tmp_path / "good").unlink()
+    with pytest.raises(UsageError, match=f"{tmp_path}/notes.txt: byte 0: not a CTF packet"):
+        open_trace(tmp_path)
 
 
 def test_a_damaged_packet_costs_only_its_rest(tmp_path):

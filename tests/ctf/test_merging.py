@@ -160,6 +160,7 @@ def test_a_packet_that_two_snapshots_hold_is_read_once(tmp_path):
     assert frame["trace"].to_list() == ["one", "one", "two"]
     info = trace.info()
     assert info.discarded_events == 1 + 2
+    assert set(info.losses["kind"]) == {"discarded_events"}
     assert ["two: 1 packets that another part" in warning for warning in info.warnings] == [True]
 
 
@@ -213,7 +214,7 @@ def test_a_slow_clock_is_set_as_exactly_as_it_can_be(tmp_path):
 
 
 def test_the_clock_of_nobody(tmp_path):
-    with pytest.raises(UsageError, match="no host 'z' in these traces"):
+    with pytest.raises(UsageError, match=r"no host 'z' in these traces; .* one of: h0, h1"):
         open_trace(both(tmp_path), clock_offsets={"z": 1})
 
 

@@ -35,6 +35,7 @@ def test_every_field_of_every_event(recording):
     info = open_trace(root).info()
     assert info.events_by_name == {n: f.height for n, f in theirs.items() if f.height}
     assert info.events_by_name == babeltrace.count_events(root)
+    assert info.losses.is_empty()
 
 
 def test_the_last_stream_is_gone_with_its_index(tmp_path):

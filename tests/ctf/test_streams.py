@@ -75,7 +75,7 @@ def test_a_stream_may_be_left_early(root):
 def test_fields_are_chosen(root):
     trace = open_trace(root)
     everything = trace.read()
-    some = trace.read(fields=["text", "vpid", "n"])
+    some = trace.read(fields=["text", "vpid", "no_such", "n"])
     assert some["p:a"].columns == ["time_ns", "vpid", "n", "text"]
     assert some["p:b"].columns == ["time_ns", "vpid", "n"]
     for name, frame in some.items():
