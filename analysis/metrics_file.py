@@ -71,13 +71,3 @@ class MetricsFile(_Strict):
     versions: dict[str, str | None]
     environments: list[dict[str, dict[str, str]]] = []
     estimates: list[EstimateEntry]
-
-    @model_validator(mode="after")
-    def _once(self) -> Self:
-        seen = set()
-        for estimate in self.estimates:
-            key = (estimate.metric, tuple(sorted(estimate.cell.items())))
-            if key in seen:
-                raise ValueError(f"two estimates of {estimate.metric} in the same cell")
-            seen.add(key)
-        return self

@@ -293,10 +293,12 @@ def _without(estimates: Sequence[Estimate], ignore: Sequence[str], path: Path) -
     """Estimates without those factors, which cannot be taken together any more."""
     found = [replace(e, cell=_left(e.cell, ignore)) for e in estimates]
     keys = [(e.metric, tuple(sorted(e.cell.items()))) for e in found]
-    if ignore and len(set(keys)) < len(keys):
+    if len(set(keys)) < len(keys):
         raise UsageError(
             f"{path}: a metrics.json has an estimate for each level of {', '.join(ignore)}; to "
             "take these together, give the recordings"
+            if ignore
+            else f"{path}: two estimates of a metric are of the same cell; make the report again"
         )
     return found
 

@@ -172,7 +172,8 @@ def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
         All pairs of executors, within the same conditions.
     """
     content = (
-        "EventsCBG takes 15 to 23 % less CPU than SingleThreaded (rosbag2, pull request 2472)."
+        "EventsCBG takes at least 15 % less CPU than SingleThreaded (rosbag2, pull request 2472: "
+        "15 to 23 %)."
     )
     both = [turned(p) if p.level == SINGLE else p for p in cpu_pairs]
     ratios = [

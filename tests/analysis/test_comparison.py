@@ -40,14 +40,14 @@ from roslens.compare import chart, comparison_table, load_side, parse_threshold,
 from roslens.generate import Shape, generate
 from roslens.printed import as_markdown, ratio_chart, table_lines
 from roslens.recording import UsageError
-from roslens.recording.manifest import read_manifest, write_manifest
+from roslens.recording.manifest import Level, read_manifest, write_manifest
 from roslens.recordings import open_recordings
 
 CPU = Metric("cpu", "CPU time / time", "core")
 LOSS = Metric("loss", "lost / sent", "1")
 
 
-def cpu(values: Sequence[float], **cell: str) -> Estimate:
+def cpu(values: Sequence[float], **cell: Level) -> Estimate:
     return value_over_runs(CPU, cell, values, len(values))
 
 
@@ -592,6 +592,13 @@ def test_metrics_json_does_not_hold_values_of_runs(tmp_path: Path) -> None:
     (read,) = read_metrics(tmp_path).estimates
     assert read == estimate
     assert read.per_run == ()
+
+
+def test_two_estimates_of_a_cell_are_not_compared(tmp_path: Path) -> None:
+    twice = [cpu([1.0, 2.0, 3.0], a=1, b=2), cpu([4.0, 5.0, 6.0], b=2, a=1)]
+    write_metrics(Metrics([], {}, twice), tmp_path)
+    with pytest.raises(UsageError, match="two estimates of a metric are of the same cell"):
+        load_side(tmp_path)
 
 
 def test_topics_of_every_node_decide_nothing_beside_the_applications(tmp_path: Path) -> None:

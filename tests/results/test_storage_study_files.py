@@ -56,6 +56,7 @@ ROWS = "".join(f"{run},1MiB,1KiB,{c},{run + 1}.5,0.25\r\n" for run in (0, 1) for
         (HEADER + ROWS + "1,1MiB,1KiB,b,2.5,0.25\n", ":6 repeats line 5"),
         (HEADER + "0,1MiB,1KiB,a,fast,1\n", "avg_byte_throughput 'fast'"),
         (HEADER + "0,1MiB,1KiB,a,nan,1\n", "avg_byte_throughput 'nan'"),
+        (HEADER + "0,1MiB,1KiB,a,0,1\n", "avg_byte_throughput 0: nothing was written"),
         (HEADER + "0,1MiB,1KiB,a,1,-1\n", "close_time '-1'"),
         (HEADER + "0,,1KiB,a,1,1\n", ":2 has an empty factor"),
         (HEADER + "x,1MiB,1KiB,a,1,1\n", "run 'x'"),

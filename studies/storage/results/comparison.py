@@ -137,6 +137,8 @@ def _digest(path: Path) -> pl.DataFrame:
             raise UsageError(f"{path}:{line} repeats line {seen[key]}: run {', '.join(key)}")
         seen[key] = line
         throughput = _amount(path, line, "avg_byte_throughput", row[4])
+        if not throughput:
+            raise UsageError(f"{path}:{line} has avg_byte_throughput 0: nothing was written")
         close = _amount(path, line, "close_time", row[5])
         records.append((machine, run, *row[1:4], throughput, close))
     if not records:
