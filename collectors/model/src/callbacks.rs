@@ -284,7 +284,10 @@ impl Callbacks {
 
     /// End, number of executions and time in callbacks of a stretch; none, where it has no end.
     pub fn of(&self, interval: &Interval) -> Option<(i64, i64, i64)> {
-        let next = self.intervals.get(interval.next).filter(|_| !interval.cut)?;
+        let next = self
+            .intervals
+            .get(interval.next)
+            .filter(|_| !interval.cut)?;
         let executed = next.executed - interval.executed;
         let covered = next.covered.wrapping_sub(interval.covered);
         Some((next.begin, executed, covered))
