@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -383,7 +384,7 @@ def compare_sides(
 
 def runs_without_messages(side: Side, estimate: Estimate) -> int:
     """Of an estimate of messages: how many runs of its cell have none, as far as is known."""
-    if not estimate.metric.startswith(("latency", "loss")):
+    if not re.fullmatch(r"loss|latency_(sent_)?(mean|p[\d.]+)", estimate.metric):
         return 0
     factors = {name for cell in side.cells for name in cell}
     cell = {name: level for name, level in estimate.cell.items() if name in factors}
