@@ -20,6 +20,8 @@ from roslens.analysis.statistics.factorial import FactorEffect
 from roslens.analysis.verdicts.statement import Statement
 
 _MOST_ROWS = 60
+_MOST_DEFINITIONS = 3
+"""Of one metric."""
 
 
 def tracer_loss_table(losses: Sequence[TracerLoss]) -> ReportTable:
@@ -296,13 +298,21 @@ def durations_table(durations: pl.DataFrame) -> ReportTable:
 
 
 def definitions_table(estimates: Sequence[Estimate]) -> ReportTable:
-    """Each metric with its definition and method, once."""
-    seen: dict[str, list[str]] = {}
-    for e in estimates:
-        seen.setdefault(e.metric, [e.metric, e.definition, e.method.split(";")[0]])
+    """Each metric with its definitions, which may differ between cells, and their method."""
+    methods: dict[str, dict[str, str]] = {}
+    # Those with an interval first: only they were computed as their method says.
+    for e in sorted(estimates, key=lambda e: e.low is None):
+        methods.setdefault(e.metric, {}).setdefault(e.definition, e.method.split(";")[0])
+    rows: list[list[str]] = []
+    for metric in dict.fromkeys(e.metric for e in estimates):
+        given = list(methods[metric].items())
+        rows += [[metric, *pair] for pair in given[:_MOST_DEFINITIONS]]
+        more = len(given) - _MOST_DEFINITIONS
+        if more > 0:
+            rows.append([metric, f"{more:,} more, of other cells: see metrics.json", ""])
     return ReportTable(
         ["metric", "definition", "method"],
-        list(seen.values()),
+        without_repeats(rows),
         "What each number is",
         left=frozenset({"metric", "definition", "method"}),
     )
