@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import MappingProxyType
 
 import polars as pl
 
 from roslens.analysis.estimate import Cell
+from roslens.analysis.runs import Run
 from roslens.collectors.results.tool_result import read_rows
 
 QUEUE_DEPTH = 10
@@ -22,8 +22,15 @@ _SCHEMA = pl.Schema(
         "latency_mean_ms": pl.Float64,
     }
 )
-_BYTES = {"message_bytes": 10_000_000, "payload": 10_000_000}
-_SIZE = {"publishers": 1, "subscriptions": 1, "processes": 1, "outside": 0, **_BYTES}
+_SIZE = {
+    "publishers": 1,
+    "subscriptions": 1,
+    "processes": 1,
+    "outside": 0,
+    "message_bytes": 10_000_000,
+    "payload": 10_000_000,
+}
+_MESSAGE_SIZE = ("message_bytes", "payload")
 WITHIN = {("shared", True), ("unique", True)}
 """Ways within a process, as `way_of` gives them."""
 _SWITCH = {True: True, False: False, "on": True, "off": False}
@@ -53,17 +60,19 @@ def read_published(folder: Path) -> pl.DataFrame:
     )
 
 
-def published_cell(cell: Cell, parameters: Cell = MappingProxyType({})) -> tuple[str, bool] | None:
-    """Which of the published cells (pointer, intra-process) a cell of ours resembles.
+def published_cell(run: Run) -> tuple[str, bool] | None:
+    """Which of the published cells (pointer, intra-process) the cell of a run resembles.
 
     Ours are told apart by what is published (factor ``pointer``), as the study's, or by what the
-    callback takes (``callback``). None for none of them, and if the size of messages, a factor or
-    a parameter, is not known.
+    callback takes (``callback``). None for none of them, and where the size of the messages is in
+    neither factors nor parameters.
     """
-    known = {name: level for name, level in {**parameters, **cell}.items() if name in _SIZE}
-    if known.keys().isdisjoint(_BYTES) or any(_SIZE[x] != level for x, level in known.items()):
+    told = {**run.parameters, **run.cell}
+    if not any(name in told for name in _MESSAGE_SIZE):
         return None
-    return way_of(cell)
+    if any(name in told and told[name] != level for name, level in _SIZE.items()):
+        return None
+    return way_of(run.cell)
 
 
 def way_of(cell: Cell) -> tuple[str, bool] | None:

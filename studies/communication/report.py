@@ -382,14 +382,12 @@ class CommunicationReport(Report[CommunicationParameters]):
         """What was said of these ways of communication, and whether the recordings bear it out."""
         delivered = self.copied.lazy().filter(pl.col("outcome") == "delivered")
         within = delivered.filter(pl.col("publisher_vpid") == pl.col("subscription_vpid"))
-        periods = publisher_periods(self.found.messages)
-        large = pl.col("run").is_in(
-            [run.name for run in self.counting if published_cell(run.cell, run.parameters)]
-        )
+        of_10_mb = [run.name for run in self.counting if published_cell(run)]
+        large = publisher_periods(self.found.messages).filter(pl.col("run").is_in(of_10_mb))
         found = statements(
             self._mean_latencies(delivered),
             self._mean_latencies(within),
-            self._observations(periods.filter(large).group_by("run").agg(pl.col("period_ns").mean())),
+            self._observations(large.group_by("run").agg(pl.col("period_ns").mean())),
             level=self.level,
         )  # fmt: skip
         columns = {"statement": "claim", "here": "told", "because": "because"}

@@ -33,14 +33,15 @@ def statements(
     Parameters
     ----------
     latencies, within, periods
-        Of each run the mean latency, that of messages within the publisher's process, and the mean
-        period of its publishers; with the cell's factors. Periods are of runs of 10 MB.
+        Of each run the mean latency, that of messages within the publisher's process, and, where
+        one publisher sends 10 MB, its mean period; with the cell's factors.
     threshold
         Differences below this part are of no importance.
     """
     ways = [_named(o) for o in latencies if way_of(o.cell)]
-    copied = [o for o in ways if o.cell[_POINTER] != _LOANED]
-    off = [o for o in copied if o.cell[_INTRA] == "off"]
+    copied = [o for o in ways if o.cell.get(_POINTER) != _LOANED]
+    # What a callback takes is not what is published.
+    off = [o for o in copied if _POINTER in o.cell and o.cell[_INTRA] == "off"]
     large = [_named(o) for o in periods if way_of(o.cell)]
     same = [_named(o) for o in within if way_of(o.cell)]
     loaned = [way for o in ways if (way := _loaned(o)) is not None]
@@ -78,17 +79,19 @@ def statements(
 
 
 def _named(o: Observation) -> Observation:
-    """Pointer and intra-process communication by one name each, whoever recorded it."""
+    """Pointer (or what the callback takes) and intra-process communication by one name each."""
     pointer, intra = way_of(o.cell) or ("", False)
     rest = {k: v for k, v in o.cell.items() if k not in {"callback", _POINTER, _INTRA}}
-    cell = {**rest, _POINTER: pointer, _INTRA: "on" if intra else "off"}
+    kind = _POINTER if _POINTER in o.cell else "callback"
+    cell = {**rest, kind: pointer, _INTRA: "on" if intra else "off"}
     return Observation(cell, o.value, o.block)
 
 
 def _loaned(o: Observation) -> Observation | None:
     """By way: loaned, or within the process as unique pointer, as nothing is both."""
-    loaned = o.cell[_POINTER] == _LOANED
-    if not loaned and (o.cell[_POINTER], o.cell[_INTRA]) != ("unique", "on"):
+    pointer = o.cell.get(_POINTER)
+    loaned = pointer == _LOANED
+    if not loaned and (pointer, o.cell[_INTRA]) != ("unique", "on"):
         return None
     rest = {k: v for k, v in o.cell.items() if k not in {_POINTER, _INTRA}}
     return Observation({**rest, _WAY: _LOANED if loaned else _INTRA}, o.value, o.block)

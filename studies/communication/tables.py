@@ -90,7 +90,7 @@ def agreement_table(
         agree = int(own["agrees"].sum())
         if agree < own.height:
             marked.add(len(rows))
-        cell = published_cell(members[0].cell, members[0].parameters)
+        cell = published_cell(members[0])
         rows.append(
             [
                 label,
@@ -370,9 +370,13 @@ def published_table(
     """The printed figures, what they imply, and ours of the same cell."""
     ours: dict[tuple[str, bool], dict[str, Estimate]] = {}
     measures: dict[tuple[str, bool], str] = {}
+    names: dict[tuple[str, bool], str] = {}
     for members in cells_of(runs).values():
-        cell = published_cell(members[0].cell, members[0].parameters)
+        cell = published_cell(members[0])
         if cell is not None:
+            # Of some recordings it is only known what the callback takes.
+            taken = members[0].cell.get("callback")
+            names[cell] = "" if "pointer" in members[0].cell else f"callback takes {taken}"
             ours[cell] = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
             measures[cell] = latency_measures(members, backlogs)
     rows: list[list[str]] = []
@@ -398,7 +402,8 @@ def published_table(
         if of is None:
             rows.append(["", "here: no such cell", *[""] * 6])
             continue
-        what = measures[row["pointer"], row["intra_process"]]
+        way = row["pointer"], row["intra_process"]
+        what = measures[way]
         # The study's program took its time before publish() and in the callback.
         period, latency = of.get("publisher_period"), of.get(LOGGED_LATENCY.name)
         periods = None
@@ -409,7 +414,7 @@ def published_table(
             marked.add(len(rows))
         rows.append(
             [
-                "",
+                names[way],
                 f"here, {count_of_runs(period.runs if period is not None else 0)}",
                 *(_estimate(of.get(n)) for n in ("publisher_period", "subscription_period")),
                 _estimate(latency) if latency else _from_the_event(of.get("latency_mean")),

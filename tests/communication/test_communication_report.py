@@ -220,6 +220,8 @@ def test_published_figures_and_what_they_imply(report: CommunicationReport) -> N
     # Theirs of both inter-process cells, ours of the one in which messages are lost.
     assert text.count("backlog of a full queue") == 3
     assert "42 [37, 82] % (counted)" in text
+    # The samples tell what the callback takes, not which pointer is published.
+    assert text.count("callback takes shared_ptr") == text.count("callback takes unique_ptr") == 2
 
 
 def test_the_log_is_shown_beside_the_trace(report: CommunicationReport) -> None:

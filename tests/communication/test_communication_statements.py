@@ -41,13 +41,24 @@ def test_each_statement_is_borne_out() -> None:
 
 
 def test_what_is_against_a_statement_refutes_it_and_what_is_not_there_judges_nothing() -> None:
-    off = runs(1, callback="shared_ptr", intra_process=False)
-    slower = runs(2, callback="unique_ptr", intra_process=False)
-    on = runs(2, callback="shared_ptr", intra_process=True)
+    off = runs(1, pointer="shared", intra_process=False)
+    slower = runs(2, pointer="unique", intra_process=False)
+    on = runs(2, pointer="shared", intra_process=True)
     found = statements([*off, *on, *slower], [], [])
     nowhere = "not_in_these_recordings"
     assert [x.verdict for x in found] == ["refuted", "refuted", nowhere, nowhere, nowhere]
     assert "on is 2.00 [2.00, 2.00] times off (pointer=shared)" in found[0].because
+
+
+def test_what_a_callback_takes_says_nothing_of_the_pointer_that_is_published() -> None:
+    """Twice as long in the callback with unique_ptr; within the process half as long."""
+    off = runs(1, callback="shared_ptr", intra_process=False)
+    slower = runs(2, callback="unique_ptr", intra_process=False)
+    on = runs(0.5, callback="shared_ptr", intra_process=True)
+    first, second, *_ = statements([*off, *slower, *on], [], [])
+    assert first.verdict == "confirmed"
+    assert "(callback=shared)" in first.because
+    assert second.verdict == "not_in_these_recordings"
 
 
 def test_one_run_of_each_tells_nothing() -> None:

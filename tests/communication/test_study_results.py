@@ -10,7 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from roslens.analysis.estimate import Cell
+from roslens.analysis.runs import Run
 from roslens.recording import UsageError
+from roslens.recording.manifest import Level
 from roslens.studies.communication.logged import study_messages, study_table
 from roslens.studies.communication.published import published_cell, read_published
 from roslens.studies.communication.results import read_study
@@ -125,12 +128,19 @@ def test_what_the_printed_table_implies() -> None:
 
 
 def test_which_published_cell_is_ours() -> None:
-    whole = {"callback": "unique_ptr", "intra_process": False}
-    size = {"message_bytes": 10_000_000}
-    assert published_cell(whole) is None
-    assert published_cell(whole, {**size, "period_ms": 10}) == ("unique", False)
-    assert published_cell(whole, {"message_bytes": 1_000}) is None
-    whole |= size
-    assert published_cell({**whole, "publishers": 1}) == ("unique", False)
-    assert published_cell({**whole, "publishers": 100}) is None
-    assert published_cell({"intra_process": False}) is None
+    def found(parameters: Cell, **cell: Level) -> tuple[str, bool] | None:
+        return published_cell(Run("r", cell=cell, parameters=parameters))
+
+    whole: dict[str, Level] = {"callback": "unique_ptr", "intra_process": False}
+    whole["message_bytes"] = 10_000_000
+    assert found({}, **whole) == ("unique", False)
+    assert found({}, **whole, publishers=1) is not None
+    assert found({}, **whole, publishers=100) is None
+    assert found({}, intra_process=False, payload=10_000_000) is None
+    # The size may be a parameter; it must be known, and be theirs.
+    size = 10_000_000
+    del whole["message_bytes"]
+    assert found({"message_bytes": size}, **whole) == ("unique", False)
+    assert found({"message_bytes": 1000}, **whole) is None
+    assert found({"message_bytes": size, "publishers": 10}, **whole) is None
+    assert found({}, **whole) is None

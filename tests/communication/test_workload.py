@@ -11,6 +11,7 @@ import pytest
 from tests.record_suite import record_changed
 
 import roslens as rl
+from roslens.analysis.runs import Run
 from roslens.studies.communication.published import published_cell, read_published
 from roslens.studies.communication.report import (
     CommunicationParameters,
@@ -80,5 +81,5 @@ def test_the_suites_have_the_cells_of_the_study_and_two_layouts_more(name: str, 
         (1, 100_000, 1, 2),
     }
     assert loaned <= layouts
-    published = {published_cell(cell) for cell in cells} - {None}
+    published = {published_cell(Run("r", cell=cell)) for cell in cells} - {None}
     assert len(published) == (4 if name == "communication-rclcpp" else 0)
