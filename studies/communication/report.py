@@ -255,8 +255,18 @@ class CommunicationReport(Report[CommunicationParameters]):
         agreed = agreement(
             self.copied, [run.name for run in self.counting if by_reference(run.cell)]
         )
+        received = self.copied.filter(pl.col("latency_ns").is_not_null())["run"].unique()
+        alien = {*self.logged["run"]} & {*received} - {*agreed["run"]}
+        said: list[Part] = []
+        if alien:
+            text = (
+                f"In {count_of_runs(len(alien))} no line of the log fits a message of the trace, "
+                "by number and time: it is of another recording, or its times are not in "
+                "nanoseconds. Latencies are not compared there."
+            )
+            said.append(Sentence(text, loud=True))
         if not agreed.height:
-            return []
+            return said
         wrong = agreed.filter(~pl.col("agrees")).height
         text = (
             f"The latencies of trace and log differ in {wrong} of {count_of_runs(agreed.height)}."
@@ -264,7 +274,7 @@ class CommunicationReport(Report[CommunicationParameters]):
             else f"The latencies of trace and log agree in all {count_of_runs(agreed.height)}."
         )
         table = agreement_table(agreed, self.counting, read_published(self.published_folder))
-        return [Sentence(text, loud=wrong > 0), table]
+        return [*said, Sentence(text, loud=wrong > 0), table]
 
     def periods(self) -> Section:
         """Periods of publishers and subscriptions."""

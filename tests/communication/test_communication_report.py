@@ -228,6 +228,17 @@ def test_the_log_is_shown_beside_the_trace(report: CommunicationReport) -> None:
     assert "Counts equal those of the log in all 8 runs." in repr(report.log())
 
 
+def test_a_log_in_another_unit_is_said_to_fit_nothing(
+    report: CommunicationReport, samples: list[Path]
+) -> None:
+    """Microseconds in columns of nanoseconds."""
+    other = report_of(samples[1])
+    times = pl.col("publish_realtime_ns", "callback_realtime_ns")
+    other.logged = other.logged.with_columns(times // 1000)
+    assert "In 2 runs no line of the log fits a message" in repr(other.log())
+    assert "no line of the log fits" not in repr(report.log())
+
+
 def test_trace_and_log_are_compared_over_the_same_messages(report: CommunicationReport) -> None:
     found = agreement(report.copied, [])
     assert found.height == 8
