@@ -175,7 +175,8 @@ def _by_estimate(estimates: Sequence[Estimate], title: str) -> ReportTable:
 
 def _runs_and_loss(found: Metrics, notebook: str) -> str:
     if not found.recordings:
-        return _WITHOUT_RECORDINGS.get(notebook, "from published figures")
+        given = found.recorded.get("from", "published figures")
+        return _WITHOUT_RECORDINGS.get(notebook, f"from {given}")
     discarded = sum(r["discarded_events"] or 0 for r in found.recordings)
     packets = sum(r["lost_packets"] or 0 for r in found.recordings)
     cut = sum(r.get("truncated") or 0 for r in found.recordings)

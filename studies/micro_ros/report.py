@@ -260,8 +260,10 @@ class MicroRosReport(Report[MicroRosParameters]):
         return said or ["There are no figures of micro-ROS to look at."]
 
     def origin(self) -> Mapping[str, str]:
-        """The board of the published figures."""
-        return {} if self.measured else {"published by": "eProsima", "board": "Renesas EK-RA6M5"}
+        """The board of the published figures, or the folders that were given."""
+        if self.measured is None:
+            return {"published by": "eProsima", "board": "Renesas EK-RA6M5"}
+        return {"from": ", ".join(self.parameters.results)} if self.parameters.results else {}
 
     def picture(self) -> Plot | None:
         """Memory per entity, without an RTOS where that was measured, else throughput."""

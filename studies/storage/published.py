@@ -55,7 +55,7 @@ PUBLISHED_BYTES = {
 """Bytes of messages written in each run of the study, by its suite of messages."""
 
 REFUSED = (
-    "the published rows are digests: the mean over calls of each call's ratio, without the calls; "
+    "the rows are digests: the mean over calls of each call's ratio, without the calls; "
     "all bytes over all time cannot be computed from it"
 )
 

@@ -273,7 +273,7 @@ class StorageReport(Report[StorageParameters]):
     def sentences(self) -> list[str]:
         """What became of the study's takeaways."""
         if self.recovery and not self.live:
-            said = [told_of(self.resilience, "claims about resilience")]
+            said = [_headline(self.resilience, "claims about resilience")]
             return said + _told(self.resilience)
         if self.recorded and not self.live:
             return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
@@ -285,19 +285,34 @@ class StorageReport(Report[StorageParameters]):
         ):
             if claims and self.digests.is_empty():
                 figures = compression.compression_sentences(self.compressed)
-                return [told_of(claims, f"claims about {about}"), *figures, *_told(claims)]
+                return [_headline(claims, f"claims about {about}"), *figures, *_told(claims)]
         if self.digests.is_empty():
             count = len(self.live) + len(self.recovery)
             return [f"None of {count} runs has the factors of the study; see the estimates."]
         against = [s for s in self.takeaways if s.failed]
-        machines = len({s.subject for s in self.takeaways})
-        what = "statements of the study" + (f", each on {machines} machines," * (machines > 1))
-        return [told_of(self.takeaways, what), *_told(self.takeaways, against[:2])]
+        several = len({s.subject for s in self.takeaways}) > 1
+        return [
+            _headline(self.takeaways, "statements of the study"),
+            *(
+                f"{s.told.capitalize()}{f' on {s.subject}' if several else ''}: {s.claim}: "
+                f"{s.because}."
+                for s in against[:2]
+            ),
+        ]
 
     def origin(self) -> Mapping[str, str]:
-        """How many rows of the study, and of which machines."""
-        machines = self.digests["machine"].unique(maintain_order=True)
-        return {"rows of the study": f"{self.digests.height:,}", "machines": ", ".join(machines)}
+        """How many rows of the study or of another sweep, and of which machines."""
+        machines = ", ".join(self.digests["machine"].unique(maintain_order=True))
+        rows = f"{self.digests.height:,}"
+        if self.parameters.digests:
+            return {"from": self.parameters.digests, "rows": rows, "machines": machines}
+        return {"rows of the study": rows, "machines": machines}
+
+    @property
+    def _rows(self) -> str:
+        """Whose digests they are, where no recordings are looked at."""
+        given = self.parameters.digests
+        return f"rows from {given}" if given else "published rows"
 
     def picture(self) -> Plot | None:
         """Throughput of every configuration on the first machine."""
@@ -308,6 +323,11 @@ class StorageReport(Report[StorageParameters]):
 
     def loss(self) -> Section:
         """What ran, what the tracer lost, what is not whole."""
+        if self._opened is None and self.parameters.digests:
+            return Section(
+                f"{self.digests.height:,} rows from {self.parameters.digests}, digests of the "
+                "study's sweep.py; the intervals and answers are computed here."
+            )
         if self._opened is None:
             return Section(
                 f"{self.digests.height:,} published rows of rosbag2's own plugins (C++); the "
@@ -396,7 +416,7 @@ class StorageReport(Report[StorageParameters]):
     def write_calls(self) -> Section:
         """How long single write calls take."""
         if self._opened is None:
-            return Section("The published rows are digests: single calls are not known.")
+            return Section(f"The {self._rows} are digests: single calls are not known.")
         samples: dict[tuple[str, str], dict[str, list[object]]] = {}
         for live in self.compared_runs:
             size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
@@ -410,7 +430,7 @@ class StorageReport(Report[StorageParameters]):
     def resources(self) -> Section:
         """Everything estimated, with CPU, memory, size and close time."""
         if self._opened is None:
-            return Section("CPU, memory and size on disk were not published.")
+            return Section(f"CPU, memory and size on disk are not in the {self._rows}.")
         if not self._of_runs:
             return Section("No run was timed.")
         first = [e for e in self._of_runs if e.metric in _HEADLINES]
@@ -482,7 +502,7 @@ class StorageReport(Report[StorageParameters]):
     def clocks(self) -> Section:
         """Tracepoints against the program's own clock."""
         if self._opened is None:
-            return Section("The published runs were not traced.")
+            return Section(f"No traces belong to the {self._rows}.")
         if not self.agreements:
             return Section(
                 Sentence("No run has tracepoints of write calls to compare with.", loud=True)
@@ -503,12 +523,19 @@ class StorageReport(Report[StorageParameters]):
         return found
 
 
-def _told(found: Sequence[Statement], chosen: Sequence[Statement] | None = None) -> list[str]:
-    """Some or all, each in a sentence; of whom it is said where they are several."""
+def _headline(found: Sequence[Statement], what: str) -> str:
+    """`told_of`; each machine answers each statement."""
+    machines = len({s.subject for s in found})
+    if machines > 1:
+        what = f"answers ({len({s.claim for s in found})} {what} on {machines} machines)"
+    return told_of(found, what)
+
+
+def _told(found: Sequence[Statement]) -> list[str]:
+    """Each in a sentence; of whom it is said where they are several."""
     several = len({s.subject for s in found}) > 1
     return [
-        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})."
-        for s in (found if chosen is None else chosen)
+        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})." for s in found
     ]
 
 

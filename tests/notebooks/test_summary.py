@@ -69,6 +69,16 @@ def test_what_refuses_every_interval_is_said_once(tmp_path: Path) -> None:
     assert f"(1) no interval: {alone}" in text
 
 
+def test_what_no_run_was_recorded_for_says_where_it_is_from(tmp_path: Path) -> None:
+    for folder, recorded, said in (
+        ("one", {}, "from published figures"),
+        ("two", {"from": "mine.csv", "rows": "3"}, "from mine.csv"),
+    ):
+        metrics = Metrics([], {}, [estimate("x", 1.0)], recorded=recorded)
+        table = summary_table(write_metrics(metrics, tmp_path / folder), "storage")
+        assert table.notes[0] == said
+
+
 def test_no_column_of_verdicts_without_one(tmp_path: Path) -> None:
     assert "verdict" not in text_of(tmp_path, "own", estimate("x", 1.0))
 

@@ -14,6 +14,7 @@ from tests.programs import roslens
 from roslens.analysis.runs import Run
 from roslens.studies.storage.published import throughput_bounds
 from roslens.studies.storage.recovery import CLAIMS, RecoveryRun, resilience
+from roslens.studies.storage.report import StorageParameters, StorageReport
 from roslens.studies.storage.results.comparison import DIGEST_SCHEMA, read_digests
 from roslens.studies.storage.statements import (
     STATEMENTS,
@@ -61,6 +62,32 @@ def test_the_answers_on_both_machines(digests: pl.DataFrame) -> None:
     ).iter_rows(named=True)
     assert round(plain["mean_new"] / 1e6) == 462
     assert round(plain["mean_base"] / 1e6, 1) == 90.8
+
+
+def test_the_headline_names_the_machine(digests: pl.DataFrame) -> None:
+    """By hand: on par, un-chunked and CRC on two machines, and three in part on each."""
+    report = StorageReport(None, digests, StorageParameters())
+    assert report.sentences() == [
+        (
+            "Of 12 answers (6 statements of the study on 2 machines) 6 are in part, 5 are kept, "
+            "1 is false."
+        ),
+        f"False on nuc: {STATEMENTS['on_par']}: holds in 7, false in 1 of 8 cells.",
+    ]
+    one = StorageReport(None, digests.filter(machine="nuc"), StorageParameters()).sentences()
+    assert one[0] == "Of 6 statements of the study 3 are in part, 2 are kept, 1 is false."
+    assert one[1].startswith("False: MCAP")
+
+
+def test_rows_from_a_file_of_one_s_own_are_not_called_published(digests: pl.DataFrame) -> None:
+    own = StorageReport(None, digests, StorageParameters(digests="own/mine.csv"))
+    published = StorageReport(None, digests, StorageParameters())
+    assert own.origin() == {"from": "own/mine.csv", "rows": "480", "machines": "m1, nuc"}
+    assert "480 rows from own/mine.csv" in repr(own.loss())
+    for name in ("loss", "write_calls", "resources", "clocks"):
+        assert "published" not in repr(getattr(own, name)())
+        assert "own/mine.csv" in repr(getattr(own, name)())
+    assert "The published rows are digests" in repr(published.write_calls())
 
 
 def test_the_bound_by_hand(digests: pl.DataFrame) -> None:
