@@ -21,7 +21,8 @@ from roslens.studies.micro_ros.lines import (
     lines_of,
     printed_sums,
 )
-from roslens.studies.micro_ros.report import MicroRosParameters
+from roslens.studies.micro_ros.report import MicroRosParameters, MicroRosReport
+from roslens.studies.micro_ros.results.folder import read_all
 from roslens.studies.micro_ros.results.frames import MEMORY
 from roslens.studies.micro_ros.results.published import PublishedFigures, read_published
 from roslens.studies.micro_ros.slopes import Slope, slopes_of, with_totals
@@ -211,6 +212,15 @@ def test_report_of_the_published_figures(tmp_path: Path) -> None:
     assert "agent = round trip - client" in page
     # The one of the first screen stands in its section as well.
     assert page.count("<figure") == 5
+
+
+def test_results_of_one_s_own_are_not_called_published(published: PublishedFigures) -> None:
+    asked = MicroRosParameters(results=["bench/a", "bench/b"])
+    assert MicroRosReport(None, read_all([]), published, asked).origin() == {
+        "from": "bench/a, bench/b"
+    }
+    none = MicroRosReport(None, None, published, MicroRosParameters())
+    assert none.origin()["published by"] == "eProsima"
 
 
 def test_what_is_said_beyond_memory_per_entity(
