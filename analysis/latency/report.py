@@ -35,6 +35,7 @@ from roslens.analysis.measures.samples import (
     RunSamples,
     TopicGroup,
     run_samples,
+    samples_of_each,
     topic_groups,
     topic_traffic,
 )
@@ -147,9 +148,10 @@ class LatencyReport(Report[LatencyParameters]):
         self, groups: Sequence[TopicGroup], percentiles: Sequence[float] = PERCENTILES
     ) -> list[list[Estimate]]:
         """Latency and loss of each of these topics."""
+        given = self.messages, self.counting, groups, self.parameters.warm_up_s
         return [
-            latency_estimates(self._samples(group), group, self.level, percentiles)
-            for group in groups
+            latency_estimates(samples, group, self.level, percentiles)
+            for group, samples in samples_of_each(*given)
         ]
 
     @cached_property
@@ -157,12 +159,17 @@ class LatencyReport(Report[LatencyParameters]):
         """Response times."""
         return service_estimates(self.service_calls, self.counting, self.level)
 
-    @cached_property
-    def callback_estimates(self) -> list[list[Estimate]]:
-        """Mean duration of the callbacks on each topic."""
+    def callback_estimates(
+        self, groups: Sequence[TopicGroup], percentiles: Sequence[float] = ()
+    ) -> list[list[Estimate]]:
+        """Mean duration, or percentiles of it, of the callbacks on each of these topics."""
         return callback_duration_estimates(
-            self.callback_instances, self.counting, self.groups, self.level
+            self.callback_instances, self.counting, groups, self.level, percentiles
         )
+
+    @cached_property
+    def _callback_means(self) -> list[list[Estimate]]:
+        return self.callback_estimates(self.groups)
 
     @cached_property
     def callback_durations(self) -> pl.DataFrame:
@@ -188,14 +195,15 @@ class LatencyReport(Report[LatencyParameters]):
     @property
     def estimates(self) -> list[Estimate]:
         """All of them."""
+        first, *further = self._callback_means
         return [
             *self.main_estimates,
             *self.corrected_estimates,
-            *self.callback_estimates[0],
+            *first,
             *self.resource_estimates,
             *self.service_estimates,
             *chain.from_iterable(self.further_estimates),
-            *chain.from_iterable(self.callback_estimates[1:]),
+            *chain.from_iterable(further),
         ]
 
     # ------------------------------------------------------------ sections

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,6 +26,9 @@ fraction. Of ``unknown`` ones nobody can say which:
 they are the bounds of what can be said."""
 
 
+_OF_SAMPLES = ("run", "topic", "outcome", "publish_ns", "latency_ns", "clock_bound_ns")
+_READ_AT_ONCE = 10
+"""Topics: all messages are read so often less, and as many lie in memory."""
 LEAST_FOR_RATE = 10
 """Messages; fewer came in a burst or at some moments, and have no rate."""
 
@@ -253,6 +256,20 @@ def rows_of_group(
     )
 
 
+def samples_of_each(
+    messages: pl.LazyFrame,
+    runs: Sequence[Run],
+    groups: Sequence[TopicGroup],
+    warm_up_s: float = 0.0,
+) -> Iterator[tuple[TopicGroup, list[RunSamples]]]:
+    """Each group with its samples, as of `run_samples`; a few are read at a time."""
+    for at in range(0, len(groups), _READ_AT_ONCE):
+        some = groups[at : at + _READ_AT_ONCE]
+        topics = {topic for group in some for of in group.topics_of_run.values() for topic in of}
+        read = messages.select(_OF_SAMPLES).filter(pl.col("topic").is_in(topics)).collect().lazy()
+        yield from ((group, run_samples(read, runs, group, warm_up_s)) for group in some)
+
+
 def run_samples(
     messages: pl.LazyFrame, runs: Sequence[Run], group: TopicGroup, warm_up_s: float = 0.0
 ) -> list[RunSamples]:
@@ -268,8 +285,7 @@ def run_samples(
         left out, and counted.
     """
     chosen = [run for run in runs if group.topics_of_run.get(run.name)]
-    columns = ("run", "topic", "outcome", "publish_ns", "latency_ns", "clock_bound_ns")
-    rows = rows_of_group(messages.select(columns), chosen, group, warm_up_s).collect()
+    rows = rows_of_group(messages.select(_OF_SAMPLES), chosen, group, warm_up_s).collect()
     by_run = rows.partition_by("run", as_dict=True)
     empty = rows.clear()
     return [_of_run(run, by_run.get((run.name,), empty)) for run in chosen]

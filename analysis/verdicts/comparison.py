@@ -718,12 +718,9 @@ def _whatever_clocks(ratio: Effect, upper: Estimate, lower: Estimate) -> Effect:
     """
     if not any(CLOCKS_APART in side.method for side in (upper, lower)):
         return ratio
-    assert upper.low is not None
-    assert upper.high is not None
-    assert lower.low is not None
-    assert lower.high is not None
-    low = min(ratio.low, upper.low / lower.high)
-    high = max(ratio.high, upper.high / lower.low if lower.low > 0 else math.inf)
+    (least, most), (below, above) = _bounds(upper), _bounds(lower)
+    low = min(ratio.low, least / above)
+    high = max(ratio.high, most / below if below > 0 else math.inf)
     return Effect(ratio.value, low, high, max(ratio.p, 1 - LEVEL) if low <= 1 <= high else ratio.p)
 
 

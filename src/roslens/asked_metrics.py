@@ -63,11 +63,7 @@ def _chains(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
 
 
 def _callbacks(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
-    from roslens.analysis.measures.callbacks import callback_duration_estimates
-
-    found = callback_duration_estimates(
-        report.callback_instances, report.counting, report.groups, report.level, _percentiles(names)
-    )
+    found = report.callback_estimates(report.groups, _percentiles(names))
     return list(chain.from_iterable(found))
 
 

@@ -113,11 +113,9 @@ def _answers(rows: pl.DataFrame, base: str) -> Iterator[tuple[object, str]]:
     for cell, pairs in both.group_by(key[1:], maintain_order=True):
         difference = (pairs["back"] - pairs["back_base"]).to_list()
         found = value_over_runs(_MORE, {}, difference, len(difference), LEVEL)
-        low, high = found.low, found.high
-        if low is None or high is None:
-            yield cell, "undecided"
-        else:
-            yield cell, "holds" if low > 0 else "false" if high < 0 else "undecided"
+        more = found.low is not None and found.low > 0
+        less = found.high is not None and found.high < 0
+        yield cell, "holds" if more else "false" if less else "undecided"
 
 
 def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:

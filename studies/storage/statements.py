@@ -188,8 +188,7 @@ def _compared(
         if not y.height or not x.height:
             continue
         # What failed with one of the two is left out of both.
-        both = y.select("run").join(x.select("run"), on="run")["run"].to_list()
-        y, x = (frame.filter(pl.col("run").is_in(both)) for frame in (y, x))
+        y, x = (a.join(b, on="run", how="semi", maintain_order="left") for a, b in ((y, x), (x, y)))
         about = {
             **dict(zip(("machine", "messages", "batch_size"), name, strict=True)),
             "new": new,

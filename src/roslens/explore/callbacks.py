@@ -10,7 +10,6 @@ from roslens.analysis.figures.over_time import dots_over_time
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.flow.response_bounds import callback_bounds
 from roslens.analysis.measures.callbacks import (
-    callback_duration_estimates,
     periods,
 )
 from roslens.analysis.measures.latency import PERCENTILES
@@ -155,9 +154,9 @@ class Callbacks(OfMessages):
             There is no such topic or factor.
         """
         report = self._of(topic, by)
-        given = report.callback_instances, report.counting, report.groups[:1], report.level
-        (mean,) = callback_duration_estimates(*given)
-        (percentiles,) = callback_duration_estimates(*given, PERCENTILES)
+        first = report.groups[:1]
+        (mean,) = report.callback_estimates(first)
+        (percentiles,) = report.callback_estimates(first, PERCENTILES)
         return estimates_frame([*mean, *percentiles], full=full)
 
     def bounds(self, warm_up: float | None = None) -> pl.DataFrame:

@@ -176,5 +176,6 @@ def key_metrics(opened: Recordings) -> dict[str, float]:
     report = LatencyReport(opened, parameters)
     if not report.counting:
         return {}
-    main = [*report.main_estimates, *report.callback_estimates[0], *report.resource_estimates]
+    (callbacks,) = report.callback_estimates(report.groups[:1])
+    main = [*report.main_estimates, *callbacks, *report.resource_estimates]
     return {e.metric: e.per_run[0] for e in main if e.metric in METRICS and len(e.per_run) == 1}
