@@ -159,13 +159,13 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     assert cost is not None
     assert 0 < float(cost[1]) <= 10
     run = rl.open(folder)
-    # How many the program says that it published in the time that was recorded.
+    # How many the program says that it published in the time that was recorded, also in what
+    # follows the last pause: on a busy machine it does not publish equally often in each stretch.
     pauses = run.losses.filter(kind="not_sampled").sort("begin_ns").collect()
-    begin = (
-        run.messages.filter(topic=pair.topic).select(pl.col("publish_ns").min()).collect().item()
-    )
-    spans = zip([begin - 1e6, *pauses["end_ns"]], pauses["begin_ns"], strict=False)
-    spans = [(begin, end) for begin, end in spans if end > begin]
+    sent = run.messages.filter(topic=pair.topic).select("publish_ns").collect()["publish_ns"]
+    begins = [sent.min() - 1e6, *pauses["end_ns"]]
+    ends = [*pauses["begin_ns"], sent.max()]
+    spans = [x for x in zip(begins, ends, strict=True) if x[1] > x[0]]
     count = sum(log["publish_ns"].is_between(*span).sum() for span in spans)
     (found,) = run.latency.topics().filter(topic=pair.topic)["rate_hz"]
     assert found == pytest.approx(count / sum(end - begin for begin, end in spans) * 1e9, rel=0.03)
