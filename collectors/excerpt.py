@@ -132,7 +132,7 @@ class Excerpt:
         UsageError
             A time is none, the end comes before the start, or the trace has nothing there.
         """
-        first, last = trace.first_event_ns, trace.span[1]
+        first, last = trace.first_event_ns, trace.last_event_ns
         begin = None if self.start is None else parse_time(self.start, first)
         end = None if self.end is None else parse_time(self.end, first)
         if begin is not None and end is not None and begin > end:

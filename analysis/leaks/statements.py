@@ -16,6 +16,7 @@ ACTION, SERVICE, PUBSUB = {"action", "actions"}, {"service", "services"}, {"pubs
 _BOTH = {"events": ("events",), "events_cbg": ("events_cbg", "eventscbg", "eventscbgmulti")}
 _EVENTS = tuple(name for names in _BOTH.values() for name in names)
 _FIVE_MINUTES_S = 300
+_ABOUT_FIVE_S = _FIVE_MINUTES_S / 2, 2 * _FIVE_MINUTES_S
 
 
 def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> list[Statement]:
@@ -49,7 +50,7 @@ def _told(leaks: Sequence[Leak]) -> str:
 def _judge(
     content: str,
     leaks: Sequence[Leak],
-    wanted: Sequence[str],
+    wanted: Callable[[Leak], bool],
     against: Callable[[Leak], bool],
     executors: Mapping[str, Sequence[str]],
 ) -> Statement:
@@ -59,18 +60,15 @@ def _judge(
     there = {_executor(leak.per_second) for leak in leaks}
     missing = [name for name, ours in executors.items() if there.isdisjoint(ours)]
     verdict = borne_out(
-        all_for=not missing and all(leak.verdict in wanted for leak in leaks),
-        any_against=any(against(leak) for leak in leaks),
+        all_for=not missing and all(map(wanted, leaks)),
+        any_against=any(map(against, leaks)),
     )
     told = [_told(leaks), *([f"no runs of {', '.join(missing)}"] if missing else [])]
     return Statement(content, verdict, "; ".join(told))
 
 
-_FLAT = ("stable", "levels_off", "steep_start_then_stable")
-
-
 def _is_flat(leak: Leak) -> bool:
-    return leak.verdict in _FLAT
+    return leak.verdict in ("stable", "levels_off", "steep_start_then_stable")
 
 
 def _climbs(leak: Leak) -> bool:
@@ -82,8 +80,17 @@ def _climbs_not(leak: Leak) -> bool:
     return _is_flat(leak) and not_none(leak.per_second.low) <= 0
 
 
+def _levels_off(leak: Leak) -> bool:
+    bend_s = None if leak.bend_s is None else leak.bend_s.value
+    early, late = _ABOUT_FIVE_S
+    return leak.verdict == "levels_off" and bend_s is not None and early <= bend_s <= late
+
+
 def _levels_off_not(leak: Leak) -> bool:
     """Nor would it still, as what was looked at ends long after five minutes."""
+    if leak.verdict == "levels_off" and leak.bend_s is not None:
+        early, late = _ABOUT_FIVE_S
+        return not_none(leak.bend_s.high) < early or not_none(leak.bend_s.low) > late
     long = leak.looked_at_s[1] >= 2 * _FIVE_MINUTES_S
     return long and leak.verdict not in ("levels_off", "not_enough_evidence")
 
@@ -91,8 +98,8 @@ def _levels_off_not(leak: Leak) -> bool:
 def _actions(leaks: Sequence[Leak]) -> Statement:
     content = "Actions leak with both events executors and do not with the single-threaded one."
     events, single = _of(leaks, ACTION, *_EVENTS), _of(leaks, ACTION, "single")
-    leaking = _judge(content, events, ("climbs",), _is_flat, _BOTH)
-    quiet = _judge(content, single, _FLAT, _climbs, {})
+    leaking = _judge(content, events, _climbs, _is_flat, _BOTH)
+    quiet = _judge(content, single, _is_flat, _climbs, {})
     because = "; ".join(
         x.because for x in (leaking, quiet) if x.verdict != "not_in_these_recordings"
     )
@@ -107,7 +114,7 @@ def _messages(leaks: Sequence[Leak]) -> Statement:
     return _judge(
         "With messages memory climbs slowly on every executor.",
         _of(leaks, PUBSUB),
-        ("climbs",),
+        _climbs,
         _climbs_not,
         {"single": ("single",), "multi": ("multi",), **_BOTH},
     )
@@ -117,7 +124,7 @@ def _services(leaks: Sequence[Leak]) -> Statement:
     return _judge(
         "With services memory levels off after about five minutes.",
         _of(leaks, SERVICE),
-        ("levels_off",),
+        _levels_off,
         _levels_off_not,
         {},
     )

@@ -449,6 +449,11 @@ def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
     for seconds, verdict in ((60, "not_enough_evidence"), (900, "refuted")):
         short = leak_of("service", "single", 5e3, seconds=seconds)
         assert leak_statements([short], [])[2].verdict == verdict  # type: ignore[list-item]
+    # A quarter of an hour is not about five minutes.
+    for bend, verdict in ((400, "confirmed"), (900, "refuted")):
+        flat = leak_of("service", "single", 5e3, bend, seconds=2.5 * bend)
+        assert flat.verdict == "levels_off"  # type: ignore[attr-defined]
+        assert leak_statements([flat], [])[2].verdict == verdict  # type: ignore[list-item]
 
 
 def test_statements_are_about_the_two_executors_that_the_study_compared() -> None:
