@@ -29,6 +29,8 @@ class TracerLoss:
         Stretches of streams that were cut off, or that are not there.
     of_kernel
         Whether all of it is known to be of the kernel's trace.
+    of_head
+        Whether all of it is known to have come before what is there.
     """
 
     run: Run
@@ -36,6 +38,7 @@ class TracerLoss:
     lost_packets: int
     truncated: int
     of_kernel: bool = False
+    of_head: bool = False
 
     @property
     def any(self) -> bool:
@@ -65,6 +68,11 @@ def what_is_bent(losses: Iterable[TracerLoss]) -> str:
         return ""
     if all(loss.of_kernel for loss in some):
         return "Only events of the kernel are missing: nothing but scheduling lacks that time."
+    if all(loss.of_head for loss in some):
+        return (
+            "Only what came before is missing, which a flight recorder or a snapshot leaves out; "
+            "figures are of the rest."
+        )
     return f"M{MAY_BIAS[1:]}."
 
 
@@ -82,7 +90,9 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
         The ``losses`` table with ``run``. A loss of unknown count counts as one.
     """
     # The rows of one run agree or not; what only its manifest counts may be of either side.
-    kernel = dict(losses.group_by("run").agg(of_kernel().all()).collect().iter_rows())
+    head = pl.col("kind") == "missing_head"
+    alone = losses.group_by("run").agg(of_kernel().all(), head.all()).collect()
+    of_kernel_or_head = {run: where for run, *where in alone.iter_rows()}
     stretches = pl.col("kind").cast(pl.String).str.starts_with("missing_")
     counted = {
         (run, kind): int(count)
@@ -100,13 +110,15 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
         kinds = ("discarded_events", "lost_packets", "truncated")
         discarded, packets, truncated = (counted.get((run.name, kind), 0) for kind in kinds)
         whole = (run.discarded_events or 0) <= discarded and (run.lost_packets or 0) <= packets
+        kernel, head_alone = of_kernel_or_head.get(run.name, (False, False))
         found.append(
             TracerLoss(
                 run,
                 max(run.discarded_events or 0, discarded),
                 max(run.lost_packets or 0, packets),
                 truncated,
-                of_kernel=whole and kernel.get(run.name, False),
+                of_kernel=whole and kernel,
+                of_head=whole and head_alone,
             )
         )
     return found

@@ -1,4 +1,4 @@
-"""What the kernel's tracer lost puts no figure of messages in doubt."""
+"""Losses that bend no figure of messages: of the kernel's tracer, or before all that is there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from roslens.analysis.measures.loss import TracerLoss
+from roslens.analysis.measures.loss import TracerLoss, tracer_loss, what_is_bent
+from roslens.analysis.runs import Run
+from roslens.collectors.schema import TABLES
 from roslens.studies.communication.evidence import evidence
 
 
@@ -22,3 +24,19 @@ def test_evidence_of_messages(of_kernel: bool, kind: str) -> None:
     judged = evidence(found, [TracerLoss(run, 388, 0, 0, of_kernel=of_kernel)])["r"]
     assert judged.kind == kind
     assert ("388 events" in judged.label) != of_kernel
+
+
+@pytest.mark.parametrize(
+    ("kinds", "discarded", "told"),
+    [
+        (["missing_head", "missing_head"], 0, "Only what came before is missing"),
+        (["missing_head", "lost_packets"], 0, "Missing events may bias any figure."),
+        (["missing_head"], 5, "Missing events may bias any figure."),
+    ],
+)
+def test_what_a_flight_recorder_overwrites(kinds: list[str], discarded: int, told: str) -> None:
+    """The manifest may count events of which the trace does not tell when they were lost."""
+    rows = {"host": "h0", "kind": kinds, "count": 3, "trace": "ros2-kilted-0-0"}
+    table = TABLES["losses"].conform(pl.DataFrame(rows)).with_columns(run=pl.lit("r"))
+    run = Run("r", discarded_events=discarded)
+    assert what_is_bent(tracer_loss(table.lazy(), [run])).startswith(told)

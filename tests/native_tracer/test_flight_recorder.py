@@ -62,7 +62,7 @@ def check_window(recording: Path, flight: float = FLIGHT) -> tuple[int, int]:
     assert info.warnings == []
     if first > 1:
         assert span >= flight * 1e9
-        (lost,) = info.losses.filter(pl.col("kind") == "lost_packets").to_dicts()
+        (lost,) = info.losses.filter(pl.col("kind") == "missing_head").to_dicts()
         # From before the first name to the first event: nothing that happened then is known.
         assert lost["begin_ns"] <= found[NAME]["time_ns"][0]
         assert lost["end_ns"] == times[0]

@@ -157,7 +157,7 @@ def test_what_a_flight_recorder_overwrote_is_lost(start, folder, tmp_path):
     assert grown.lost
     trace = open_trace(tmp_path / "two")
     losses = trace.info().losses
-    assert set(losses["kind"]) == {"lost_packets"}
+    assert set(losses["kind"]) == {"missing_head"}
     happened = [frame.select("time_ns", "vpid") for frame in trace.read().values()]
     firsts = pl.concat(happened).group_by("vpid").agg(pl.col("time_ns").min())
     assert set(losses["end_ns"]) <= set(firsts["time_ns"].cast(pl.Int64))

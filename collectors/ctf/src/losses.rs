@@ -80,12 +80,19 @@ pub fn losses(packets: &[Account]) -> Vec<Loss> {
                 end_ns,
             });
         };
+        let begin_before = before.and_then(|b| b.begin_ns);
         let end_before = before.and_then(|b| b.end_ns);
         match (before.and_then(|b| b.sequence), now.sequence) {
             (Some(last), Some(number)) if number <= last => continue,
             (Some(last), Some(number)) if number - last > 1 => {
-                let count = number - last - 1;
-                note(LossKind::LostPackets, count, end_before, now.begin_ns);
+                // An empty packet before a flight recorder's last ones only says since when it ran.
+                let head = packet == 1 && end_before.is_some() && end_before == begin_before;
+                let kind = if head {
+                    LossKind::MissingHead
+                } else {
+                    LossKind::LostPackets
+                };
+                note(kind, number - last - 1, end_before, now.begin_ns);
             }
             (None, Some(count @ 1..)) if before.is_none() => {
                 note(LossKind::MissingHead, count, None, now.begin_ns);
@@ -170,6 +177,21 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].kind, found[0].count), (LossKind::MissingHead, 5));
         assert_eq!((found[0].begin_ns, found[0].end_ns), (None, Some(500)));
+    }
+
+    #[test]
+    fn an_empty_first_packet_says_since_when_the_head_is_missing() {
+        let empty = Account {
+            end_ns: Some(0),
+            ..packet(0, 0, 64)
+        };
+        let found = losses(&[empty, packet(5, 0, 64), packet(7, 0, 64)]);
+        let told: Vec<_> = found
+            .iter()
+            .map(|l| (l.kind, l.count, l.begin_ns))
+            .collect();
+        let head = (LossKind::MissingHead, 4, Some(0));
+        assert_eq!(told, [head, (LossKind::LostPackets, 1, Some(590))]);
     }
 
     #[test]
