@@ -91,7 +91,8 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
     """
     # The rows of one run agree or not; what only its manifest counts may be of either side.
     head = pl.col("kind") == "missing_head"
-    alone = losses.group_by("run").agg(of_kernel().all(), head.all()).collect()
+    lost = losses.filter(pl.col("kind") != "not_sampled")
+    alone = lost.group_by("run").agg(of_kernel().all(), head.all()).collect()
     of_kernel_or_head = {run: where for run, *where in alone.iter_rows()}
     stretches = pl.col("kind").cast(pl.String).str.starts_with("missing_")
     counted = {

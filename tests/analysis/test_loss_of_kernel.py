@@ -32,6 +32,7 @@ def test_evidence_of_messages(of_kernel: bool, kind: str) -> None:
         (["missing_head", "missing_head"], 0, "Only what came before is missing"),
         (["missing_head", "lost_packets"], 0, "Missing events may bias any figure."),
         (["missing_head"], 5, "Missing events may bias any figure."),
+        (["missing_head", "not_sampled"], 0, "Only what came before is missing"),
     ],
 )
 def test_what_a_flight_recorder_overwrites(kinds: list[str], discarded: int, told: str) -> None:
