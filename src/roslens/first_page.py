@@ -47,7 +47,10 @@ _LATE = (
     "subscription without the start of each run (a tenth, 5 s at most); above, nothing is left out."
 )
 _STRIP = ("recorded", "for", "runs", "ROS 2", "middleware", "nodes", "topics", "the tracer lost")
-_LOSSES = ("discarded_events", "lost_packets", "truncated")
+_LOSSES = (
+    *("discarded_events", "lost_packets", "truncated"),
+    *("missing_head", "missing_tail", "missing_stream"),
+)
 
 Rows = list[dict[str, Any]]
 Part = Sentence | ReportTable
