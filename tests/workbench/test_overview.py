@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
+import ipywidgets  # type: ignore[import-untyped]
 import numpy as np
 import polars as pl
 import pytest
@@ -23,6 +25,7 @@ from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.table import Pictured, ReportTable
 from roslens.analysis.timeline.journey import Hop, Journey
 from roslens.analysis.timeline.tracks import Timeline, Track
+from roslens.recording import UsageError
 from roslens.widgets.parts import message_html
 from roslens.widgets.start import StartPage
 
@@ -274,6 +277,25 @@ def test_two_runs_stand_side_by_side() -> None:
         own = topics_overview(page.all.only(page.all.runs[index].name).messages)
         assert row[name] == own.filter(pl.col("topic") == "/samples")["p99_ms"].item()
     assert row["∥/P99"] == row["P99 ∥"] / row["P99 [ms]"]
+
+
+@pytest.mark.recording
+def test_a_run_that_was_deleted_meanwhile_is_not_one_without_messages(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "data" / "samples" / "demo", tmp_path / "demo")
+    page = StartPage([str(tmp_path / "demo")])
+    page.timeline()
+    pane = page.runs()
+    assert isinstance(pane, ipywidgets.VBox)
+    (choice, _), lost = pane.children[0].children, pane.children[1]
+    shutil.rmtree(tmp_path / "demo" / page.all.runs[1].name)
+    choice.value = 1
+    assert (choice.value, page.chosen) == (0, 0)
+    assert "gone since it was opened" in lost.value
+    with pytest.raises(UsageError, match="gone since it was opened"):
+        page.all.only(page.all.runs[1].name).messages.collect()
+    choice.value = 2
+    assert page.run.runs[0].name == page.all.runs[2].name
+    assert "The tracer lost nothing" in lost.value
 
 
 def test_names_in_the_way_of_a_message_are_text() -> None:

@@ -37,7 +37,7 @@ from roslens.analysis.reports.tables import health_table
 from roslens.analysis.timeline.journey import Journey, journey_of, way_of
 from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.paths import resolve
-from roslens.recording.errors import TooLargeError
+from roslens.recording.errors import TooLargeError, UsageError
 from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 from roslens.report_folder import find_notebook
@@ -124,7 +124,10 @@ class StartPage:
     def _selected(self) -> None:
         self._messages = None
         self._tell_range()
-        self._update(self._of_range)
+        try:
+            self._update(self._of_range)
+        except UsageError as error:
+            self.widget.send({"type": "told", "text": str(error)}, [])
 
     @property
     def _seen(self) -> pl.LazyFrame:
@@ -178,9 +181,19 @@ class StartPage:
             messages="messages", **{"not arrived": "lost"},
         )  # fmt: skip
         table = _live_table(_telling(found), lambda row: setattr(box, "value", row))
-        box.observe(lambda change: self.show(change["new"]), "value")
-        other.observe(lambda change: self._put_beside(change["new"]), "value")
         lost = self._following(self._folded_loss)
+
+        def choose(change: Mapping[str, Any]) -> None:
+            before = self.chosen
+            try:
+                self.show(change["new"])
+            except UsageError as error:
+                # Not what is seen under the name of a run that was deleted meanwhile.
+                self.chosen = box.value = before
+                lost.value = Sentence(f"{error}.", loud=True)._repr_html_()
+
+        box.observe(choose, "value")
+        other.observe(lambda change: self._put_beside(change["new"]), "value")
         return ipywidgets.VBox([ipywidgets.HBox([box, other]), lost, table])
 
     def _put_beside(self, index: int) -> None:
