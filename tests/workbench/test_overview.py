@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -26,6 +27,8 @@ from roslens.analysis.reports.table import Pictured, ReportTable
 from roslens.analysis.timeline.journey import Hop, Journey
 from roslens.analysis.timeline.tracks import Timeline, Track
 from roslens.recording import UsageError
+from roslens.recording.errors import TooLargeError
+from roslens.widgets import start
 from roslens.widgets.parts import message_html
 from roslens.widgets.start import StartPage
 
@@ -277,6 +280,25 @@ def test_two_runs_stand_side_by_side() -> None:
         own = topics_overview(page.all.only(page.all.runs[index].name).messages)
         assert row[name] == own.filter(pl.col("topic") == "/samples")["p99_ms"].item()
     assert row["∥/P99"] == row["P99 ∥"] / row["P99 [ms]"]
+
+
+@pytest.mark.recording
+def test_chains_tell_their_bounds_and_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = StartPage([str(ROOT / "data" / "samples" / "demo")])
+    both = chain_of_two()
+    bounds = replace(both, instances=both.instances.with_columns(at_least=pl.lit(value=True)))
+    page._chains = {0: ([bounds, both], 3)}
+    name = str(both.chain)
+    *rows, more = page._chain_rows()["chain"].to_list()
+    assert (set(rows), more) == ({name, f"at least: {name}"}, "3 more chains are not shown.")
+
+    def refuse(_: object) -> None:
+        raise TooLargeError("there are more than 1000 chains")
+
+    # The pane of a further run; the first one's chains were known.
+    monkeypatch.setattr(start, "find_chains", refuse)
+    page.chosen = 1
+    assert page._chain_rows().rows() == [("there are more than 1000 chains.",)]
 
 
 @pytest.mark.recording

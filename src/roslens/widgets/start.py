@@ -82,7 +82,7 @@ class StartPage:
         self.beside: int | None = None
         self._topic = ""
         self._widgets: dict[int, TimelineWidget] = {}
-        self._chains: dict[int, list[ChainInstances]] = {}
+        self._chains: dict[int, tuple[list[ChainInstances], int]] = {}
         self._told: dict[int, dict[int, str]] = {}
         self._messages: pl.LazyFrame | None = None
         self._of_run: list[Callable[[], None]] = []
@@ -362,35 +362,44 @@ class StartPage:
 
     def chains(self) -> ipywidgets.Widget | Still:
         """The chains of messages that began in the range, end to end."""
-        try:
-            self._found_chains()
-        except TooLargeError as error:
-            return Section(Sentence(f"Chains: {error}."))
         if not _static():
             return self._frame(self._chain_rows, "")
         from roslens.analysis.figures.waterfall import chain_waterfall  # noqa: PLC0415
 
-        for found in self._found_chains():
+        try:
+            chains, _ = self._found_chains()
+        except TooLargeError as error:
+            return Section(Sentence(f"Chains: {error}."))
+        for found in chains:
             if found.complete.height:
                 return chain_waterfall(found)
         return Section(Sentence("No message led to another, nor reached a callback."))
 
-    def _found_chains(self) -> list[ChainInstances]:
-        """Of the chosen run, the longest first; followed once."""
+    def _found_chains(self) -> tuple[list[ChainInstances], int]:
+        """Of the chosen run, the longest first, and how many more there are; followed once."""
         if self.chosen not in self._chains:
             run = self.run
             own = [c for c in find_chains(run) if not set(INFRASTRUCTURE).intersection(c.topics)]
             longest = sorted(own, key=lambda c: len(c.topics), reverse=True)[:_MOST_CHAINS]
-            self._chains[self.chosen] = [chain_instances(run, chain) for chain in longest]
+            followed = [chain_instances(run, chain) for chain in longest]
+            self._chains[self.chosen] = followed, len(own) - len(longest)
         return self._chains[self.chosen]
 
     def _chain_rows(self) -> pl.DataFrame:
-        found = chains_overview(self._found_chains(), *(self.widget.selection or (None, None)))
-        return found.select(
+        try:
+            chains, left_out = self._found_chains()
+        except TooLargeError as error:
+            return pl.DataFrame({"chain": [f"{error}."]})
+        found = chains_overview(chains, *(self.widget.selection or (None, None)))
+        bound = pl.when("at_least").then(pl.lit("at least: ")).otherwise(pl.lit(""))
+        rows = found.select(
             pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
             pl.col("worst_ms").alias("worst"), pl.col("complete").alias("n"),
-            (pl.col("instances") - pl.col("complete")).alias("stopped"), "chain",
+            (pl.col("instances") - pl.col("complete")).alias("stopped"),
+            chain=bound + pl.col("chain"),
         )  # fmt: skip
+        more = pl.DataFrame({"chain": _hidden(left_out, "chains")}, {"chain": pl.String})
+        return pl.concat([rows, more], how="diagonal")
 
     def message(self) -> ipywidgets.HTML | Still:
         """The message that was clicked, part by part, with those that led to it and followed."""
