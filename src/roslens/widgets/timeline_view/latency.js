@@ -42,15 +42,19 @@ const PaintingLatency = (Base) => class extends Base {
     on.text(7, 46, "publish to callback_start", this.theme.dim, { room: LABEL - 75 });
     if (latency.lost.some((count) => count)) on.text(7, 62, "× did not arrive", LOST, { room: 150 });
     const lines = [[latency.p50, "P50"], [latency.p99, "P99"]].filter(([value]) => value !== null);
+    const places = lines.map(([value]) => this.level(value));
+    // Close to each other, their labels make room: P50's downwards, P99's upwards.
+    const room = lines.length > 1 ? Math.max(0, 12 - (places[0] - places[1])) / 2 : 0;
+    const beside = places.map((y, i) => y + (i ? -room : room));
     for (const end of [latency.low, latency.high]) {
-      if (lines.some(([value]) => Math.abs(this.level(value) - this.level(end)) < 12)) continue;
+      if (beside.some((y) => Math.abs(y - this.level(end)) < 12)) continue;
       on.text(LABEL - 52, this.level(end) + 4, inUnits(end, end / 10), this.theme.dim);
     }
-    for (const [value, name] of lines) {
-      const y = this.level(value);
-      on.line(LABEL, y, wide, y, this.theme.dim, 0.7, [2, 3]);
-      on.text(LABEL - 80, y + 4, `${name} ${inUnits(value, value / 100)}`, this.theme.ink, { room: 78 });
-    }
+    lines.forEach(([value, name], i) => {
+      on.line(LABEL, places[i], wide, places[i], this.theme.dim, 0.7, [2, 3]);
+      const text = `${name} ${inUnits(value, value / 100)}`;
+      on.text(LABEL - 80, beside[i] + 4, text, this.theme.ink, { room: 78 });
+    });
   }
 
   clickLatency(x, y) {

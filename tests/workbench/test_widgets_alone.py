@@ -1,0 +1,59 @@
+"""Widgets alone in Chromium, without JupyterLab and a kernel: what of their data is seen."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+from running_lab import ROOT, chromium
+
+from roslens.widgets.timeline import TimelineWidget
+
+WIDGETS = ROOT / "src" / "roslens" / "widgets"
+# As anywidget does it; what is written on a canvas is kept.
+_SHOW = """async ([url, data]) => {
+  window.written = [];
+  CanvasRenderingContext2D.prototype.fillText = (text, x, y) => window.written.push([text, x, y]);
+  if (data.first) data.first.buffers = Array(19).fill(new DataView(new ArrayBuffer(0)));
+  const model = { get: (name) => data[name], set: (name, value) => { data[name] = value; },
+                  save_changes() {}, send() {}, on() {}, off() {} };
+  (await import(url)).default.render({ model, el: document.body });
+}"""
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = chromium(playwright)
+        yield browser.new_page(viewport={"width": 1000, "height": 500})
+        browser.close()
+
+
+def show(page: Page, script: str, style: Path, data: dict[str, Any]) -> None:
+    page.set_content(f"<style>{style.read_text()}</style>")
+    url = "data:text/javascript;base64," + base64.b64encode(script.encode()).decode()
+    page.evaluate(_SHOW, [url, json.loads(json.dumps(data))])
+
+
+@pytest.mark.parametrize("p99", [308, 400])
+def test_labels_of_percentiles_do_not_lie_over_each_other(page: Page, p99: float) -> None:
+    latency = {"topic": "/t", "columns": 1, "rows": 36, "low": 274e6, "high": 547e6, "p50": 304e6,
+               "p99": p99 * 1e6}  # fmt: skip
+    meta = {"begin": 0, "end": 10**9, "columns": 1, "arrows": 0, "shown": 0, "latency": latency}
+    show(
+        page,
+        TimelineWidget._esm,
+        WIDGETS / "timeline_view" / "timeline.css",
+        {"title": "r", "tracks": [], "names": [], "topics": ["/t"], "topic": "/t", "origin": "0",
+         "length": 1e9, "searched": "", "selected_range": [], "first": {"meta": meta}},
+    )  # fmt: skip
+    page.wait_for_function("window.written.some(([text]) => text.startsWith('P99'))")
+    written = page.evaluate("window.written")
+    places = {text: y for text, _, y in written}
+    # Letters are 11 px high.
+    assert places["P50 304 ms"] - places[f"P99 {p99} ms"] >= 11
