@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,8 +33,8 @@ def page() -> Iterator[Page]:
         browser.close()
 
 
-def show(page: Page, script: str, style: Path, data: dict[str, Any]) -> None:
-    page.set_content(f"<style>{style.read_text()}</style>")
+def show(page: Page, script: str, style: str, data: dict[str, Any]) -> None:
+    page.set_content(f"<style>{style}</style>")
     url = "data:text/javascript;base64," + base64.b64encode(script.encode()).decode()
     page.evaluate(_SHOW, [url, json.loads(json.dumps(data))])
 
@@ -48,7 +47,7 @@ def test_labels_of_percentiles_do_not_lie_over_each_other(page: Page, p99: float
     show(
         page,
         TimelineWidget._esm,
-        WIDGETS / "timeline_view" / "timeline.css",
+        (WIDGETS / "timeline_view" / "timeline.css").read_text(),
         {"title": "r", "tracks": [], "names": [], "topics": ["/t"], "topic": "/t", "origin": "0",
          "length": 1e9, "searched": "", "selected_range": [], "first": {"meta": meta}},
     )  # fmt: skip
@@ -57,3 +56,15 @@ def test_labels_of_percentiles_do_not_lie_over_each_other(page: Page, p99: float
     places = {text: y for text, _, y in written}
     # Letters are 11 px high.
     assert places["P50 304 ms"] - places[f"P99 {p99} ms"] >= 11
+
+
+def test_rows_that_are_not_drawn_are_counted_and_sorted(page: Page) -> None:
+    content = {"columns": ["n"], "rows": [[i] for i in range(1301)]}
+    script, style = ((WIDGETS / f"table.{kind}").read_text() for kind in ("js", "css"))
+    show(page, script, style, {"content": content, "choosable": True, "chosen": -1})
+    rows = page.locator("tbody tr")
+    assert (rows.count(), rows.first.inner_text(), rows.last.inner_text()) == (300, "0", "299")
+    assert "300 of 1,301 rows" in page.locator("tfoot").inner_text()
+    for _ in range(2):
+        page.get_by_role("button", name="n").click()
+    assert (rows.count(), rows.first.inner_text(), rows.last.inner_text()) == (300, "1300", "1001")

@@ -51,7 +51,6 @@ _MOST_RUNS = 200
 _MOST_ROWS = 40
 _MOST_EXPLAINED = 10
 _AT = "at [s]"
-_MOST_LIVE = 300
 _NOTEBOOKS = ("latency", "chains", "executors", "communication", "leaks")
 
 Still: TypeAlias = Section | Plot | Drawing
@@ -509,7 +508,7 @@ class StartPage:
 
 def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
     floats = pl.selectors.float() - pl.selectors.by_name(_AT, require_all=False)
-    return frame.head(_MOST_LIVE).with_columns(
+    return frame.with_columns(
         floats.round_sig_figs(3), pl.selectors.by_name(_AT, require_all=False).round(6)
     )
 

@@ -1,6 +1,8 @@
 // A table that can be sorted by its heads, and in which a row can be chosen. What stands in it comes
 // from traces: it is only ever set as text.
 
+const MOST = 300; // rows that are drawn: of thousands it would take seconds
+
 function element(kind, parent, text) {
   const made = document.createElement(kind);
   if (text !== undefined) made.textContent = text;
@@ -54,7 +56,7 @@ export default {
         element("button", head, name).addEventListener("click", () => sort(name));
       }
       const body = element("tbody", drawn);
-      for (const number of order) {
+      for (const number of order.slice(0, MOST)) {
         const row = element("tr", body);
         row.dataset.number = number;
         for (const value of rows[number]) {
@@ -64,6 +66,11 @@ export default {
           if (typeof value === "string") name(shown, value);
           else shown.append(value ?? "");
         }
+      }
+      if (rows.length > MOST) {
+        const told = `The first ${MOST} of ${rows.length.toLocaleString("en")} rows; a head sorts all.`;
+        const foot = element("td", element("tr", element("tfoot", drawn)), told);
+        foot.colSpan = columns.length;
       }
       table.replaceChildren(drawn);
       mark();
