@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.analysis.synthetic import table
+from tests.samples import SAMPLES
 
+import roslens as rl
 from roslens.analysis.path.path import NEEDED, Paths
 from roslens.analysis.timeline import arrows as kinds
 from roslens.analysis.timeline.arrows import Flows
@@ -18,6 +20,7 @@ from roslens.analysis.timeline.build import build_timeline
 from roslens.analysis.timeline.journey import journey_of, way_of
 from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Timeline, Track
+from roslens.widgets.timeline import timeline_of
 
 
 def track(intervals: list[tuple[int, int]]) -> Track:
@@ -236,6 +239,17 @@ def test_latencies_are_counted_by_time_and_size() -> None:
     assert latencies.nearest("/t", 52, 11_000, 10, 1.5) == 6
     assert latencies.nearest("/t", 52, 90_000, 10, 1.5) is None
     assert latencies.grid("/none", 0, 100, 10).p50_ns is None
+
+
+@pytest.mark.recording
+def test_what_was_published_before_the_first_callback_is_seen() -> None:
+    recordings = rl.open(SAMPLES / "lifecycle")
+    messages = recordings.messages.filter(pl.col("latency_ns").is_not_null()).collect()
+    timeline, latencies = timeline_of(recordings), Latencies(recordings.messages)
+    assert messages["publish_ns"].min() < recordings.callback_instances.collect()["start_ns"].min()
+    for (topic,), own in messages.group_by("topic"):
+        grid = latencies.grid(str(topic), timeline.begin_ns, timeline.end_ns, 100)
+        assert grid.counts.sum() == own.height
 
 
 def test_a_run_without_callbacks_is_empty_and_no_error() -> None:

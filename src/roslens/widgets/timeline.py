@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -367,8 +368,8 @@ class TimelineWidget(anywidget.AnyWidget):
 
 
 def timeline_of(recordings: Recordings) -> Timeline:
-    """The tracks of one run."""
-    return build_timeline(
+    """The tracks of one run, as long as its callbacks and publications."""
+    found = build_timeline(
         recordings.callback_instances,
         recordings.executor_intervals,
         recordings.processes,
@@ -376,6 +377,13 @@ def timeline_of(recordings: Recordings) -> Timeline:
         scheduling=recordings.callback_scheduling,
         kernel=recordings.kernel_events(recordings.runs[0].name),
     )
+    publish = pl.col("publish_ns")
+    sent = recordings.messages.select(first=publish.min(), last=publish.max()).collect()
+    if sent["first"].item() is None:
+        return found
+    first, last = sent.row(0)
+    begin, end = (found.begin_ns, found.end_ns) if found.tracks else (first, last)
+    return replace(found, begin_ns=min(begin, first), end_ns=max(end, last + 1))
 
 
 def _about(track: Track) -> dict[str, Any]:
