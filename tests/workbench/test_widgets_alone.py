@@ -7,10 +7,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import polars as pl
 import pytest
 from playwright.sync_api import Page, sync_playwright
 from running_lab import ROOT, chromium
 
+from roslens.analysis.figures.graph import draw_graph
+from roslens.widgets.parts import GraphWidget
 from roslens.widgets.timeline import TimelineWidget
 
 WIDGETS = ROOT / "src" / "roslens" / "widgets"
@@ -34,7 +37,7 @@ def page() -> Iterator[Page]:
 
 
 def show(page: Page, script: str, style: str, data: dict[str, Any]) -> None:
-    page.set_content(f"<style>{style}</style>")
+    page.set_content(f"<style>{style}</style><body class=roslens-pane>")
     url = "data:text/javascript;base64," + base64.b64encode(script.encode()).decode()
     page.evaluate(_SHOW, [url, json.loads(json.dumps(data))])
 
@@ -68,3 +71,19 @@ def test_rows_that_are_not_drawn_are_counted_and_sorted(page: Page) -> None:
     for _ in range(2):
         page.get_by_role("button", name="n").click()
     assert (rows.count(), rows.first.inner_text(), rows.last.inner_text()) == (300, "1300", "1001")
+
+
+def test_the_graph_of_a_pane_says_what_is_not_drawn(page: Page) -> None:
+    script = (WIDGETS / "graph.js").read_text()
+    style = (WIDGETS / "timeline_view" / "timeline.css").read_text()
+    style += (WIDGETS / "graph.css").read_text()
+    drawn = draw_graph(
+        pl.DataFrame({"node": "/a", "topic": f"/t{i}", "publishes": True, "messages": 9,
+                      "rate_hz": 1.0, "p50_ms": None, "lost": None} for i in range(43))
+    )  # fmt: skip
+    for drawing, told in ((drawn, "3 less busy topics are not shown"), (None, "No node sent")):
+        graph = GraphWidget()
+        graph.show(drawing)
+        data = {name: getattr(graph, name) for name in ("svg", "caption", "chosen", "marked")}
+        show(page, script, style, data)
+        assert page.get_by_text(told).is_visible()
