@@ -148,7 +148,7 @@ def throughput_table(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]
                 f"{row['payload_bytes']:,}",
                 f"{value / 1e3:,.2f}",
                 f"{8 * value / 1e6:,.3f}",
-                "-" if not cut else f"+{cut / 1e3:,.3f} ({100 * cut / value:.2g} %)",
+                "-" if not cut or not value else f"+{cut / 1e3:,.3f} ({100 * cut / value:.2g} %)",
                 "-" if part is None else f"{100 * part:.3g} %",
             ]
         )

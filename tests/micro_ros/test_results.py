@@ -17,6 +17,7 @@ from roslens.studies.micro_ros.results.elf import check_baseline, differences, r
 from roslens.studies.micro_ros.results.exchanges import read_counted, read_exchanges
 from roslens.studies.micro_ros.results.folder import read_all
 from roslens.studies.micro_ros.results.tasks import read_heap, read_tasks
+from roslens.studies.micro_ros.tables import throughput_table
 
 RATES = """\
 ek_ra6m5 Throughput/0: Serial
@@ -85,6 +86,7 @@ def test_a_benchmark_file(tmp_path: Path) -> None:
         (RATES.replace("3270 Bps", "3270 bps"), "Throughput in bps, not in Bps; is it bits"),
         (RATES.replace("3270 Bps", "26160 Bps"), r"8 times as much: bits"),
         (RATES.replace("3270 Bps", "3271 Bps"), "3271 Bps is not 327 Hz x 10 B"),
+        (RATES.replace("327 Hz", "-327 Hz"), "line 3: Rate of -327 Hz: it cannot be negative"),
         (
             RATES.replace("\tRate: 327 Hz\n", "\tRTT: 3.70 ms\n"),
             "there is no Client publish time, Agent publish time",
@@ -102,6 +104,17 @@ def test_benchmark_files_that_are_refused(tmp_path: Path, text: str, message: st
         read_benchmark(written(tmp_path, text))
 
 
+def test_a_transport_that_carried_nothing_is_a_row_of_the_table(tmp_path: Path) -> None:
+    none = RATES.replace("327 Hz", "0 Hz").replace("3270 Bps", "0 Bps")
+    written(tmp_path, none, "benchmark_out.txt")
+    rows = throughput_table(read_all([("board", tmp_path)]).throughput, {}).rows
+    assert rows == [
+        ["Serial", "10", "0.00", "0.000", "-", "-"],
+        # 10,800 B/s; one message of 400 B more a second is 3.7 % of it.
+        ["Serial", "400", "10.80", "0.086", "+0.400 (3.7 %)", "-"],
+    ]
+
+
 def test_a_profiling_file(tmp_path: Path) -> None:
     text = PROFILE.format(count=1, static=16105, dynamic=896, live=0)
     found = read_profiling(written(tmp_path, text + "ek_ra6m5 MemoryPublisher/2\n\tFAILED\n"))
@@ -109,6 +122,8 @@ def test_a_profiling_file(tmp_path: Path) -> None:
         ("ek_ra6m5", "MemoryPublisher/1", 16105, 90112, 512, 40960, 1988, 896, 0)
     ]
     assert found.failures.height == 1
+    with pytest.raises(UsageError, match="used static of -16105 B: it cannot be negative"):
+        read_profiling(written(tmp_path, text.replace("16105", "-16105")))
     with pytest.raises(UsageError, match=r"MemoryPublisher/1' twice"):
         read_profiling(written(tmp_path, text + text))
     with pytest.raises(UsageError, match=r"there is no dyn"):

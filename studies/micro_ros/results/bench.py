@@ -112,7 +112,7 @@ def read_benchmark(path: Path) -> BenchmarkResults:
     ------
     UsageError
         It cannot be read, a block is cut off, mixed up or there twice, a figure is in another
-        unit, or a throughput is not its rate times its size.
+        unit or negative, or a throughput is not its rate times its size.
     """
     throughput, latency, failures = [], [], []
     for block in _unique(path, _blocks(path, _HEADING, {**_RATE, **_TIMES})):
@@ -211,6 +211,9 @@ def _take(where: str, block: _Block, line: str, units: Mapping[str, str]) -> Non
     if unit != units[name]:
         bits = "; is it bits?" if unit.startswith(("b", "kb", "Kb", "Mb")) else ""
         raise UsageError(f"{where}: {name} in {unit}, not in {units[name]}{bits}")
+    # A time may be: it can be the difference of two clocks that do not agree.
+    if value["number"].startswith("-") and unit != "ms":
+        raise UsageError(f"{where}: {name} of {value['number']} {unit}: it cannot be negative")
     block.values[name] = (value["number"], unit)
 
 
