@@ -257,7 +257,11 @@ class MicroRosReport(Report[MicroRosParameters]):
             said.append(hops.hops_sentence(hops.hop_medians(self.device_messages)))
         if self.all_checks:
             said.insert(0 if any(c.failed for c in self.all_checks) else len(said), self._checked)
-        return said or ["There are no figures of micro-ROS to look at."]
+        unused = self.found.findings["what"].unique(maintain_order=True)
+        said = said or ["There are no figures of micro-ROS to look at."]
+        if unused.len():
+            said.append(f"Left out as it could not be used ({unused.len():,} in all): {unused[0]}.")
+        return said
 
     def origin(self) -> Mapping[str, str]:
         """The board of the published figures, or the folders that were given."""

@@ -223,6 +223,19 @@ def test_results_of_one_s_own_are_not_called_published(published: PublishedFigur
     assert none.origin()["published by"] == "eProsima"
 
 
+def test_the_first_screen_says_what_could_not_be_used(
+    published: PublishedFigures, tmp_path: Path
+) -> None:
+    for name in ("benchmark_out.txt", "profiling_out.txt"):
+        (tmp_path / name).write_text("")
+    asked = MicroRosParameters(results=[str(tmp_path)])
+    report = MicroRosReport(None, read_all([("board", tmp_path)]), published, asked)
+    assert report.sentences() == [
+        "There are no figures of micro-ROS to look at.",
+        "Left out as it could not be used (2 in all): benchmark_out.txt: is empty.",
+    ]
+
+
 def test_what_is_said_beyond_memory_per_entity(
     published: PublishedFigures, slopes: dict[tuple[str, str], Slope]
 ) -> None:
