@@ -164,6 +164,24 @@ def test_a_file_that_is_refused_does_not_take_the_others_along(tmp_path: Path) -
     assert str(tmp_path) not in what
 
 
+def test_times_of_a_copy_are_no_further_run(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        folder = tmp_path / name / "transport" / "udp"
+        folder.mkdir(parents=True)
+        written(tmp_path / name, RATES + TIMES, "benchmark_out.txt")
+        # What a program takes of memory is the same in every run.
+        written(tmp_path / name, PROFILE.format(count=1, static=1, dynamic=1, live=0),
+                "profiling_out.txt")  # fmt: skip
+        written(folder, EXCHANGES, "exchanges.csv")
+        written(folder, COUNTED, "throughput.csv")
+    found = read_all([(name, tmp_path / name) for name in ("a", "b")])
+    for frame in (found.throughput, found.latency, found.exchanges):
+        assert set(frame["source"]) == {"a"}
+    assert set(found.memory["source"]) == {"a", "b"}
+    copies = found.findings.filter(pl.col("what").str.contains("a copy is no further run"))
+    assert copies["source"].to_list() == ["b"] * 3
+
+
 # ---------------------------------------------------------------- stacks
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from roslens.collectors.store import sha256
 from roslens.recording import UsageError
 from roslens.recording.foreign import read_here
 from roslens.recording.json_file import read_json
@@ -143,6 +144,8 @@ class MicroRosResults:
     """MTU x depth by the name of the history."""
     is_micro_ros: bool = False
     """Whether micro-ROS itself ran there."""
+    timed: dict[str, str] = field(default_factory=dict)
+    """The source of each file of times, by its digest."""
 
     def add(self, name: str, frame: pl.DataFrame) -> None:
         """Take in more rows of a frame."""
@@ -309,12 +312,14 @@ class _Reader:
             self.results.add("accounts", pl.DataFrame(rows, schema=ACCOUNTS))
 
     def _exchanges(self, path: Path, transport: str) -> None:
+        self._refuse_copy(path)
         self._add("exchanges", read_exchanges(path), transport=transport)
 
     def _takes(self, path: Path, transport: str) -> None:
         self._add("takes", read_takes(path), transport=transport)
 
     def _counted(self, path: Path, link: Link, name: str) -> None:
+        self._refuse_copy(path)
         counted = read_counted(path)
         if link.emulated:
             self._find(
@@ -340,7 +345,14 @@ class _Reader:
 
     # ------------------------------------------------------------ a board's bench
 
+    def _refuse_copy(self, path: Path) -> None:
+        """Times that are those of another source to the last digit are no further run."""
+        first = self.results.timed.setdefault(sha256(path), self.source) if path.is_file() else ""
+        if first not in ("", self.source):
+            raise UsageError(f"{path}: the same file as in {first}: a copy is no further run")
+
     def _benchmark(self) -> None:
+        self._refuse_copy(self.folder / BENCHMARK_NAME)
         found = read_benchmark(self.folder / BENCHMARK_NAME)
         self._failures(found.failures, BENCHMARK_NAME)
         boards = pl.concat([found.throughput["board"], found.latency["board"]]).n_unique()
