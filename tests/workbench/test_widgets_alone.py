@@ -22,6 +22,7 @@ _SHOW = """async ([url, data]) => {
   window.written = [];
   CanvasRenderingContext2D.prototype.fillText = (text, x, y) => window.written.push([text, x, y]);
   if (data.first) data.first.buffers = Array(19).fill(new DataView(new ArrayBuffer(0)));
+  window.told = data;
   const model = { get: (name) => data[name], set: (name, value) => { data[name] = value; },
                   save_changes() {}, send() {}, on() {}, off() {} };
   (await import(url)).default.render({ model, el: document.body });
@@ -71,6 +72,18 @@ def test_rows_that_are_not_drawn_are_counted_and_sorted(page: Page) -> None:
     for _ in range(2):
         page.get_by_role("button", name="n").click()
     assert (rows.count(), rows.first.inner_text(), rows.last.inner_text()) == (300, "1300", "1001")
+
+
+def test_a_row_is_chosen_by_keys_alone(page: Page) -> None:
+    content = {"columns": ["n"], "rows": [[i] for i in range(9)]}
+    script, style = ((WIDGETS / f"table.{kind}").read_text() for kind in ("js", "css"))
+    show(page, script, style, {"content": content, "choosable": True, "chosen": -1})
+    page.get_by_role("button", name="n").focus()
+    for key in ("Tab", "ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert page.evaluate("window.told.chosen") == 2
+    # All rows together are one stop of the tabulator key.
+    assert page.locator("tbody tr[tabindex='0']").count() == 1
 
 
 def test_the_graph_of_a_pane_says_what_is_not_drawn(page: Page) -> None:

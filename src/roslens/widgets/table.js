@@ -59,6 +59,8 @@ export default {
       for (const number of order.slice(0, MOST)) {
         const row = element("tr", body);
         row.dataset.number = number;
+        // One stop of the tabulator key for all rows; the arrow keys go on from there.
+        if (model.get("choosable")) row.tabIndex = number === order[0] ? 0 : -1;
         for (const value of rows[number]) {
           const cell = element("td", row);
           if (typeof value === "number") cell.className = "number";
@@ -90,8 +92,16 @@ export default {
       model.save_changes();
     }
 
+    function key(event) {
+      const row = event.target.closest("tbody tr");
+      const to = { ArrowDown: row?.nextElementSibling, ArrowUp: row?.previousElementSibling }[event.key];
+      if (to) to.focus(); else if (event.key === "Enter") choose(event); else return;
+      if (row) event.preventDefault();
+    }
+
     table.classList.toggle("choosable", model.get("choosable"));
     table.addEventListener("click", choose);
+    table.addEventListener("keydown", key);
     model.on("change:content", draw);
     model.on("change:chosen", mark);
     sight.observe(table);
