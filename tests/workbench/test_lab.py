@@ -51,6 +51,7 @@ def test_the_start_notebook_ran_through_when_it_opened(lab: Lab) -> None:
         return code if all(cell.execution_count for cell in code) else []
 
     cells = wait_until("executed notebook", executed)
+    assert lab.page.get_by_text("Reading the recordings").count() == 0
     lab.page.locator(".lm-TabBar-tab", has_text="Timeline").click()
     outputs = [output for cell in cells for output in cell.outputs]
     assert len(outputs) == len(PANES) + 1

@@ -1,4 +1,4 @@
-"""The workbench on a small screen: nothing is cut, and notebooks beside it share its range."""
+"""The workbench on a small screen, with notebooks beside it, and where there is nothing to read."""
 
 from __future__ import annotations
 
@@ -89,3 +89,13 @@ def test_tables_are_whole_and_notebooks_open_beside_the_timeline(
         wanted = whole.filter((pl.col("publish_ns") >= begin) & (pl.col("publish_ns") < end))
         assert 0 < wanted.height < whole.height
         assert opened.view().messages.collect().equals(wanted)
+
+
+def test_why_nothing_can_be_read_stands_on_the_screen(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with running_lab(empty, tmp_path / "home") as (_, url, _), sync_playwright() as playwright:
+        page = open_notebook(chromium(playwright), url)
+        told = pane_of(page, "Timeline").get_by_text("empty: no recording here")
+        told.wait_for()
+        assert pane_of(page, "Timeline").get_by_text("Reading the recordings").count() == 0

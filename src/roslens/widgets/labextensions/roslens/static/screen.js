@@ -76,6 +76,23 @@ function tellTheEnd(panel) {
   });
 }
 
+// An empty screen would seem broken: what was never read is collected first, which can take minutes,
+// and an error stands in the notebook, behind the first pane.
+async function tellUntilSeen(panel, ran) {
+  const pane = document.getElementById("roslens-Timeline");
+  if (!pane) return;
+  const told = document.createElement("p");
+  told.textContent = "Reading the recordings; those that are new are collected first …";
+  told.style.cssText = "position: absolute; margin: 1em";
+  pane.append(told);
+  new MutationObserver((_, own) => {
+    if (pane.querySelector(".jp-OutputArea-output")) { told.remove(); own.disconnect(); }
+  }).observe(pane, { childList: true, subtree: true });
+  await ran;
+  const outputs = panel.content.widgets.flatMap((cell) => cell.model.sharedModel.outputs ?? []);
+  told.textContent = outputs.find((each) => each.output_type === "error")?.evalue ?? "";
+}
+
 async function open(app, panel) {
   tellTheEnd(panel);
   await panel.context.ready;
@@ -85,7 +102,7 @@ async function open(app, panel) {
   app.shell.activateById(panel.id);
   const ran = app.commands.execute("notebook:run-all-cells");
   layOut(app, panel);
-  await ran;
+  await tellUntilSeen(panel, ran);
 }
 
 // The start page, where the address names nothing else: JupyterLab itself opens what an address names
