@@ -283,6 +283,19 @@ def test_two_runs_stand_side_by_side() -> None:
 
 
 @pytest.mark.recording
+def test_chains_through_a_node_that_waits_for_two_topics_end_as_the_program_logged() -> None:
+    page = StartPage([str(ROOT / "data" / "samples" / "chain.tar.zst")])
+    rows = {row["chain"].split(" -> ")[0]: row for row in page._chain_rows().rows(named=True)}
+    log = pl.read_csv(page.all.recordings[0].path / "samples.csv")
+    # Each of the 600 samples reached the sink, from either source.
+    for source, published in (("/source", "a_publish"), ("/source2", "a2_publish")):
+        assert (rows[source]["n"], rows[source]["stopped"]) == (600, 0)
+        took = (log["sink_start_realtime_ns"] - log[f"{published}_realtime_ns"]).median()
+        assert isinstance(took, float)
+        assert rows[source]["P50 [ms]"] == pytest.approx(took / 1e6, rel=0.01)
+
+
+@pytest.mark.recording
 def test_chains_tell_their_bounds_and_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     page = StartPage([str(ROOT / "data" / "samples" / "demo")])
     both = chain_of_two()
@@ -292,7 +305,7 @@ def test_chains_tell_their_bounds_and_what_is_left_out(monkeypatch: pytest.Monke
     *rows, more = page._chain_rows()["chain"].to_list()
     assert (set(rows), more) == ({name, f"at least: {name}"}, "3 more chains are not shown.")
 
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         raise TooLargeError("there are more than 1000 chains")
 
     # The pane of a further run; the first one's chains were known.

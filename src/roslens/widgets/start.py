@@ -20,8 +20,10 @@ import polars as pl
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.graph import draw_graph
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.flow.chain import HeldFlow
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
+from roslens.analysis.flow.taking_turns import links_found
 from roslens.analysis.measures.loss import health_findings, what_is_bent
 from roslens.analysis.overview.in_range import chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import graph_edges, runs_overview, topics_overview
@@ -377,10 +379,15 @@ class StartPage:
     def _found_chains(self) -> tuple[list[ChainInstances], int]:
         """Of the chosen run, the longest first, and how many more there are; followed once."""
         if self.chosen not in self._chains:
-            run = self.run
-            own = [c for c in find_chains(run) if not set(INFRASTRUCTURE).intersection(c.topics)]
+            flow = HeldFlow(self.run)
+            links = links_found(flow)
+            own = [
+                chain
+                for chain in find_chains(flow, links)
+                if not set(INFRASTRUCTURE).intersection(chain.topics)
+            ]
             longest = sorted(own, key=lambda c: len(c.topics), reverse=True)[:_MOST_CHAINS]
-            followed = [chain_instances(run, chain) for chain in longest]
+            followed = [chain_instances(flow, chain, links) for chain in longest]
             self._chains[self.chosen] = followed, len(own) - len(longest)
         return self._chains[self.chosen]
 
