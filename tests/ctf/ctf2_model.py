@@ -28,25 +28,37 @@ def uint(bits: int, order: str, align: int = 8, **more: Any) -> Class:
 
 
 class Model:
-    """One random trace class; ``old`` keeps to what CTF 1.8 can say."""
+    """One random trace class; ``old`` keeps to what CTF 1.8 can say.
 
-    def __init__(self, random: Random, *, old: bool = False) -> None:
+    ``for_babeltrace`` keeps to what babeltrace2 2.0.4 can read, too: it aborts on lengths and
+    selectors in an event's own context, knows no integers of more than 64 bits, and converts
+    clocks of other frequencies than 1 GHz with doubles.
+    """
+
+    def __init__(self, random: Random, *, old: bool = False, for_babeltrace: bool = False) -> None:
         self.random = random
         self.old = old
+        self.for_babeltrace = for_babeltrace
         self.order = random.choice(ORDERS)
         self.offset = {"seconds": random.choice([0, 1_700_000_000]), "cycles": 0}
         self.frequency = random.choice([10**9, 10**9, 10**6, 24_000_000])
+        if for_babeltrace:
+            self.frequency = 10**9
         self.offset["cycles"] = random.randrange(self.frequency)
+        self.extended = random.random() < 0.5
+        """Whether numbers and times that do not fit have a second form of header, as LTTng's."""
+        self.header = self.any_header()
         self.events = [
             {
                 "type": "event-record-class",
-                "id": i,
+                "id": i + random.choice([0, 0, 40, 70_000] if self.extended else [0]),
                 "name": f"p:e{i}",
                 "payload-field-class": self.structure(),
-                **({"specific-context-field-class": self.structure(2)} if i == 1 else {}),
             }
             for i in range(random.randint(1, 3))
         ]
+        context = self.structure(2, references=not for_babeltrace)
+        self.events[-1]["specific-context-field-class"] = context
 
     def fragments(self) -> Fragments:
         """The metadata."""
@@ -70,6 +82,7 @@ class Model:
                 "roles": ["metadata-stream-uuid"],
             },
             "stream_id": role(8, "data-stream-class-id"),
+            "stream_instance_id": role(64, "data-stream-id"),
         }
         return [
             {"type": "preamble", "version": 2, "uuid": UUID_NUMBERS},
@@ -90,34 +103,65 @@ class Model:
                 "id": 0,
                 "default-clock-class-id": "mono",
                 "packet-context-field-class": structure(members),
-                "event-record-header-field-class": self.header(),
+                "event-record-header-field-class": self.header,
                 "event-record-common-context-field-class": structure(
                     {"vpid": {**uint(32, order), "type": "fixed-length-signed-integer"}}
                     | {"size": uint(8, order)}
+                    | {"procname": {"type": "static-length-string", "length": 17}}
                 ),
             },
             *self.events,
         ]
 
-    def header(self) -> Class:
+    def any_header(self) -> Class:
         """An event header: packed, plain or of varying length."""
-        form = self.random.choice(["packed", "plain", "plain"] + ["varying"] * (not self.old))
+        forms = ["packed", "plain", "plain"] + ["varying"] * (not self.old and not self.extended)
+        form = self.random.choice(forms)
         if form == "varying":
             varying = {"type": "variable-length-unsigned-integer"}
             return structure({"id": varying | HEADER_ID, "timestamp": varying | HEADER_TIME})
         bits, align = ((5, 27), 1) if form == "packed" else ((16, 32), 8)
+        number = uint(bits[0], self.order, align) | HEADER_ID
+        time = {"timestamp": uint(bits[1], self.order, align) | HEADER_TIME}
+        if not self.extended:
+            return structure({"id": number, **time}, 8)
+        last = (1 << bits[0]) - 1
+        whole = {
+            "id": uint(32, self.order) | HEADER_ID,
+            "timestamp": uint(64, self.order) | HEADER_TIME,
+        }
+        forms = {"compact": ([[0, last - 1]], time), "extended": ([[last, last]], whole)}
+        options = [
+            {"name": n, "selector-field-ranges": numbers, "field-class": structure(members)}
+            for n, (numbers, members) in forms.items()
+        ]
+        location = {"path": ["id"]}
         return structure(
             {
-                "id": uint(bits[0], self.order, align) | HEADER_ID,
-                "timestamp": uint(bits[1], self.order, align) | HEADER_TIME,
+                "id": number | {"mappings": {n: numbers for n, (numbers, _) in forms.items()}},
+                "v": {"type": "variant", "selector-field-location": location, "options": options},
             },
             8,
         )
 
+    def in_header(self, number: int, cycles: int, since: int) -> dict[str, Any]:
+        """Values of a header of an event that comes `since` cycles after the one before."""
+        short, second = (member["field-class"] for member in self.header["member-classes"])
+        if not self.extended:
+            return {"id": number, "timestamp": lowest(cycles, second)}
+        stamp = second["options"][0]["field-class"]["member-classes"][0]["field-class"]
+        last = (1 << short["length"]) - 1
+        # A short stamp can tell one wrap only.
+        if number < last and since < 1 << stamp["length"]:
+            return {"id": number, "v": (0, {"timestamp": lowest(cycles, stamp)})}
+        return {"id": last, "v": (1, {"id": number, "timestamp": cycles})}
+
     def scalar(self) -> Class:  # noqa: C901
         """Any class without other classes in it."""
         random = self.random
-        kinds = ["unsigned", "signed", "unsigned", "float", "text", "enum", "chars", "large"]
+        kinds = ["unsigned", "signed", "unsigned", "float", "text", "enum", "chars"]
+        if not self.for_babeltrace:
+            kinds.append("large")
         if not self.old:
             kinds += ["boolean", "bit-map", "bit-array", "varying", "varying", "wide", "blob"]
         kind = random.choice(kinds)
@@ -179,7 +223,7 @@ class Model:
             found["bit-order"] = random.choice(["first-to-last", "last-to-first"])
         return found
 
-    def structure(self, depth: int = 0) -> Class:  # noqa: C901
+    def structure(self, depth: int = 0, *, references: bool = True) -> Class:  # noqa: C901
         """A structure; lengths and selectors come before what needs them."""
         random = self.random
         members: dict[str, Class] = {}
@@ -189,6 +233,8 @@ class Model:
             if depth < 2 and random.random() < 0.25:
                 kind = random.choice(["structure", "variant", "optional", "structures"])
             if self.old and kind in {"optional", "blob"}:
+                kind = "scalar"
+            if not references and kind != "array":
                 kind = "scalar"
             location = {"path": [f"{name}_n"]}
             count = self.counter()
@@ -354,6 +400,11 @@ def structure(members: dict[str, Class], align: int = 1) -> Class:
         "member-classes": [{"name": n, "field-class": k} for n, k in members.items()],
         "minimum-alignment": align,
     }
+
+
+def lowest(cycles: int, stamp: Class) -> int:
+    """What a stamp holds; one of varying length is written whole, so that no wrap is missed."""
+    return cycles & ((1 << stamp["length"]) - 1) if "length" in stamp else cycles
 
 
 def is_nothing(kind: Class) -> bool:

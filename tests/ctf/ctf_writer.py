@@ -1,7 +1,6 @@
 """A small writer of CTF 1.8, made for these tests: types, their TSDL, and their bits.
 
-It shares no code with the readers. Values are plain Python; what a reader must give back for a
-value is `expected`.
+It shares no code with the readers. Values are plain Python.
 """
 
 from __future__ import annotations
@@ -27,17 +26,9 @@ class Bits:
         while len(self.bits) % bits:
             self.bits.append(0)
 
-    def number(self, value: int, bits: int, order: str | None = None) -> None:
-        value &= (1 << bits) - 1
-        if (order or self.order) == self.order:
-            digits = [value >> i & 1 for i in range(bits)]
-            self.bits += digits if self.order == "le" else digits[::-1]
-        else:
-            # The other byte order: whole bytes at byte borders only.
-            assert bits % 8 == 0
-            assert len(self.bits) % 8 == 0
-            for byte in value.to_bytes(bits // 8, "little" if order == "le" else "big"):
-                self.number(byte, 8)
+    def number(self, value: int, bits: int) -> None:
+        digits = [value >> i & 1 for i in range(bits)]
+        self.bits += digits if self.order == "le" else digits[::-1]
 
     def __bytes__(self) -> bytes:
         self.align(8)
@@ -55,46 +46,29 @@ class Int:
     bits: int
     signed: bool = False
     align: int = 8
-    order: str | None = None
-    clock: str | None = None
 
     def tsdl(self) -> str:
-        order = f" byte_order = {self.order};" if self.order else ""
-        clock = f" map = clock.{self.clock}.value;" if self.clock else ""
-        return (
-            f"integer {{ size = {self.bits}; align = {self.align}; "
-            f"signed = {str(self.signed).lower()};{order}{clock} }}"
-        )
+        signed = str(self.signed).lower()
+        return f"integer {{ size = {self.bits}; align = {self.align}; signed = {signed}; }}"
 
     def write(self, bits: Bits, value: int) -> None:
         bits.align(self.align)
-        bits.number(value, self.bits, self.order)
-
-    def expected(self, value: int) -> int:
-        return value
+        bits.number(value, self.bits)
 
 
 @dataclass(frozen=True)
 class Float:
     bits: int
-    order: str | None = None
-    align: int = 8
+    align = 8
 
     def tsdl(self) -> str:
-        digits = {32: (8, 24), 64: (11, 53)}[self.bits]
-        order = f" byte_order = {self.order};" if self.order else ""
-        return (
-            f"floating_point {{ exp_dig = {digits[0]}; mant_dig = {digits[1]}; "
-            f"align = {self.align};{order} }}"
-        )
+        exponent, mantissa = {32: (8, 24), 64: (11, 53)}[self.bits]
+        return f"floating_point {{ exp_dig = {exponent}; mant_dig = {mantissa}; align = 8; }}"
 
     def write(self, bits: Bits, value: float) -> None:
-        bits.align(self.align)
+        bits.align(8)
         raw = struct.pack("<f" if self.bits == 32 else "<d", value)
-        bits.number(int.from_bytes(raw, "little"), self.bits, self.order)
-
-    def expected(self, value: float) -> float:
-        return value
+        bits.number(int.from_bytes(raw, "little"), self.bits)
 
 
 @dataclass(frozen=True)
@@ -104,9 +78,6 @@ class Text:
 
     def write(self, bits: Bits, value: str) -> None:
         write_bytes(bits, value.encode() + b"\0")
-
-    def expected(self, value: str) -> str:
-        return value
 
 
 def write_bytes(bits: Bits, data: bytes) -> None:
@@ -135,26 +106,6 @@ class Chars:
     def write(self, bits: Bits, value: str) -> None:
         write_bytes(bits, value.encode().ljust(self.length, b"\0"))
 
-    def expected(self, value: str) -> str:
-        return value
-
-
-@dataclass(frozen=True)
-class Enum:
-    int: Int
-    mappings: tuple[tuple[str, int, int], ...]
-
-    def tsdl(self) -> str:
-        labels = ", ".join(f'"{name}" = {low} ... {high}' for name, low, high in self.mappings)
-        return f"enum : {self.int.tsdl()} {{ {labels} }}"
-
-    def write(self, bits: Bits, value: int) -> None:
-        self.int.write(bits, value)
-
-    def expected(self, value: int) -> dict[str, object]:
-        label = next((n for n, low, high in self.mappings if low <= value <= high), None)
-        return {"value": value, "label": label}
-
 
 @dataclass(frozen=True)
 class Array:
@@ -174,9 +125,6 @@ class Array:
         for item in value:
             self.element.write(bits, item)
 
-    def expected(self, value: list) -> list:
-        return [self.element.expected(item) for item in value]
-
 
 @dataclass(frozen=True)
 class Sequence:
@@ -193,99 +141,31 @@ class Sequence:
         return f"[{self.length_field}]" + getattr(self.element, "suffix", "")
 
     write = Array.write
-    expected = Array.expected
-
-
-@dataclass(frozen=True)
-class TextSequence:
-    length_field: str
-
-    def tsdl(self) -> str:
-        return CHAR
-
-    @property
-    def suffix(self) -> str:
-        return f"[{self.length_field}]"
-
-    def write(self, bits: Bits, value: str) -> None:
-        write_bytes(bits, value.encode())
-
-    def expected(self, value: str) -> str:
-        return value
 
 
 @dataclass(frozen=True)
 class Struct:
     fields: tuple[tuple[str, object], ...]
-    min_align: int = 1
 
     def tsdl(self) -> str:
         fields = " ".join(f"{t.tsdl()} {n}{getattr(t, 'suffix', '')};" for n, t in self.fields)
-        align = f" align({self.min_align})" if self.min_align > 1 else ""
-        return f"struct {{ {fields} }}{align}"
+        return f"struct {{ {fields} }}"
 
     def write(self, bits: Bits, value: dict) -> None:
         bits.align(align_of(self))
         for name, kind in self.fields:
             kind.write(bits, value[name])
 
-    def expected(self, value: dict) -> dict:
-        return {
-            public(name): kind.expected(value[name])
-            for name, kind in self.fields
-            if not is_nothing(kind)
-        }
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One of `options`, chosen by the label of the enumeration `tag`; value (option, value)."""
-
-    tag: str
-    options: tuple[tuple[str, object], ...]
-
-    def tsdl(self) -> str:
-        options = " ".join(f"{t.tsdl()} {n}{getattr(t, 'suffix', '')};" for n, t in self.options)
-        return f"variant <{self.tag}> {{ {options} }}"
-
-    def write(self, bits: Bits, value: tuple) -> None:
-        dict(self.options)[value[0]].write(bits, value[1])
-
-    def expected(self, value: tuple) -> dict:
-        return {
-            public(name): kind.expected(value[1]) if name == value[0] else None
-            for name, kind in self.options
-            if not is_nothing(kind)
-        }
-
-
-def is_nothing(kind: object) -> bool:
-    """Structures without members, and lists of such, hold nothing and so have no column."""
-    match kind:
-        case Struct():
-            return all(is_nothing(member) for _, member in kind.fields)
-        case Array() | Sequence():
-            return is_nothing(kind.element)
-    return False
-
 
 def align_of(kind: object) -> int:
     match kind:
         case Int() | Float():
             return kind.align
-        case Enum():
-            return kind.int.align
         case Array() | Sequence():
             return align_of(kind.element)
         case Struct():
-            return max([kind.min_align, *(align_of(t) for _, t in kind.fields)])
-        case Variant():
-            return 1
+            return max((align_of(t) for _, t in kind.fields), default=1)
     return 8
-
-
-def public(name: str) -> str:
-    return name[1:] if name.startswith("_") and len(name) > 1 else name
 
 
 COMPACT = """

@@ -8,6 +8,8 @@ from ctf2_writer import Fragments
 from ctf_writer import CHAR, UUID_OF_TRACES
 
 ORDER = {"little-endian": "le", "big-endian": "be"}
+UNCHANGED = {"uuid", "cpu_id", "id", "v"}
+"""Names that get no underscore, as LTTng puts one before each field of an event."""
 
 
 def as_tsdl(fragments: Fragments) -> str:
@@ -47,11 +49,7 @@ def declared(kind: dict[str, Any], name: str) -> str:  # noqa: C901
             fields = " ".join(
                 declared(
                     member["field-class"],
-                    f"_{member['name']}"
-                    if "roles" not in member["field-class"]
-                    and member["name"] != "uuid"
-                    and member["name"] != "cpu_id"
-                    else member["name"],
+                    member["name"] if "roles" in member["field-class"] else field(member["name"]),
                 )
                 + ";"
                 for member in kind["member-classes"]
@@ -105,4 +103,9 @@ def array(element: dict[str, Any], name: str, length: str) -> str:
 
 def path(location: dict[str, Any]) -> str:
     """A field location without origin."""
-    return ".".join(f"_{name}" for name in location["path"])
+    return ".".join(map(field, location["path"]))
+
+
+def field(name: str) -> str:
+    """The name of a field as TSDL has it."""
+    return name if name in UNCHANGED else f"_{name}"
