@@ -27,6 +27,7 @@ from roslens.collectors.decoding import (
 )
 from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
+from roslens.recording.errors import writing
 
 # What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _make(wanted: Wanted, threads: int, say: Progress, done: Done | None) -> Col
         )
         about, rows = _without_traces(made, recording, excerpt, written, rows)
         note = wanted.noted(written, rows, about)
-        with store.writing(made.output):
+        with writing(made.output):
             note["files"] = described.all()
             write_note(note, made.tables / NOTE)
         store.put_in_place(made, recording)
@@ -190,7 +191,7 @@ def _model(
             written_rows[name] = table.height
         final(path)
 
-    with store.writing(made.tables):
+    with writing(made.tables):
         make_tables(
             raw.events,
             give,

@@ -30,11 +30,11 @@ import polars as pl
 from roslens.collectors.caret_events import CLOCK, PROVIDER
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED, TABLES
-from roslens.collectors.store import writing
 from roslens.collectors.table_file import write_frame
 from roslens.collectors.times import parse_time
 from roslens.collectors.views import View, matching
 from roslens.recording import Recording, UsageError
+from roslens.recording.errors import writing
 from roslens.recording.files import text_path, write_atomically
 from roslens.recording.json_file import read_json
 from roslens.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME

@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from roslens.recording import Recording, RoslensError, RunFailedError
-from roslens.recording.errors import kind_of
+from roslens.recording import Recording, RoslensError
+from roslens.recording.errors import kind_of, writing
 from roslens.recording.files import sync
 
 _MAKING, _OLD = ".collecting-", ".collected-before-"
@@ -157,20 +157,17 @@ def put_in_place(made: Recording, recording: Recording) -> None:
     """
     old = recording.output / f"{_OLD}{secrets.token_hex(4)}"
     try:
-        for folder in {path.parent for path in made.output.rglob("*")}:
-            sync(folder)
-        old.mkdir()
-        # The tables hold the note that vouches for all: they go first and come last.
-        for part in ("tables", "events"):
-            if (recording.output / part).exists():
-                (recording.output / part).rename(old / part)
-        for part in ("events", "tables"):
-            (made.output / part).rename(recording.output / part)
-        sync(recording.output)
-    except OSError as error:
-        raise RunFailedError(
-            f"{recording.output}: cannot be written: {error.strerror or error}"
-        ) from error
+        with writing(recording.output):
+            for folder in {path.parent for path in made.output.rglob("*")}:
+                sync(folder)
+            old.mkdir()
+            # The tables hold the note that vouches for all: they go first and come last.
+            for part in ("tables", "events"):
+                if (recording.output / part).exists():
+                    (recording.output / part).rename(old / part)
+            for part in ("events", "tables"):
+                (made.output / part).rename(recording.output / part)
+            sync(recording.output)
     finally:
         shutil.rmtree(old, ignore_errors=True)
 
@@ -258,18 +255,3 @@ def sha256(path: Path) -> str:
     """The digest of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Write files at or below `path`.
-
-    Raises
-    ------
-    RunFailedError
-        They cannot be written.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error

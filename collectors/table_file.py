@@ -10,8 +10,8 @@ import polars as pl
 
 from roslens.collectors import _native
 from roslens.collectors.schema import TABLES
-from roslens.collectors.store import writing
 from roslens.recording import Recording, UsageError
+from roslens.recording.errors import writing
 from roslens.recording.files import text_path
 from roslens.recording.schema import ABOUT_KEYS, TABLES_VERSION, Table
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from roslens.recording import RunFailedError
+from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole
 
 NEEDED = ("messages", "callback_instances")
@@ -52,23 +52,20 @@ def write_mcap(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     if "resources" in tables:
         rows += _resources(tables["resources"])
     rows.sort(key=lambda row: row[0])
-    try:
-        with replaced_whole(path) as temporary, temporary.open("wb") as file:
-            writer = Writer(file)
-            writer.start(library="roslens")
-            schemas = {
-                name: writer.register_schema(name, "jsonschema", _schema(fields))
-                for name, fields in _SCHEMAS.items()
-            }
-            channels: dict[str, int] = {}
-            for time_ns, sent_ns, schema, topic, content in rows:
-                if topic not in channels:
-                    channels[topic] = writer.register_channel(topic, "json", schemas[schema])
-                data = json.dumps(content).encode()
-                writer.add_message(channels[topic], time_ns, data, sent_ns)
-            writer.finish()  # type: ignore[no-untyped-call]
-    except OSError as error:
-        raise RunFailedError(f"{path}: cannot be written: {error.strerror}") from error
+    with writing(path), replaced_whole(path) as temporary, temporary.open("wb") as file:
+        writer = Writer(file)
+        writer.start(library="roslens")
+        schemas = {
+            name: writer.register_schema(name, "jsonschema", _schema(fields))
+            for name, fields in _SCHEMAS.items()
+        }
+        channels: dict[str, int] = {}
+        for time_ns, sent_ns, schema, topic, content in rows:
+            if topic not in channels:
+                channels[topic] = writer.register_channel(topic, "json", schemas[schema])
+            data = json.dumps(content).encode()
+            writer.add_message(channels[topic], time_ns, data, sent_ns)
+        writer.finish()  # type: ignore[no-untyped-call]
 
 
 _Row = tuple[int, int, str, str, dict[str, Any]]

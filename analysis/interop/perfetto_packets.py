@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from roslens.analysis.interop.protobuf import message_field, number_field, text_field, varint
-from roslens.recording import RunFailedError
+from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole
 
 _Bytes = npt.NDArray[np.uint8]
@@ -251,16 +251,13 @@ class Writer:
             It cannot be written.
         """
         first = number_field(_SEQUENCE, 1) + number_field(_FLAGS, _FIRST_OF_SEQUENCE)
-        try:
-            with replaced_whole(path) as temporary, temporary.open("wb") as file:
-                file.write(message_field(1, first + message_field(_INTERNED, self._interned())))
-                file.writelines(self.descriptors)
-                if self.packets:
-                    line = pl.concat(self.packets).sort("time_ns", "order", maintain_order=True)
-                    for part in line.iter_slices(_CHUNK):
-                        file.write(b"".join(part["packet"].to_list()))
-        except OSError as error:
-            raise RunFailedError(f"{path}: cannot be written: {error.strerror}") from error
+        with writing(path), replaced_whole(path) as temporary, temporary.open("wb") as file:
+            file.write(message_field(1, first + message_field(_INTERNED, self._interned())))
+            file.writelines(self.descriptors)
+            if self.packets:
+                line = pl.concat(self.packets).sort("time_ns", "order", maintain_order=True)
+                for part in line.iter_slices(_CHUNK):
+                    file.write(b"".join(part["packet"].to_list()))
 
 
 def _constant(data: bytes, rows: int) -> _Bytes:

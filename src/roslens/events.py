@@ -29,6 +29,7 @@ from roslens.collectors.reader import Trace
 from roslens.collectors.times import parse_time
 from roslens.progress import progress_bar
 from roslens.recording import RunFailedError, UsageError
+from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole, sync, write_atomically
 from roslens.recording.text import UNSEEN, shown
 from roslens.tracing.opening import opened
@@ -345,7 +346,7 @@ def _to_parquet(
         if len(names) > 1 or output.is_dir():
             write(output, tell)
             return
-        try:
+        with writing(output):
             output.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".events-") as scratch:
                 write(Path(scratch), tell)
@@ -358,8 +359,6 @@ def _to_parquet(
                     content = io.BytesIO()
                     empty.write_parquet(content)
                     write_atomically(output, content.getvalue())
-        except OSError as error:
-            raise RunFailedError(f"{output}: cannot be written: {error.strerror}") from error
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
 from roslens.export_formats import Format
-from roslens.recording import RunFailedError, UsageError
+from roslens.recording import UsageError
+from roslens.recording.errors import writing
 from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings
 
@@ -60,10 +61,8 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
         text = _STACKS[form](recordings.stacks.frame())
     else:
         text = _GRAPHS[form](node_topic_graph(recordings))
-    try:
+    with writing(out):
         write_atomically(out, text)
-    except OSError as error:
-        raise RunFailedError(f"{out}: cannot be written: {error.strerror}") from error
 
 
 def tables_of_one(

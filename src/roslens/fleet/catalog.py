@@ -19,7 +19,8 @@ from roslens.fleet.cluster import Workers, each
 from roslens.fleet.rows import ROW, Task, row_of
 from roslens.fleet.selection import Selection
 from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
-from roslens.recording import RoslensError, RunFailedError, UsageError
+from roslens.recording import RoslensError, UsageError
+from roslens.recording.errors import writing
 from roslens.recording.files import text_path, write_atomically
 from roslens.recording.manifest import Level
 from roslens.tracing.ros.cache import cache_folder
@@ -187,14 +188,12 @@ class Catalog:
             .dt.replace_time_zone("UTC")
             .alias("start")
         )
-        try:
+        with writing(self.file):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             # In memory first: polars tells of a full disk as of a file that is damaged.
             content = io.BytesIO()
             frame.sort("path").write_parquet(content, metadata=dict([_VERSION]))
             write_atomically(self.file, content.getvalue())
-        except OSError as error:
-            raise RunFailedError(f"{self.file}: cannot be written: {error.strerror}") from error
 
     def __repr__(self) -> str:
         number = self.frame.select(pl.len()).collect().item()

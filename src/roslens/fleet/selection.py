@@ -17,7 +17,8 @@ import polars as pl
 from roslens.analysis.estimate import cell_label
 from roslens.collectors.schema import TABLES
 from roslens.fleet.trees import LocalTree, Tree
-from roslens.recording import RunFailedError, UsageError
+from roslens.recording import UsageError
+from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def write_dataset(
     files = new = removed = 0
     for name in names:
         wanted = dict(zip((_place(*row) for row in columns), files_of(name), strict=True))
-        try:
+        with writing(folder / name):
             for place in _there(folder / name):
                 if place not in wanted:
                     _remove(folder / name, place)
@@ -241,10 +242,6 @@ def write_dataset(
                 if not target.is_file():
                     _take(source, target)
                     new += 1
-        except OSError as error:
-            raise RunFailedError(
-                f"{folder / name}: cannot be written: {error.strerror or error}"
-            ) from error
         files += len(wanted)
     return Written(files, new, removed)
 

@@ -14,7 +14,8 @@ import polars as pl
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2.events import INIT_EVENTS
 from roslens.collectors.schema.tables import LOSSES
-from roslens.recording import RunFailedError, UsageError
+from roslens.recording import UsageError
+from roslens.recording.errors import writing
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.manifest import read_manifest
 from roslens.recording.scratch import scratch_folder
@@ -114,13 +115,11 @@ class Source:
             more = False
             for place, (folder, growing) in enumerate(self._traces.items()):
                 copy = self._own / f"{place}" / folder.name
-                try:
+                with writing(copy):
                     grown = growing.copy(copy, since)
                     if grown.any:
                         self._take_in(copy, losses, lost=grown.lost)
                     shutil.rmtree(copy)
-                except OSError as error:
-                    raise RunFailedError(f"{copy}: cannot be written: {error.strerror}") from error
                 more |= grown.more
         self._is_first = False
         wall = now + max(x.clock_offset_ns for x in self._traces.values())

@@ -8,6 +8,8 @@ itself, its traceback kept in a file; 130 interrupted.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,3 +74,18 @@ def cannot_be_written(path: Path, error: OSError) -> RoslensError:
     """What is said of a file of which `error` kept us."""
     reason = error.strerror or " ".join(str(error).split())
     return kind_of(error)(f"{path}: cannot be written: {reason}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Write files at or below `path`.
+
+    Raises
+    ------
+    RunFailedError
+        They cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error
