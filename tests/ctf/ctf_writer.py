@@ -300,6 +300,7 @@ class TraceWriter:
     offset_s: int = 0
     offset: int = 0
     hostname: str | None = "host"
+    domain: str = "ust"
     discarded_bits: int = 64
 
     @property
@@ -318,7 +319,7 @@ trace {{
 }};
 """
         if self.hostname is not None:
-            text += f'env {{ hostname = "{self.hostname}"; domain = "ust"; }};\n'
+            text += f'env {{ hostname = "{self.hostname}"; domain = "{self.domain}"; }};\n'
         text += f"""clock {{
   name = "mono"; freq = {self.frequency}; offset_s = {self.offset_s}; offset = {self.offset};
 }};

@@ -1,39 +1,37 @@
 """Where callbacks' time went, from kernel events.
 
-The traces are written by babeltrace2's writer, an implementation of CTF that is not ours, with the
-fields of LTTng's kernel modules. The expected rows are worked out by hand; times in microseconds.
-Nothing here was recorded from a kernel.
+The traces have the fields of LTTng's kernel modules. The expected rows are worked out by hand;
+times in microseconds. Nothing here was recorded from a kernel.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from ros2_trace import Trace, at, findings
+from tests.ctf import ctf_writer as w
 
 from roslens.collectors.collection import collect, tables
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording
 
-WRITER = Path(__file__).parent / "programs" / "write_ctf.py"
+TEXT, I32, U32, I64, U64 = w.Text(), w.Int(32, True), w.Int(32), w.Int(64, True), w.Int(64)
 SWITCH = {
-    "prev_comm": "text",
-    "prev_tid": "i32",
-    "prev_prio": "i32",
-    "prev_state": "i64",
-    "next_comm": "text",
-    "next_tid": "i32",
-    "next_prio": "i32",
+    "prev_comm": TEXT,
+    "prev_tid": I32,
+    "prev_prio": I32,
+    "prev_state": I64,
+    "next_comm": TEXT,
+    "next_tid": I32,
+    "next_prio": I32,
 }
-WAKING = {"comm": "text", "tid": "i32", "prio": "i32", "target_cpu": "i32"}
-FREQUENCY = {"state": "u32", "cpu_id": "u32"}
-PID_NS = {"tid": "i32", "vtid": "i32", "vpid": "i32", "ns_level": "i32", "ns_inum": "u32"}
-CONTEXT = {"vpid": "i32", "vtid": "i32", "procname": "text"}
+WAKING = {"comm": TEXT, "tid": I32, "prio": I32, "target_cpu": I32}
+FREQUENCY = {"state": U32, "cpu_id": U32}
+PID_NS = {"tid": I32, "vtid": I32, "vpid": I32, "ns_level": I32, "ns_inum": U32}
+CONTEXT = {"vpid": I32, "vtid": I32, "procname": TEXT}
 RUNNABLE, ASLEEP, OLD_PREEMPT = 0, 1, 0x400
 OTHER = 99
 COLUMNS = (
@@ -71,26 +69,33 @@ def frequency(us: float, cpu: int, khz: int) -> Row:
     return us, cpu, "power_cpu_frequency", {}, {"state": khz, "cpu_id": cpu}
 
 
-def write(folder: Path, domain: str, rows: list[Row], **events: dict[str, str]) -> None:
+def write(folder: Path, domain: str, rows: list[Row], events: dict[str, dict[str, Any]]) -> None:
     with_context = domain == "ust" or any(row[3] for row in rows)
-    order = {
-        "output": str(folder),
-        "environment": {"hostname": "machine", "domain": domain, "tracer_name": "writer"},
-        "context": CONTEXT if with_context else {},
-        "events": {name.replace("ros2_", "ros2:"): fields for name, fields in events.items()},
-        "rows": [(at(us), *rest) for us, *rest in sorted(rows, key=lambda row: row[0])],
+    classes = {
+        name: w.Event(name, number, w.Struct(tuple(fields.items())))
+        for number, (name, fields) in enumerate(events.items())
     }
-    subprocess.run(
-        ["/usr/bin/python3", str(WRITER)], input=json.dumps(order), text=True, check=True
-    )
+    context = w.Struct(tuple(CONTEXT.items())) if with_context else None
+    trace = w.TraceWriter(list(classes.values()), context, domain=domain)
+    streams: dict[str, w.Stream] = {}
+    for us, cpu, name, common, payload in sorted(rows, key=lambda row: row[0]):
+        stream = streams.setdefault(f"s{cpu}", w.Stream(trace, instance=cpu, cpu=cpu))
+        stream.event(classes[name], at(us), payload, common)
+    for stream in streams.values():
+        stream.packet()
+    trace.save(folder, **streams)
 
 
 def collected(tmp_path: Path, ros: list[Row], kernel: list[Row]) -> dict[str, pl.DataFrame]:
     """Every table of a recording of both."""
     trace = tmp_path / "trace"
-    start, end = {"callback": "u64", "is_intra_process": "i32"}, {"callback": "u64"}
-    waits = {f"ros2_executor_wait_{x}": {} for x in ("start", "end")}
-    write(trace / "ust", "ust", ros, ros2_callback_start=start, ros2_callback_end=end, **waits)
+    of_programs = {
+        "ros2:callback_start": {"callback": U64, "is_intra_process": I32},
+        "ros2:callback_end": {"callback": U64},
+        "ros2:executor_wait_start": {},
+        "ros2:executor_wait_end": {},
+    }
+    write(trace / "ust", "ust", ros, of_programs)
     kinds = {
         "sched_switch": SWITCH,
         "sched_waking": WAKING,
@@ -98,7 +103,7 @@ def collected(tmp_path: Path, ros: list[Row], kernel: list[Row]) -> dict[str, pl
         "lttng_statedump_process_pid_ns": PID_NS,
     }
     there = {row[2] for row in kernel}
-    write(trace / "kernel", "kernel", kernel, **{k: v for k, v in kinds.items() if k in there})
+    write(trace / "kernel", "kernel", kernel, {k: v for k, v in kinds.items() if k in there})
     recording = Recording.at(tmp_path)
     collect(recording)
     return {name: frame.collect() for name, frame in tables(recording).items()}
