@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from roslens.recording.manifest import Level
@@ -110,22 +110,6 @@ class Estimate:
             if isinstance(value, float) and not math.isfinite(value):
                 data[name] = None
         return data
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Estimate:
-        """Read what `to_json` wrote.
-
-        Raises
-        ------
-        ValueError
-            Fields are missing or unknown.
-        """
-        known = {f.name for f in fields(cls)} - {"per_run"}
-        missing, unknown = sorted(known - {"bounds"} - set(data)), sorted(set(data) - known)
-        if missing or unknown:
-            raise ValueError(f"fields missing: {missing}, unknown: {unknown}")
-        bounds = data.get("bounds")
-        return cls(**{**data, "bounds": None if bounds is None else (bounds[0], bounds[1])})
 
 
 def not_none(number: float | None) -> float:

@@ -165,26 +165,24 @@ def read_metrics(path: Path) -> Metrics:
     from roslens.analysis.metrics_file import MetricsFile  # noqa: PLC0415
 
     try:
-        MetricsFile.model_validate(data)
+        read = MetricsFile.model_validate(data)
     except ValidationError as error:
         where, problem = first_problem(error)
         raise UsageError(f"{path}: field '{where}': {problem}; make the report again") from error
+    estimates = [Estimate(**x.model_dump(exclude={"environments"})) for x in read.estimates]
+    found = Metrics(
+        data["recordings"],
+        read.versions,
+        estimates,
+        read.answer,
+        [*read.environments],
+        read.recorded,
+    )
     try:
-        estimates = [
-            Estimate.from_json({k: v for k, v in entry.items() if k != "environments"})
-            for entry in data["estimates"]
-        ]
-        answer = list(data.get("answer", []))
-        environments = list(data.get("environments", []))
-        recorded = dict(data.get("recorded", {}))
-        found = Metrics(
-            list(data["recordings"]), dict(data["versions"]), estimates, answer, environments,
-            recorded,
-        )  # fmt: skip
         # Each place must be there.
         for entry in found.recordings:
             found.environment_of(entry)
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+    except IndexError as error:
         raise UsageError(f"{path}: not as expected: {error}; make the report again") from error
     return found
 

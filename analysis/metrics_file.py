@@ -17,7 +17,9 @@ class _Strict(BaseModel):
 
 
 class EstimateEntry(_Strict):
-    """As `roslens.analysis.estimate.Estimate` says."""
+    """As `roslens.analysis.estimate.Estimate` says, and where it holds."""
+
+    model_config = ConfigDict(extra="forbid")
 
     metric: str
     definition: str
@@ -35,6 +37,8 @@ class EstimateEntry(_Strict):
     verdict: str | None
     refused: str | None
     minimum_detectable: _Number | None
+    bounds: Annotated[tuple[_Number, _Number] | None, Field(strict=False)] = None
+    environments: list[_Count] = []
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

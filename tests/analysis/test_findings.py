@@ -91,7 +91,7 @@ def test_a_refused_loss_is_not_said_to_be_none() -> None:
         "None of 1,017 messages is known to be lost; of 756 more nobody can say; "
         "so between 0 % and 42.6 % were lost."
     )
-    assert Estimate.from_json(loss.to_json()).bounds == loss.bounds
+    assert Estimate(**loss.to_json()).bounds == loss.bounds
 
 
 def test_a_refused_loss_of_one_cell_is_not_hidden_by_those_known() -> None:

@@ -324,7 +324,7 @@ def test_anything_gives_an_estimate_or_a_refusal(runs: list[list[float]], q: flo
         assert (estimate.low is None) == (estimate.high is None)
         assert estimate.value is None or not math.isnan(estimate.value)
         json = estimate.to_json()
-        assert Estimate.from_json(json).refused == estimate.refused
+        assert Estimate(**json).refused == estimate.refused
 
 
 def refused_p99(runs: int, count: int) -> float:
