@@ -15,17 +15,15 @@ from roslens.recording import Recording, UsageError
 from roslens.recording.manifest import Host, Loss, Manifest, TracingSettings, write_manifest
 from roslens.recordings import open as open_recordings
 
-POINTER, STAMP, SIGNED = w.Int(64), w.Int(64, signed=True), w.Int(32, True)
-CONTEXT = w.Struct((("vpid", SIGNED), ("vtid", SIGNED)))
+POINTER, STAMP, SIGNED = w.integer(64), w.integer(64, signed=True), w.integer(32, True)
+CONTEXT = w.structure({"vpid": SIGNED, "vtid": SIGNED})
 PUBLISH = w.Event(
-    "ros2:rmw_publish", 0, w.Struct((("rmw_publisher_handle", POINTER), ("timestamp", STAMP)))
+    "ros2:rmw_publish", 0, w.structure({"rmw_publisher_handle": POINTER, "timestamp": STAMP})
 )
 TAKE = w.Event(
     "ros2:rmw_take",
     1,
-    w.Struct(
-        (("rmw_subscription_handle", POINTER), ("source_timestamp", STAMP), ("taken", SIGNED))
-    ),
+    w.structure({"rmw_subscription_handle": POINTER, "source_timestamp": STAMP, "taken": SIGNED}),
 )
 SECOND = 1_000_000_000
 

@@ -14,7 +14,7 @@ from roslens.cli import main
 
 def trace(root: Path, events: int = 3) -> Path:
     """A trace of events that are none of ROS 2's."""
-    event = w.Event("p:e", 0, w.Struct((("n", w.Int(32)),)))
+    event = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
     writer = w.TraceWriter([event])
     stream = w.Stream(writer, instance=0, cpu=0)
     for number in range(events):
@@ -82,7 +82,7 @@ def test_copies_of_a_trace_are_one_run(tmp_path: Path) -> None:
 def test_what_is_missing_is_not_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of the stream files the index of one tells that it is gone."""
     root = trace(tmp_path / "trace")
-    event = w.Event("p:e", 0, w.Struct((("n", w.Int(32)),)))
+    event = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
     gone = w.Stream(w.TraceWriter([event]), instance=1, cpu=1)
     gone.event(event, 2_000, {"n": 9}, {})
     gone.packet()

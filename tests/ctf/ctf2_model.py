@@ -5,26 +5,21 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from ctf2_writer import UUID_NUMBERS, Fragments
-from ctf_writer import MAGIC
+from tests.ctf.ctf2_writer import (
+    HEADER_ID,
+    HEADER_TIME,
+    UUID_NUMBERS,
+    Class,
+    Fragments,
+    lttng_header,
+    plain_header,
+    structure,
+    uint,
+)
 
-Class = dict[str, Any]
 LETTERS = "abcXYZ 09_äß€\U0001f422"
 ENCODINGS = ["utf-8", "utf-16le", "utf-16be", "utf-32le", "utf-32be"]
 ORDERS = ["little-endian", "big-endian"]
-HEADER_ID = {"roles": ["event-record-class-id"]}
-HEADER_TIME = {"roles": ["default-clock-timestamp"]}
-
-
-def uint(bits: int, order: str, align: int = 8, **more: Any) -> Class:
-    """A fixed-length unsigned integer."""
-    return {
-        "type": "fixed-length-unsigned-integer",
-        "length": bits,
-        "byte-order": order,
-        "alignment": align,
-        **more,
-    }
 
 
 class Model:
@@ -120,41 +115,8 @@ class Model:
         if form == "varying":
             varying = {"type": "variable-length-unsigned-integer"}
             return structure({"id": varying | HEADER_ID, "timestamp": varying | HEADER_TIME})
-        bits, align = ((5, 27), 1) if form == "packed" else ((16, 32), 8)
-        number = uint(bits[0], self.order, align) | HEADER_ID
-        time = {"timestamp": uint(bits[1], self.order, align) | HEADER_TIME}
-        if not self.extended:
-            return structure({"id": number, **time}, 8)
-        last = (1 << bits[0]) - 1
-        whole = {
-            "id": uint(32, self.order) | HEADER_ID,
-            "timestamp": uint(64, self.order) | HEADER_TIME,
-        }
-        forms = {"compact": ([[0, last - 1]], time), "extended": ([[last, last]], whole)}
-        options = [
-            {"name": n, "selector-field-ranges": numbers, "field-class": structure(members)}
-            for n, (numbers, members) in forms.items()
-        ]
-        location = {"path": ["id"]}
-        return structure(
-            {
-                "id": number | {"mappings": {n: numbers for n, (numbers, _) in forms.items()}},
-                "v": {"type": "variant", "selector-field-location": location, "options": options},
-            },
-            8,
-        )
-
-    def in_header(self, number: int, cycles: int, since: int) -> dict[str, Any]:
-        """Values of a header of an event that comes `since` cycles after the one before."""
-        short, second = (member["field-class"] for member in self.header["member-classes"])
-        if not self.extended:
-            return {"id": number, "timestamp": lowest(cycles, second)}
-        stamp = second["options"][0]["field-class"]["member-classes"][0]["field-class"]
-        last = (1 << short["length"]) - 1
-        # A short stamp can tell one wrap only.
-        if number < last and since < 1 << stamp["length"]:
-            return {"id": number, "v": (0, {"timestamp": lowest(cycles, stamp)})}
-        return {"id": last, "v": (1, {"id": number, "timestamp": cycles})}
+        of = lttng_header if self.extended else plain_header
+        return of(self.order, compact=form == "packed")
 
     def scalar(self) -> Class:  # noqa: C901
         """Any class without other classes in it."""
@@ -393,20 +355,6 @@ class Model:
         return found
 
 
-def structure(members: dict[str, Class], align: int = 1) -> Class:
-    """A structure of these members."""
-    return {
-        "type": "structure",
-        "member-classes": [{"name": n, "field-class": k} for n, k in members.items()],
-        "minimum-alignment": align,
-    }
-
-
-def lowest(cycles: int, stamp: Class) -> int:
-    """What a stamp holds; one of varying length is written whole, so that no wrap is missed."""
-    return cycles & ((1 << stamp["length"]) - 1) if "length" in stamp else cycles
-
-
 def is_nothing(kind: Class) -> bool:
     """Whether it holds nothing, so that there is no column for it."""
     match kind["type"]:
@@ -481,6 +429,3 @@ def decoded(kind: Class, value: Any) -> Any:
         case "fixed-length-boolean":
             return bool(value)
     return value
-
-
-MAGIC_AND_UUID = {"magic": MAGIC, "uuid": UUID_NUMBERS, "stream_id": 0}

@@ -8,11 +8,82 @@ from __future__ import annotations
 import json
 import struct
 from typing import Any
+from uuid import UUID
 
-from ctf_writer import UUID_OF_TRACES
-from reference import Decoder
+from tests.ctf.reference import Decoder
 
-Fragments = list[dict[str, Any]]
+Class = dict[str, Any]
+Fragments = list[Class]
+UUID_OF_TRACES = UUID("5b1d0a3c-7f0e-4d6b-9a52-0c1d2e3f4a5b")
+UUID_NUMBERS = list(UUID_OF_TRACES.bytes)
+MAGIC_AND_UUID = {"magic": 0xC1FC1FC1, "uuid": UUID_NUMBERS, "stream_id": 0}
+HEADER_ID = {"roles": ["event-record-class-id"]}
+HEADER_TIME = {"roles": ["default-clock-timestamp"]}
+
+
+def uint(bits: int, order: str, align: int = 8, **more: Any) -> Class:
+    """A fixed-length unsigned integer."""
+    return {
+        "type": "fixed-length-unsigned-integer",
+        "length": bits,
+        "byte-order": order,
+        "alignment": align,
+        **more,
+    }
+
+
+def structure(members: dict[str, Class], align: int = 1) -> Class:
+    """A structure of these members."""
+    return {
+        "type": "structure",
+        "member-classes": [{"name": n, "field-class": k} for n, k in members.items()],
+        "minimum-alignment": align,
+    }
+
+
+def plain_header(order: str, *, compact: bool) -> Class:
+    """The header of an event: a number and a stamp."""
+    bits, align = ((5, 27), 1) if compact else ((16, 32), 8)
+    number = uint(bits[0], order, align) | HEADER_ID
+    return structure({"id": number, "timestamp": uint(bits[1], order, align) | HEADER_TIME}, 8)
+
+
+def lttng_header(order: str, *, compact: bool) -> Class:
+    """The same with a second form for numbers and times that do not fit, as LTTng's."""
+    number, time = (
+        x["field-class"] for x in plain_header(order, compact=compact)["member-classes"]
+    )
+    last = (1 << number["length"]) - 1
+    whole = {"id": uint(32, order) | HEADER_ID, "timestamp": uint(64, order) | HEADER_TIME}
+    forms = {
+        "compact": ([[0, last - 1]], {"timestamp": time}),
+        "extended": ([[last, last]], whole),
+    }
+    options = [
+        {"name": name, "selector-field-ranges": numbers, "field-class": structure(members)}
+        for name, (numbers, members) in forms.items()
+    ]
+    variant = {"type": "variant", "selector-field-location": {"path": ["id"]}, "options": options}
+    mappings = {name: numbers for name, (numbers, _) in forms.items()}
+    return structure({"id": number | {"mappings": mappings}, "v": variant}, 8)
+
+
+def in_header(header: Class, number: int, cycles: int, since: int) -> dict[str, Any]:
+    """Values of the header of an event that comes `since` cycles after the one before."""
+    short, second = (member["field-class"] for member in header["member-classes"])
+    if second["type"] != "variant":
+        return {"id": number, "timestamp": lowest(cycles, second)}
+    stamp = second["options"][0]["field-class"]["member-classes"][0]["field-class"]
+    last = (1 << short["length"]) - 1
+    # A short stamp can tell one wrap only.
+    if number < last and since < 1 << stamp["length"]:
+        return {"id": number, "v": (0, {"timestamp": lowest(cycles, stamp)})}
+    return {"id": last, "v": (1, {"id": number, "timestamp": cycles})}
+
+
+def lowest(cycles: int, stamp: Class) -> int:
+    """What a stamp holds; one of varying length is written whole, so that no wrap is missed."""
+    return cycles & ((1 << stamp["length"]) - 1) if "length" in stamp else cycles
 
 
 def as_sequence(fragments: Fragments) -> str:
@@ -135,6 +206,3 @@ def leb128(value: int) -> bytes:
             found.append(byte)
             return bytes(found)
         found.append(byte | 0x80)
-
-
-UUID_NUMBERS = list(UUID_OF_TRACES.bytes)

@@ -1,205 +1,74 @@
-"""A small writer of CTF 1.8, made for these tests: types, their TSDL, and their bits.
-
-It shares no code with the readers. Values are plain Python.
-"""
+"""Traces of CTF 1.8 as LTTng lays them out, made for these tests; no code of the readers."""
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import UUID
+from typing import Any
 
-UUID_OF_TRACES = UUID("5b1d0a3c-7f0e-4d6b-9a52-0c1d2e3f4a5b")
-MAGIC = 0xC1FC1FC1
-
-
-class Bits:
-    """Bits in one byte order: from the lowest of each byte up, or from the highest down."""
-
-    def __init__(self, order: str) -> None:
-        self.order = order
-        self.bits: list[int] = []
-
-    def align(self, bits: int) -> None:
-        while len(self.bits) % bits:
-            self.bits.append(0)
-
-    def number(self, value: int, bits: int) -> None:
-        digits = [value >> i & 1 for i in range(bits)]
-        self.bits += digits if self.order == "le" else digits[::-1]
-
-    def __bytes__(self) -> bytes:
-        self.align(8)
-        found = bytearray()
-        for i in range(0, len(self.bits), 8):
-            byte = self.bits[i : i + 8]
-            if self.order == "le":
-                byte = byte[::-1]
-            found.append(int("".join(map(str, byte)), 2))
-        return bytes(found)
+from tests.ctf.ctf2_writer import (
+    MAGIC_AND_UUID,
+    UUID_OF_TRACES,
+    Class,
+    PacketWriter,
+    in_header,
+    lttng_header,
+    structure,
+)
+from tests.ctf.tsdl import as_tsdl
 
 
-@dataclass(frozen=True)
-class Int:
-    bits: int
-    signed: bool = False
-    align: int = 8
-
-    def tsdl(self) -> str:
-        signed = str(self.signed).lower()
-        return f"integer {{ size = {self.bits}; align = {self.align}; signed = {signed}; }}"
-
-    def write(self, bits: Bits, value: int) -> None:
-        bits.align(self.align)
-        bits.number(value, self.bits)
+def integer(bits: int, signed: bool = False, align: int = 8, **more: Any) -> Class:
+    """An integer in the byte order of its trace; with ``base`` as TSDL names it."""
+    kind = f"fixed-length-{'' if signed else 'un'}signed-integer"
+    return {"type": kind, "length": bits, "alignment": align, **more}
 
 
-@dataclass(frozen=True)
-class Float:
-    bits: int
-    align = 8
-
-    def tsdl(self) -> str:
-        exponent, mantissa = {32: (8, 24), 64: (11, 53)}[self.bits]
-        return f"floating_point {{ exp_dig = {exponent}; mant_dig = {mantissa}; align = 8; }}"
-
-    def write(self, bits: Bits, value: float) -> None:
-        bits.align(8)
-        raw = struct.pack("<f" if self.bits == 32 else "<d", value)
-        bits.number(int.from_bytes(raw, "little"), self.bits)
+def real(bits: int) -> Class:
+    """A floating-point number."""
+    return {"type": "fixed-length-floating-point-number", "length": bits, "alignment": 8}
 
 
-@dataclass(frozen=True)
-class Text:
-    def tsdl(self) -> str:
-        return "string"
-
-    def write(self, bits: Bits, value: str) -> None:
-        write_bytes(bits, value.encode() + b"\0")
+def text() -> Class:
+    """Text that ends with NUL."""
+    return {"type": "null-terminated-string"}
 
 
-def write_bytes(bits: Bits, data: bytes) -> None:
-    """Bytes, aligned to one."""
-    bits.align(8)
-    for byte in data:
-        bits.number(byte, 8)
-
-
-CHAR = "integer { size = 8; align = 8; signed = true; encoding = UTF8; }"
-
-
-@dataclass(frozen=True)
-class Chars:
+def chars(length: int) -> Class:
     """Text in a fixed number of bytes, filled with NUL."""
-
-    length: int
-
-    def tsdl(self) -> str:
-        return CHAR
-
-    @property
-    def suffix(self) -> str:
-        return f"[{self.length}]"
-
-    def write(self, bits: Bits, value: str) -> None:
-        write_bytes(bits, value.encode().ljust(self.length, b"\0"))
+    return {"type": "static-length-string", "length": length}
 
 
-@dataclass(frozen=True)
-class Array:
-    element: object
-    length: int
-
-    def tsdl(self) -> str:
-        return self.element.tsdl()
-
-    @property
-    def suffix(self) -> str:
-        # The outermost array is the first one written.
-        return f"[{self.length}]" + getattr(self.element, "suffix", "")
-
-    def write(self, bits: Bits, value: list) -> None:
-        bits.align(align_of(self.element))
-        for item in value:
-            self.element.write(bits, item)
+def array(element: Class, length: int) -> Class:
+    """So many elements."""
+    return {"type": "static-length-array", "element-field-class": element, "length": length}
 
 
-@dataclass(frozen=True)
-class Sequence:
+def sequence(element: Class, length_field: str) -> Class:
     """Elements counted by the field `length_field`, which comes before."""
-
-    element: object
-    length_field: str
-
-    def tsdl(self) -> str:
-        return self.element.tsdl()
-
-    @property
-    def suffix(self) -> str:
-        return f"[{self.length_field}]" + getattr(self.element, "suffix", "")
-
-    write = Array.write
+    location = {"path": [length_field]}
+    kind = {"type": "dynamic-length-array", "element-field-class": element}
+    return kind | {"length-field-location": location}
 
 
-@dataclass(frozen=True)
-class Struct:
-    fields: tuple[tuple[str, object], ...]
-
-    def tsdl(self) -> str:
-        fields = " ".join(f"{t.tsdl()} {n}{getattr(t, 'suffix', '')};" for n, t in self.fields)
-        return f"struct {{ {fields} }}"
-
-    def write(self, bits: Bits, value: dict) -> None:
-        bits.align(align_of(self))
-        for name, kind in self.fields:
-            kind.write(bits, value[name])
-
-
-def align_of(kind: object) -> int:
-    match kind:
-        case Int() | Float():
-            return kind.align
-        case Array() | Sequence():
-            return align_of(kind.element)
-        case Struct():
-            return max((align_of(t) for _, t in kind.fields), default=1)
-    return 8
-
-
-COMPACT = """
-struct event_header {
-  enum : integer { size = 5; align = 1; } { compact = 0 ... 30, extended = 31 } id;
-  variant <id> {
-    struct { integer { size = 27; align = 1; map = clock.mono.value; } timestamp; } compact;
-    struct {
-      integer { size = 32; align = 8; } id;
-      integer { size = 64; align = 8; map = clock.mono.value; } timestamp;
-    } extended;
-  } v;
-} align(8);
-"""
-LARGE = """
-struct event_header {
-  enum : integer { size = 16; align = 8; } { compact = 0 ... 65534, extended = 65535 } id;
-  variant <id> {
-    struct { integer { size = 32; align = 8; map = clock.mono.value; } timestamp; } compact;
-    struct {
-      integer { size = 32; align = 8; } id;
-      integer { size = 64; align = 8; map = clock.mono.value; } timestamp;
-    } extended;
-  } v;
-} align(8);
-"""
+def in_order(kind: Any, order: str) -> Any:
+    """The same, with this byte order for all that has none."""
+    if isinstance(kind, list):
+        return [in_order(x, order) for x in kind]
+    if not isinstance(kind, dict):
+        return kind
+    found = {name: in_order(x, order) for name, x in kind.items()}
+    own = {"byte-order": order} if str(kind.get("type")).startswith("fixed-length") else {}
+    return own | found
 
 
 @dataclass
 class Event:
     name: str
     number: int
-    payload: Struct
-    context: Struct | None = None
+    payload: Class
+    context: Class | None = None
 
 
 @dataclass
@@ -216,74 +85,57 @@ class Stream:
     discarded: int = 0
     now: int = 0
     begin: int | None = None
-    bits: Bits = field(init=False)
+    bits: PacketWriter = field(init=False)
 
     def __post_init__(self) -> None:
         self._open()
 
     def _open(self) -> None:
         self.begin = None
-        self.bits = Bits(self.trace.order)
-        # The head is written when the packet is closed; it has a fixed size.
-        self.bits.bits = [0] * self.trace.head_bits
+        self.bits = PacketWriter(self.trace.fragments)
+        self.stream = self.bits.classes.streams[0]
+
+    def _head(self, cycles: int) -> None:
+        self.begin = self.now = cycles
+        header = self.bits.classes.trace["packet-header-field-class"]
+        self.bits.value(header, MAGIC_AND_UUID | {"stream_instance_id": self.instance})
+        # What is known when the packet is closed is written then.
+        known = {"timestamp_begin": cycles, "cpu_id": self.cpu}
+        context = self.stream["packet-context-field-class"]
+        later = {x["name"]: 0 for x in context["member-classes"]}
+        self.bits.value(context, later | known)
 
     def event(
         self, event: Event, cycles: int, value: dict, common: dict, own: dict | None = None
     ) -> None:
         assert cycles >= self.now
         if self.begin is None:
-            self.begin = cycles
-            self.now = cycles
-        self._header(event.number, cycles)
+            self._head(cycles)
+        header = self.stream["event-record-header-field-class"]
+        self.bits.value(header, in_header(header, event.number, cycles, cycles - self.now))
         self.now = cycles
-        if self.trace.context is not None:
-            self.trace.context.write(self.bits, common)
-        if event.context is not None:
-            event.context.write(self.bits, own)
-        event.payload.write(self.bits, value)
-
-    def _header(self, number: int, cycles: int) -> None:
-        bits = self.bits
-        tag, stamp, limit = (5, 27, 31) if self.trace.compact else (16, 32, 65535)
-        bits.align(8)
-        # A short stamp can tell one wrap only.
-        if number < limit and cycles - self.now < 1 << stamp:
-            bits.number(number, tag)
-            bits.number(cycles, stamp)
-        else:
-            bits.number(limit, tag)
-            bits.align(8)
-            bits.number(number, 32)
-            bits.number(cycles, 64)
+        about = self.bits.classes.events[0, event.number]
+        for kind, values in (
+            (self.stream.get("event-record-common-context-field-class"), common),
+            (about.get("specific-context-field-class"), own),
+            (about["payload-field-class"], value),
+        ):
+            if kind is not None:
+                self.bits.value(kind, values)
 
     def packet(self, *, padding: int = 0, discarded: int = 0, skipped: int = 0) -> None:
         """Close the packet: `padding` bytes after its content, events and packets lost."""
         self.discarded += discarded
         self.sequence += skipped
-        content = len(self.bits.bits)
-        total = math.ceil(content / 8) * 8 + padding * 8
-        head = Bits(self.trace.order)
-        begin = self.now if self.begin is None else self.begin
-        head.number(MAGIC, 32)
-        for byte in UUID_OF_TRACES.bytes:
-            head.number(byte, 8)
-        for value, bits in (
-            (0, 32),
-            (self.instance, 64),
-            (begin, 64),
-            (self.now, 64),
-            (content, 64),
-            (total, 64),
-            (self.sequence, 64),
-            (self.discarded, self.trace.discarded_bits),
-            (self.cpu, 32),
-        ):
-            head.number(value, bits)
-        assert len(head.bits) == self.trace.head_bits
-        self.bits.bits[: self.trace.head_bits] = head.bits
+        if self.begin is None:
+            self._head(self.now)
+        self.bits.patch("packet-end-default-clock-timestamp", self.now)
+        self.bits.patch("packet-sequence-number", self.sequence)
+        self.bits.patch("discarded-event-record-counter-snapshot", self.discarded)
+        content, data = len(self.bits.bits), self.bits.finish(padding)
         counts = [self.discarded, 0, self.instance, self.sequence]
-        self.entries.append([len(self.data), total, content, begin, self.now, *counts])
-        self.data += bytes(self.bits).ljust(total // 8, b"\0")
+        self.entries.append([len(self.data), 8 * len(data), content, self.begin, self.now, *counts])
+        self.data += data
         self.sequence += 1
         self._open()
 
@@ -293,55 +145,67 @@ class TraceWriter:
     """A trace of one stream class with LTTng's packet header and context."""
 
     events: list[Event]
-    context: Struct | None = None
-    order: str = "le"
+    context: Class | None = None
+    order: str = "little-endian"
     compact: bool = False
     frequency: int = 1_000_000_000
     offset_s: int = 0
     offset: int = 0
     hostname: str | None = "host"
     domain: str = "ust"
-    discarded_bits: int = 64
 
-    @property
-    def head_bits(self) -> int:
-        return 32 + 128 + 32 + 64 * 6 + self.discarded_bits + 32
+    head_bits = 32 + 128 + 32 + 64 * 7 + 32
+
+    def __post_init__(self) -> None:
+        def role(bits: int, name: str) -> Class:
+            return integer(bits, roles=[name])
+
+        header = {
+            "magic": role(32, "packet-magic-number"),
+            "uuid": {"type": "static-length-blob", "length": 16},
+            "stream_id": role(32, "data-stream-class-id"),
+            "stream_instance_id": role(64, "data-stream-id"),
+        }
+        packet = {
+            "timestamp_begin": role(64, "default-clock-timestamp"),
+            "timestamp_end": role(64, "packet-end-default-clock-timestamp"),
+            "content_size": role(64, "packet-content-length"),
+            "packet_size": role(64, "packet-total-length"),
+            "packet_seq_num": role(64, "packet-sequence-number"),
+            "events_discarded": role(64, "discarded-event-record-counter-snapshot"),
+            "cpu_id": integer(32),
+        }
+        stream = {
+            "type": "data-stream-class",
+            "id": 0,
+            "packet-context-field-class": structure(packet),
+            "event-record-header-field-class": lttng_header(self.order, compact=self.compact),
+        }
+        if self.context is not None:
+            stream["event-record-common-context-field-class"] = self.context
+        environment = {"hostname": self.hostname, "domain": self.domain} if self.hostname else {}
+        fragments = [
+            {
+                "type": "trace-class",
+                "environment": environment,
+                "packet-header-field-class": structure(header),
+            },
+            {
+                "type": "clock-class",
+                "frequency": self.frequency,
+                "offset-from-origin": {"seconds": self.offset_s, "cycles": self.offset},
+            },
+            stream,
+        ]
+        for event in self.events:
+            own = {"specific-context-field-class": event.context} if event.context else {}
+            payload = {"payload-field-class": event.payload}
+            about = {"type": "event-record-class", "id": event.number, "name": event.name}
+            fragments.append(about | own | payload)
+        self.fragments = in_order(fragments, self.order)
 
     def metadata(self) -> str:
-        u = "integer {{ size = {}; align = 8; }}".format
-        clocked = "integer { size = 64; align = 8; map = clock.mono.value; }"
-        text = f"""/* CTF 1.8 */
-trace {{
-  major = 1; minor = 8; uuid = "{UUID_OF_TRACES}"; byte_order = {self.order};
-  packet.header := struct {{
-    {u(32)} magic; {u(8)} uuid[16]; {u(32)} stream_id; {u(64)} stream_instance_id;
-  }};
-}};
-"""
-        if self.hostname is not None:
-            text += f'env {{ hostname = "{self.hostname}"; domain = "{self.domain}"; }};\n'
-        text += f"""clock {{
-  name = "mono"; freq = {self.frequency}; offset_s = {self.offset_s}; offset = {self.offset};
-}};
-{COMPACT if self.compact else LARGE}
-stream {{
-  id = 0;
-  event.header := struct event_header;
-  packet.context := struct {{
-    {clocked} timestamp_begin; {clocked} timestamp_end;
-    {u(64)} content_size; {u(64)} packet_size; {u(64)} packet_seq_num;
-    {u(self.discarded_bits)} events_discarded; {u(32)} cpu_id;
-  }};
-"""
-        if self.context is not None:
-            text += f"  event.context := {self.context.tsdl()};\n"
-        text += "};\n"
-        for event in self.events:
-            text += f'event {{\n  name = "{event.name}"; id = {event.number}; stream_id = 0;\n'
-            if event.context is not None:
-                text += f"  context := {event.context.tsdl()};\n"
-            text += f"  fields := {event.payload.tsdl()};\n}};\n"
-        return text
+        return as_tsdl(self.fragments)
 
     def save(self, folder: Path, **streams: Stream) -> Path:
         folder.mkdir(parents=True, exist_ok=True)

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
-import ctf_writer as w
-from ctf2_writer import as_sequence
+from tests.ctf import ctf_writer as w
+from tests.ctf.ctf2_writer import as_sequence
 from tests.programs import roslens_command
 
 from roslens.collectors.reader import open_trace
 
-
-@dataclass(frozen=True)
-class Based(w.Int):
-    """An integer with a display base."""
-
-    base: str = "decimal"
-
-    def tsdl(self) -> str:
-        return super().tsdl().replace("}", f" base = {self.base}; }}")
-
-
 FIELDS = {
-    "pointer": Based(64, base="hex"),
-    "mode": Based(16, base="octal"),
-    "flags": Based(5, align=1, base="b"),
-    "low": Based(12, align=1, signed=True, base="x"),
-    "plain": Based(32, base="d"),
+    "pointer": w.integer(64, base="hex"),
+    "mode": w.integer(16, base="octal"),
+    "flags": w.integer(5, align=1, base="b"),
+    "low": w.integer(12, align=1, signed=True, base="x"),
+    "plain": w.integer(32, base="d"),
 }
 VALUES = [
     {"pointer": 0x7FFFDEADBEEF, "mode": 0o755, "flags": 5, "low": -2, "plain": 77},
@@ -46,7 +34,7 @@ def shown(line: str) -> list[str]:
 
 
 def test_text_shows_integers_in_their_base(tmp_path: Path) -> None:
-    event = w.Event("p:e", 0, w.Struct(tuple(FIELDS.items())))
+    event = w.Event("p:e", 0, w.structure(FIELDS))
     stream = w.Stream(w.TraceWriter([event]))
     for n, value in enumerate(VALUES):
         stream.event(event, 10 + n, value, {})
@@ -67,7 +55,7 @@ def test_text_shows_integers_in_their_base(tmp_path: Path) -> None:
 
 def test_classes_that_differ_are_decimal(tmp_path: Path) -> None:
     for name, base in (("a", "hex"), ("b", "decimal")):
-        event = w.Event("p:e", 0, w.Struct((("x", Based(64, base=base)),)))
+        event = w.Event("p:e", 0, w.structure({"x": w.integer(64, base=base)}))
         stream = w.Stream(w.TraceWriter([event]))
         stream.event(event, 10, {"x": 17}, {})
         stream.packet()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctf_writer as w
 import pytest
+from tests.ctf import ctf_writer as w
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
@@ -11,8 +11,8 @@ from roslens.recording import UsageError
 
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_metadata_in_packets_of_either_byte_order(tmp_path, order):
-    event = w.Event("p:e", 0, w.Struct((("x", w.Int(8)),)))
-    trace = w.TraceWriter([event], order={"little": "le", "big": "be"}[order])
+    event = w.Event("p:e", 0, w.structure({"x": w.integer(8)}))
+    trace = w.TraceWriter([event], order=f"{order}-endian")
     stream = w.Stream(trace)
     stream.event(event, 5, {"x": 7}, {})
     stream.packet()
@@ -36,7 +36,7 @@ def test_metadata_in_packets_of_either_byte_order(tmp_path, order):
     ],
 )
 def test_clocks_of_other_frequencies_are_exact(tmp_path, frequency, cycles, expected):
-    event = w.Event("p:e", 0, w.Struct((("x", w.Int(8)),)))
+    event = w.Event("p:e", 0, w.structure({"x": w.integer(8)}))
     trace = w.TraceWriter([event], frequency=frequency)
     stream = w.Stream(trace)
     stream.event(event, cycles, {"x": 7}, {})
@@ -47,7 +47,7 @@ def test_clocks_of_other_frequencies_are_exact(tmp_path, frequency, cycles, expe
 
 
 def test_negative_clock_offsets(tmp_path):
-    event = w.Event("p:e", 0, w.Struct((("x", w.Int(8)),)))
+    event = w.Event("p:e", 0, w.structure({"x": w.integer(8)}))
     trace = w.TraceWriter([event], offset=-500)
     stream = w.Stream(trace)
     stream.event(event, 2_000, {"x": 7}, {})

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import ctf_writer as w
 import pytest
+from tests.ctf import ctf_writer as w
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import RunFailedError, UsageError
@@ -17,18 +17,18 @@ from roslens.recording import RunFailedError, UsageError
 EVENT = w.Event(
     "p:e",
     0,
-    w.Struct(
-        (
-            ("_n", w.Int(32)),
-            ("_text", w.Text()),
-            ("_len", w.Int(8)),
-            ("_l", w.Sequence(w.Int(16), "_len")),
-        )
+    w.structure(
+        {
+            "n": w.integer(32),
+            "text": w.text(),
+            "len": w.integer(8),
+            "l": w.sequence(w.integer(16), "len"),
+        }
     ),
 )
-COMMON = w.Struct((("_vpid", w.Int(32, True)), ("_procname", w.Chars(17))))
+COMMON = w.structure({"vpid": w.integer(32, True), "procname": w.chars(17)})
 
-COMMON_VALUES = {"_vpid": 1, "_procname": "proc"}
+COMMON_VALUES = {"vpid": 1, "procname": "proc"}
 
 
 @dataclass
@@ -48,9 +48,9 @@ def make(packets: int = 3, per_packet: int = 4, *, compact: bool = True) -> Made
     for _ in range(packets):
         start = len(made.stream.data)
         for _ in range(per_packet):
-            values = {"_n": number, "_text": "x" * (number % 5), "_len": number % 3}
-            values["_l"] = [number] * (number % 3)
-            made.stream.event(EVENT, 1_000 + number * 10, values, {"_vpid": 1, "_procname": "proc"})
+            values = {"n": number, "text": "x" * (number % 5), "len": number % 3}
+            values["l"] = [number] * (number % 3)
+            made.stream.event(EVENT, 1_000 + number * 10, values, {"vpid": 1, "procname": "proc"})
             made.ends.append(start + len(made.stream.bits.bits) // 8)
             number += 1
         content = start + len(made.stream.bits.bits) // 8
@@ -134,7 +134,7 @@ def test_a_file_that_is_two_files_in_a_row(tmp_path):
     first = make(packets=2)
     first.stream.packet(discarded=3)
     other = w.Stream(first.trace, instance=1, cpu=1)
-    other.event(EVENT, 1_005, {"_n": 99, "_text": "", "_len": 0, "_l": []}, COMMON_VALUES)
+    other.event(EVENT, 1_005, {"n": 99, "text": "", "len": 0, "l": []}, COMMON_VALUES)
     other.packet(discarded=5)
     first.trace.save(tmp_path)
     (tmp_path / "s").write_bytes(bytes(first.stream.data + other.data))

@@ -9,16 +9,16 @@ import random
 import shutil
 from pathlib import Path
 
-import ctf_writer as w
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
+from tests.ctf import ctf_writer as w
 
 from roslens.collectors.reader import TraceInfo, open_trace
 from roslens.recording import UsageError
 
-EVENT = w.Event("p:e", 0, w.Struct((("n", w.Int(32)),)))
+EVENT = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
 PACKETS = 5
 PER_PACKET = 3
 

@@ -7,9 +7,9 @@ import re
 import subprocess
 from pathlib import Path
 
-import ctf_writer as w
 import pytest
-from ctf2_writer import as_sequence
+from tests.ctf import ctf_writer as w
+from tests.ctf.ctf2_writer import as_sequence
 from tests.programs import roslens
 
 from roslens.collectors.reader import log_level_name, open_trace
@@ -19,7 +19,7 @@ LEVELS = {"p:alarm": 1, "p:detail": 13, "p:odd": 99, "p:none": None}
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    events = [w.Event(name, n, w.Struct((("x", w.Int(8)),))) for n, name in enumerate(LEVELS)]
+    events = [w.Event(name, n, w.structure({"x": w.integer(8)})) for n, name in enumerate(LEVELS)]
     trace = w.TraceWriter(events)
     stream = w.Stream(trace)
     for n, event in enumerate(events):
@@ -63,7 +63,7 @@ def test_levels_reach_info_and_events(root: Path) -> None:
 
 
 def test_a_field_of_that_name_comes_first(tmp_path: Path) -> None:
-    event = w.Event("p:e", 0, w.Struct((("log_level", w.Int(8)),)))
+    event = w.Event("p:e", 0, w.structure({"log_level": w.integer(8)}))
     trace = w.TraceWriter([event])
     stream = w.Stream(trace)
     stream.event(event, 1, {"log_level": 5}, {})

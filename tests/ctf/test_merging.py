@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import ctf_writer as w
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.ctf import ctf_writer as w
 from tests.oracle import babeltrace
 from tests.programs import roslens
 
@@ -16,7 +16,7 @@ from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
 
 
-def write(root: Path, payload: w.Struct, rows: list[tuple[int, dict]], **options: object) -> None:
+def write(root: Path, payload: w.Class, rows: list[tuple[int, dict]], **options: object) -> None:
     context = options.pop("context", None)
     own = options.pop("own", {})
     event = w.Event("p:e", 0, payload, context)
@@ -35,7 +35,7 @@ def check_engines(root: Path) -> pl.DataFrame:
 
 
 def test_rows_are_merged_by_time_then_trace(tmp_path):
-    one = w.Struct((("n", w.Int(32)),))
+    one = w.structure({"n": w.integer(32)})
     write(tmp_path / "b", one, [(10, {"n": 1}), (20, {"n": 2}), (20, {"n": 3})])
     write(tmp_path / "a" / "ust", one, [(5, {"n": 4}), (20, {"n": 5}), (30, {"n": 6})])
     frame = check_engines(tmp_path)
@@ -44,7 +44,7 @@ def test_rows_are_merged_by_time_then_trace(tmp_path):
 
 
 def test_hosts_are_labelled_by_name(tmp_path):
-    one = w.Struct((("n", w.Int(8)),))
+    one = w.structure({"n": w.integer(8)})
     for number, (folder, hostname) in enumerate(zip("abcd", ["x", "y", "x", None], strict=True)):
         write(tmp_path / folder, one, [(1, {"n": number})], hostname=hostname)
     frame = check_engines(tmp_path)
@@ -53,9 +53,9 @@ def test_hosts_are_labelled_by_name(tmp_path):
 
 
 def test_columns_are_united(tmp_path):
-    first = w.Struct((("n", w.Int(32)), ("gone", w.Int(8)), ("t", w.Text()), ("f", w.Float(32))))
-    second = w.Struct(
-        (("n", w.Int(16, True)), ("t", w.Int(8)), ("new", w.Text()), ("f", w.Float(64)))
+    first = w.structure({"n": w.integer(32), "gone": w.integer(8), "t": w.text(), "f": w.real(32)})
+    second = w.structure(
+        {"n": w.integer(16, True), "t": w.integer(8), "new": w.text(), "f": w.real(64)}
     )
     write(tmp_path / "a", first, [(1, {"n": 2**32 - 1, "gone": 7, "t": "text", "f": 0.5})])
     write(tmp_path / "b", second, [(2, {"n": -3, "t": 8, "new": "x", "f": 0.1})])
@@ -69,12 +69,12 @@ def test_columns_are_united(tmp_path):
 
 
 def test_names_that_are_taken(tmp_path):
-    payload = w.Struct(
-        (("_vpid", w.Int(32)), ("_time_ns", w.Int(64)), ("_ctx_ip", w.Int(8)), ("_host", w.Text()))
+    payload = w.structure(
+        {"vpid": w.integer(32), "time_ns": w.integer(64), "ctx_ip": w.integer(8), "host": w.text()}
     )
-    own = w.Struct((("_ip", w.Int(64)), ("_cpu_id", w.Int(16)), ("_procname", w.Int(8))))
-    values = {"_vpid": 1, "_time_ns": 2, "_ctx_ip": 3, "_host": "there"}
-    context = {"_ip": 2**64 - 1, "_cpu_id": 9, "_procname": 4}
+    own = w.structure({"ip": w.integer(64), "cpu_id": w.integer(16), "procname": w.integer(8)})
+    values = {"vpid": 1, "time_ns": 2, "ctx_ip": 3, "host": "there"}
+    context = {"ip": 2**64 - 1, "cpu_id": 9, "procname": 4}
     write(tmp_path, payload, [(1, values)], context=own, own=context)
     row = check_engines(tmp_path).row(0, named=True)
     assert row == {
@@ -99,7 +99,7 @@ def test_names_that_are_taken(tmp_path):
 def test_events_before_their_packet_are_sorted_all_the_same(tmp_path, threads):
     """A packet's stated beginning is a hint: a wrong one must not spoil the order."""
     # Numbers this large take the extended header, whose stamps are whole.
-    event = w.Event("p:e", 70_000, w.Struct((("n", w.Int(8)),)))
+    event = w.Event("p:e", 70_000, w.structure({"n": w.integer(8)}))
     trace = w.TraceWriter([event])
     streams = {}
     for number in range(2):
@@ -123,8 +123,8 @@ def test_events_before_their_packet_are_sorted_all_the_same(tmp_path, threads):
 
 
 def test_events_without_provider_go_to_the_folder_of_their_domain(tmp_path):
-    event = w.Event("sched_switch", 0, w.Struct((("n", w.Int(8)),)))
-    odd = w.Event("a/../b: c", 1, w.Struct((("n", w.Int(8)),)))
+    event = w.Event("sched_switch", 0, w.structure({"n": w.integer(8)}))
+    odd = w.Event("a/../b: c", 1, w.structure({"n": w.integer(8)}))
     trace = w.TraceWriter([event, odd])
     stream = w.Stream(trace)
     stream.event(event, 1, {"n": 1}, {})
@@ -138,7 +138,7 @@ def test_events_without_provider_go_to_the_folder_of_their_domain(tmp_path):
 
 def snapshots(root: Path) -> None:
     """Two parts of one recording: the second repeats the first packet, and has one more."""
-    event = w.Event("p:e", 0, w.Struct((("n", w.Int(32)),)))
+    event = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
     trace = w.TraceWriter([event])
     stream = w.Stream(trace)
     sizes = []
@@ -174,7 +174,7 @@ def test_equal_numbers_but_other_bytes_are_other_packets(tmp_path):
 
 
 def two_hosts(root: Path, frequency: int = 1_000_000_000) -> list[Path]:
-    one = w.Struct((("n", w.Int(8)),))
+    one = w.structure({"n": w.integer(8)})
     write(root / "a", one, [(10, {"n": 0}), (30, {"n": 1})], hostname="x", frequency=frequency)
     write(root / "b", one, [(15, {"n": 2}), (25, {"n": 3})], hostname="y", frequency=frequency)
     return [root / "a", root / "b"]
@@ -245,20 +245,20 @@ def test_collect_merges(tmp_path):
 def test_collect_sets_clocks_by_messages(tmp_path):
     """Truth: the other host's clock is 7 s ahead; messages take 300 ns there and 500 ns back."""
     ahead, delays = 7_000_000_000, {"x": 300, "y": 500}
-    pointer, stamp = w.Int(64), w.Int(64, signed=True)
-    context = w.Struct((("vpid", w.Int(32, True)), ("vtid", w.Int(32, True))))
+    pointer, stamp = w.integer(64), w.integer(64, signed=True)
+    context = w.structure({"vpid": w.integer(32, True), "vtid": w.integer(32, True)})
     publish = w.Event(
-        "ros2:rmw_publish", 0, w.Struct((("rmw_publisher_handle", pointer), ("timestamp", stamp)))
+        "ros2:rmw_publish", 0, w.structure({"rmw_publisher_handle": pointer, "timestamp": stamp})
     )
     take = w.Event(
         "ros2:rmw_take",
         1,
-        w.Struct(
-            (
-                ("rmw_subscription_handle", pointer),
-                ("source_timestamp", stamp),
-                ("taken", w.Int(32, True)),
-            )
+        w.structure(
+            {
+                "rmw_subscription_handle": pointer,
+                "source_timestamp": stamp,
+                "taken": w.integer(32, True),
+            }
         ),
     )
     rows: dict[str, list] = {"x": [], "y": []}

@@ -10,13 +10,13 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from ctf2_model import MAGIC_AND_UUID, Model, decoded, is_nothing, shaped
-from ctf2_writer import PacketWriter, as_sequence
+from ctf2_model import Model, decoded, is_nothing, shaped
 from hypothesis import HealthCheck, given, settings
 from polars.testing import assert_frame_equal
-from reference import Decoder
+from tests.ctf.ctf2_writer import MAGIC_AND_UUID, PacketWriter, as_sequence, in_header
+from tests.ctf.reference import Decoder
+from tests.ctf.tsdl import as_tsdl
 from tests.oracle import babeltrace
-from tsdl import as_tsdl
 
 from roslens.collectors.reader import open_trace
 
@@ -50,7 +50,7 @@ def write(model: Model, fragments: list[dict[str, Any]], instance: int) -> Made:
             if model.extended:
                 since += random.choice([0, 1, 1 << 32])
             cycles += since
-            packet.value(model.header, model.in_header(event["id"], cycles, since))
+            packet.value(model.header, in_header(model.header, event["id"], cycles, since))
             size = random.randint(0, 20)
             common = {"vpid": 77, "size": size, "procname": random.choice(NAMES)}
             packet.value(stream["event-record-common-context-field-class"], common)

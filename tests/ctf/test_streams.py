@@ -5,18 +5,18 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-import ctf_writer as w
 import polars as pl
 import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
+from tests.ctf import ctf_writer as w
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
 
-A = w.Event("p:a", 0, w.Struct((("n", w.Int(32)), ("text", w.Text()))))
-B = w.Event("p:b", 1, w.Struct((("n", w.Int(64)), ("gid", w.Array(w.Int(8), 4)))))
-COMMON = w.Struct((("vpid", w.Int(32, True)), ("procname", w.Chars(17))))
+A = w.Event("p:a", 0, w.structure({"n": w.integer(32), "text": w.text()}))
+B = w.Event("p:b", 1, w.structure({"n": w.integer(64), "gid": w.array(w.integer(8), 4)}))
+COMMON = w.structure({"vpid": w.integer(32, True), "procname": w.chars(17)})
 PACKETS = 40
 
 

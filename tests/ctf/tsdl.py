@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from ctf2_writer import Fragments
-from ctf_writer import CHAR, UUID_OF_TRACES
+from tests.ctf.ctf2_writer import UUID_OF_TRACES, Fragments
 
+CHAR = "integer { size = 8; align = 8; signed = true; encoding = UTF8; }"
 ORDER = {"little-endian": "le", "big-endian": "be"}
 UNCHANGED = {"uuid", "cpu_id", "id", "v"}
 """Names that get no underscore, as LTTng puts one before each field of an event."""
@@ -23,15 +24,18 @@ def as_tsdl(fragments: Fragments) -> str:
     text = f"""/* CTF 1.8 */
 trace {{ major = 1; minor = 8; byte_order = {order}; uuid = "{UUID_OF_TRACES}";
   packet.header := {declared(trace["packet-header-field-class"], "")}; }};
-env {{ hostname = "host"; number = 5; }};
+{environment(trace["environment"])}
 clock {{ name = mono; freq = {clock["frequency"]};
   offset_s = {clock["offset-from-origin"]["seconds"]};
   offset = {clock["offset-from-origin"]["cycles"]}; }};
 stream {{ id = 0;
   packet.context := {declared(stream["packet-context-field-class"], "")};
   event.header := {declared(stream["event-record-header-field-class"], "")};
-  event.context := {declared(stream["event-record-common-context-field-class"], "")}; }};
 """
+    if "event-record-common-context-field-class" in stream:
+        context = declared(stream["event-record-common-context-field-class"], "")
+        text += f"  event.context := {context};\n"
+    text += "};\n"
     for event in fragments:
         if event["type"] != "event-record-class":
             continue
@@ -40,6 +44,12 @@ stream {{ id = 0;
             text += f"  context := {declared(event['specific-context-field-class'], '')};\n"
         text += f"  fields := {declared(event['payload-field-class'], '')}; }};\n"
     return text
+
+
+def environment(values: dict[str, Any]) -> str:
+    """Its block; none where it is empty."""
+    words = "".join(f" {name} = {json.dumps(value)};" for name, value in values.items())
+    return f"env {{{words} }};" if words else ""
 
 
 def declared(kind: dict[str, Any], name: str) -> str:  # noqa: C901
@@ -78,11 +88,12 @@ def declared(kind: dict[str, Any], name: str) -> str:  # noqa: C901
                 f"floating_point {{ exp_dig = {digits[0]}; mant_dig = {digits[1]}; "
                 f"align = {kind['alignment']}; byte_order = {ORDER[kind['byte-order']]}; }} {name}"
             )
-    clock = "default-clock-timestamp" in kind.get("roles", [])
+    clock = any(role.endswith("default-clock-timestamp") for role in kind.get("roles", []))
     integer = (
         f"integer {{ size = {kind['length']}; align = {kind['alignment']}; "
         f"signed = {str(kind['type'] == 'fixed-length-signed-integer').lower()}; "
         f"byte_order = {ORDER[kind['byte-order']]}; "
+        f"{'base = ' + kind['base'] + '; ' if 'base' in kind else ''}"
         f"{'map = clock.mono.value; ' if clock else ''}}}"
     )
     if "mappings" not in kind:

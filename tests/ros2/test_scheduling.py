@@ -18,7 +18,13 @@ from roslens.collectors.collection import collect, tables
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording
 
-TEXT, I32, U32, I64, U64 = w.Text(), w.Int(32, True), w.Int(32), w.Int(64, True), w.Int(64)
+TEXT, I32, U32, I64, U64 = (
+    w.text(),
+    w.integer(32, True),
+    w.integer(32),
+    w.integer(64, True),
+    w.integer(64),
+)
 SWITCH = {
     "prev_comm": TEXT,
     "prev_tid": I32,
@@ -72,10 +78,10 @@ def frequency(us: float, cpu: int, khz: int) -> Row:
 def write(folder: Path, domain: str, rows: list[Row], events: dict[str, dict[str, Any]]) -> None:
     with_context = domain == "ust" or any(row[3] for row in rows)
     classes = {
-        name: w.Event(name, number, w.Struct(tuple(fields.items())))
+        name: w.Event(name, number, w.structure(fields))
         for number, (name, fields) in enumerate(events.items())
     }
-    context = w.Struct(tuple(CONTEXT.items())) if with_context else None
+    context = w.structure(CONTEXT) if with_context else None
     trace = w.TraceWriter(list(classes.values()), context, domain=domain)
     streams: dict[str, w.Stream] = {}
     for us, cpu, name, common, payload in sorted(rows, key=lambda row: row[0]):
