@@ -30,7 +30,7 @@ from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import counted, significant
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.study_of_executors import study_table
-from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.reports.table import ReportTable, Sentence, reference
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
@@ -327,14 +327,12 @@ def _site(estimate: Estimate) -> str:
 def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
     """One row per cell: verdict, both slopes with intervals, the least that would be found."""
     of_cell = {cell_label(e.cell): e for e in baselines}
-    rows, reasons = [], []
+    rows: list[list[str]] = []
+    reasons: list[str] = []
     cells = [leak.per_second.cell for leak in leaks]
     common = shared_levels(cells)
     for label, leak in zip(short_labels(cells), leaks, strict=True):
         second, message = leak.per_second, leak.per_message
-        for e in (second, message):
-            if e.refused and e.refused not in reasons:
-                reasons.append(e.refused)
         base = of_cell.get(cell_label(second.cell))
         bend = leak.bend_s
         rows.append(
@@ -406,7 +404,7 @@ def leaks_frame(leaks: list[Leak]) -> pl.DataFrame:
 
 def _value(estimate: Estimate, reasons: list[str]) -> str:
     if estimate.refused:
-        number = f"({reasons.index(estimate.refused) + 1})"
+        number = f"({reference(estimate.refused, reasons)})"
         return number if estimate.value is None else f"{significant(estimate.value, 4)} {number}"
     return significant(estimate.value, 5)
 

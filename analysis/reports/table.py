@@ -131,6 +131,13 @@ class ReportTable:
         return "\n".join([self.caption, *text, *self.notes])
 
 
+def reference(note: str, notes: list[str]) -> int:
+    """Number of a note below a table; a new one is added to `notes`."""
+    if note not in notes:
+        notes.append(note)
+    return notes.index(note) + 1
+
+
 def _levels(label: str) -> dict[str, str] | None:
     """Levels by factor of a label as of `cell_label`; None if it is none. Of an empty one: none."""
     parts = [part.partition("=") for part in label.split(", ")] if label else []

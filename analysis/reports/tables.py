@@ -15,7 +15,7 @@ from roslens.analysis.reports.numbers import (
     unit_of_all,
     value_and_interval,
 )
-from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.table import ReportTable, reference
 from roslens.analysis.statistics.factorial import FactorEffect
 from roslens.analysis.verdicts.statement import Statement
 
@@ -187,7 +187,8 @@ def estimates_table(
     prefix
         Left off the names of metrics.
     """
-    rows, reasons = [], []
+    rows: list[list[str]] = []
+    reasons: list[str] = []
     of_metric: dict[str, list[Estimate]] = {}
     for e in estimates[:most]:
         of_metric.setdefault(e.metric, []).append(e)
@@ -195,11 +196,7 @@ def estimates_table(
     for e in estimates[:most]:
         factor, unit = units[e.metric]
         value, interval = value_and_interval(e, factor)
-        number = ""
-        if e.refused:
-            if e.refused not in reasons:
-                reasons.append(e.refused)
-            number = f" ({reasons.index(e.refused) + 1})"
+        number = f" ({reference(e.refused, reasons)})" if e.refused else ""
         rows.append(
             [
                 cell_label(e.cell),

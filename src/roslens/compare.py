@@ -16,7 +16,7 @@ from roslens.analysis.measures.loss import that_may_bias
 from roslens.analysis.measures.samples import Floats, run_samples
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import counted, shown_unit, significant, value_and_interval
-from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.table import ReportTable, reference
 from roslens.analysis.runs import BARE, FOLDER, LeaveOut, cells_of
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.ratio import Effect
@@ -625,10 +625,3 @@ def _in_ms(effect: Effect) -> str:
 def _signed(ns: float) -> str:
     """In ms."""
     return ("+" if ns >= 0 else "-") + significant(abs(ns) / 1e6, 3)
-
-
-def reference(note: str, notes: list[str]) -> int:
-    """Number of a note below a table; a new one is added to `notes`."""
-    if note not in notes:
-        notes.append(note)
-    return notes.index(note) + 1

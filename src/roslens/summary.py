@@ -12,7 +12,7 @@ from roslens.analysis.estimate import Estimate, cell_label, shared_levels, short
 from roslens.analysis.measures.loss import lost_in_words
 from roslens.analysis.metrics import Metrics, read_metrics
 from roslens.analysis.reports.numbers import shown_unit, value_and_interval
-from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.table import ReportTable, reference
 
 _MOST_ROWS = 40
 _LEFT = frozenset({"cell", "verdict"})
@@ -205,15 +205,10 @@ class _Cells:
         if estimate.refused is None:
             return f"{value} {interval}"
         if not _has_value(estimate):
-            return f"refused ({self._number(estimate.refused)})"
+            return f"refused ({reference(estimate.refused, self._reasons)})"
         if estimate.refused == self._of_all:
             return value
-        return f"{value} ({self._number(f'no interval: {estimate.refused}')})"
-
-    def _number(self, reason: str) -> int:
-        if reason not in self._reasons:
-            self._reasons.append(reason)
-        return self._reasons.index(reason) + 1
+        return f"{value} ({reference(f'no interval: {estimate.refused}', self._reasons)})"
 
     @property
     def notes(self) -> list[str]:

@@ -14,10 +14,10 @@ from rich.progress import MofNCompleteColumn
 
 from roslens.analysis.estimate import cell_label
 from roslens.analysis.reports.numbers import shown_unit, significant
-from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.table import ReportTable, reference
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.trend import Series, Trends, find_trends
-from roslens.compare import parse_threshold, reference, save_plot, write_text
+from roslens.compare import parse_threshold, save_plot, write_text
 from roslens.fleet.catalog import Catalog, Changes, default_file
 from roslens.fleet.cluster import Workers
 from roslens.fleet.selection import Selection, Written
