@@ -315,19 +315,27 @@ def test_chains_tell_their_bounds_and_what_is_left_out(monkeypatch: pytest.Monke
 
 
 @pytest.mark.recording
-def test_a_run_that_was_deleted_meanwhile_is_not_one_without_messages(tmp_path: Path) -> None:
+def test_a_run_that_was_deleted_meanwhile_is_not_one_without_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(ROOT / "data" / "samples" / "demo", tmp_path / "demo")
     page = StartPage([str(tmp_path / "demo")])
     page.timeline()
     pane = page.runs()
     assert isinstance(pane, ipywidgets.VBox)
-    (choice, _), lost = pane.children[0].children, pane.children[1]
+    (choice, beside), lost = pane.children[0].children, pane.children[1]
+    page.topics()
+    told: list[dict[str, str]] = []
+    monkeypatch.setattr(page.widget, "send", lambda content, _: told.append(content))
     shutil.rmtree(tmp_path / "demo" / page.all.runs[1].name)
     choice.value = 1
     assert (choice.value, page.chosen) == (0, 0)
     assert "gone since it was opened" in lost.value
     with pytest.raises(UsageError, match="gone since it was opened"):
         page.all.only(page.all.runs[1].name).messages.collect()
+    beside.value = 1
+    assert "gone since it was opened" in told.pop()["text"]
+    beside.value = -1
     choice.value = 2
     assert page.run.runs[0].name == page.all.runs[2].name
     assert "The tracer lost nothing" in lost.value

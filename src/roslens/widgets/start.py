@@ -125,6 +125,9 @@ class StartPage:
     def _selected(self) -> None:
         self._messages = None
         self._tell_range()
+        self._update_range()
+
+    def _update_range(self) -> None:
         try:
             self._update(self._of_range)
         except UsageError as error:
@@ -199,7 +202,7 @@ class StartPage:
 
     def _put_beside(self, index: int) -> None:
         self.beside = index if index >= 0 else None
-        self._update(self._of_range)
+        self._update_range()
 
     def _runs(self) -> pl.DataFrame:
         every = self.all
