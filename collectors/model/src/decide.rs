@@ -8,14 +8,12 @@
 
 use crate::existing::USUAL_WAIT;
 use crate::facts::Facts;
-use crate::gaps::Place;
-use crate::identity::Process;
-use crate::ids::{Maybe, flagged, get};
+use crate::ids::{flagged, get};
 use crate::kinds::Kind;
 use crate::messages::{First, Leg, Message};
 use crate::model::Model;
 use crate::partners::Partners;
-use crate::rows::NEVER;
+use crate::rows::{NEVER, known};
 
 /// An enum with the words by which tables name its values, and what each of them means.
 macro_rules! words {
@@ -114,17 +112,6 @@ pub struct Flight {
     pub full_at: i64,
 }
 
-impl Flight {
-    /// Until when its own take can have been.
-    pub const fn until(&self) -> i64 {
-        if self.next_take == NEVER {
-            i64::MAX
-        } else {
-            self.next_take
-        }
-    }
-}
-
 /// Who decides.
 pub struct Judge<'a> {
     /// What happened.
@@ -135,79 +122,6 @@ pub struct Judge<'a> {
     pub facts: &'a Facts,
 }
 
-type Rule = (Reason, Outcome, fn(&Judge<'_>, &Flight) -> bool);
-
-/// What became of a message between processes of which no take is known: the first rule that applies
-/// decides, or `OTHERWISE` if none does. Their numbers are those of docs/model.md.
-const RULES: &[Rule] = &[
-    // 1.
-    (
-        Reason::TakesNotRecorded,
-        Outcome::Unknown,
-        |judge, flight| {
-            !judge.model.about.happened.has(Kind::RmwTake)
-                || judge.facts.untaken.contains(&flight.row.subscription)
-        },
-    ),
-    (Reason::PublisherUnknown, Outcome::Unknown, |_, flight| {
-        flight.row.publisher.is_none()
-    }),
-    (
-        Reason::SharedTimestamp,
-        Outcome::Unknown,
-        |judge, flight| {
-            let sent = &flight.row.sent;
-            let key = sent.topic.map(|topic| (topic, sent.stamp));
-            key.is_some_and(|key| judge.partners.shared_keys.contains(&key))
-        },
-    ),
-    // 2.
-    (Reason::NoTimestamp, Outcome::Unknown, |judge, flight| {
-        judge.has_no_proof(flight)
-    }),
-    // 3.
-    (Reason::Gap, Outcome::Unknown, |judge, flight| {
-        let place = judge.place(flight.row.process);
-        let gaps = &judge.model.gaps;
-        gaps.overlap(place, flight.row.publish, flight.until())
-    }),
-    (Reason::OrderBroken, Outcome::Unknown, |judge, flight| {
-        let (row, gaps) = (&flight.row, &judge.model.gaps);
-        gaps.broken(row.process, row.publish, flight.until())
-    }),
-    // 4.
-    (Reason::RecordingEnded, Outcome::Unknown, |judge, flight| {
-        let longest = judge.longest(flight).unwrap_or(USUAL_WAIT);
-        let process = judge.model.identity.end(flight.row.process);
-        let end = process.min(judge.model.registry.ended(flight.row.subscription));
-        flight.next_take == NEVER && flight.row.publish.saturating_add(longest) > end
-    }),
-    // 5.
-    (Reason::BeforeFirstTake, Outcome::NotMatched, |_, flight| {
-        flight.last_take == NEVER && flight.next_take != NEVER
-    }),
-    (Reason::NeverTaken, Outcome::NotMatched, |_, flight| {
-        flight.last_take == NEVER
-    }),
-    // 6.
-    (Reason::PushedOut, Outcome::Replaced, |judge, flight| {
-        judge.is_pushed_out(flight)
-    }),
-    // 7.
-    (Reason::DepthUnknown, Outcome::Unknown, |judge, flight| {
-        flight.next_take != NEVER
-            && judge.model.registry.depth(flight.row.subscription) == 0
-            && judge.is_on_one_host(&flight.row)
-    }),
-    // 8.
-    (Reason::Overtaken, Outcome::Lost, |_, flight| {
-        flight.next_take != NEVER
-    }),
-];
-
-/// 8., too: the receiver was there, as rule 4 did not apply.
-const OTHERWISE: (Outcome, Reason) = (Outcome::Lost, Reason::ReceiverSeen);
-
 impl Judge<'_> {
     /// What became of a message.
     pub fn decide(&self, flight: &Flight) -> Decision {
@@ -217,52 +131,79 @@ impl Judge<'_> {
             Leg::BeforeSubscription => (Outcome::Replayed, Reason::PublishedBeforeSubscription),
             Leg::LateJoiner if self.is_late_joiner(row) => (Outcome::Replayed, Reason::LateJoiner),
             Leg::LateJoiner => (Outcome::Unknown, Reason::PublicationNotRecorded),
-            _ if row.execution.is_some() => return self.joined(Outcome::Delivered, flight),
-            _ if row.take.is_some() => return self.joined(Outcome::Taken, flight),
+            _ if row.execution.is_some() => return self.joined(Outcome::Delivered, row),
+            _ if row.take.is_some() => return self.joined(Outcome::Taken, row),
             Leg::Buffer => (Outcome::Unknown, Reason::StillInBuffer),
-            Leg::Middleware => {
-                let rule = RULES.iter().find(|(.., applies)| applies(self, flight));
-                rule.map_or(OTHERWISE, |(reason, outcome, _)| (*outcome, *reason))
-            }
+            Leg::Middleware => self.rules(flight),
         };
-        let how = row.joined.map_or(Match::Nothing, Reason::how);
         Decision {
             outcome,
-            how,
+            how: row.joined.map_or(Match::Nothing, Reason::how),
             reason,
         }
     }
 
+    /// What became of a message between processes of which no take is known: the first rule that
+    /// applies decides. The numbers are those of docs/model.md.
+    fn rules(&self, flight: &Flight) -> (Outcome, Reason) {
+        let (row, facts, model) = (&flight.row, self.facts, self.model);
+        let (objects, gaps) = (&model.registry, &model.gaps);
+        let earlier_taken = flight.last_take != NEVER;
+        let later_taken = flight.next_take != NEVER;
+        let until = if later_taken {
+            flight.next_take
+        } else {
+            i64::MAX
+        };
+        let untaken = |of| self.partners.untaken.binary_search(&of).is_ok();
+        let key = row.sent.topic.map(|topic| (topic, row.sent.stamp));
+        let longest = facts.longest_wait.get(&row.subscription).copied();
+        let latest = row.publish.saturating_add(longest.unwrap_or(USUAL_WAIT));
+        let end = objects.ended(row.subscription);
+        let end = end.min(model.identity.end(row.process));
+        let depth = objects.depth(row.subscription);
+        if !model.about.happened.has(Kind::RmwTake) || row.subscription.is_some_and(untaken) {
+            // 1.
+            (Outcome::Unknown, Reason::TakesNotRecorded)
+        } else if row.publisher.is_none() {
+            (Outcome::Unknown, Reason::PublisherUnknown)
+        } else if key.is_some_and(|key| self.partners.shared_keys.contains(&key)) {
+            (Outcome::Unknown, Reason::SharedTimestamp)
+        } else if row.sent.stamp == NEVER && !self.is_proved_by_order(flight) {
+            // 2.
+            (Outcome::Unknown, Reason::NoTimestamp)
+        } else if gaps.overlap(model.identity.place_of(row.process), row.publish, until) {
+            // 3.
+            (Outcome::Unknown, Reason::Gap)
+        } else if gaps.broken(row.process, row.publish, until) {
+            (Outcome::Unknown, Reason::OrderBroken)
+        } else if !later_taken && latest > end {
+            // 4.
+            (Outcome::Unknown, Reason::RecordingEnded)
+        } else if !earlier_taken && later_taken {
+            // 5.
+            (Outcome::NotMatched, Reason::BeforeFirstTake)
+        } else if !earlier_taken {
+            (Outcome::NotMatched, Reason::NeverTaken)
+        } else if later_taken && self.is_pushed_out(flight, depth, longest) {
+            // 6.
+            (Outcome::Replaced, Reason::PushedOut)
+        } else if later_taken && depth == 0 && self.is_on_one_host(row) {
+            // 7.
+            (Outcome::Unknown, Reason::DepthUnknown)
+        } else if later_taken {
+            // 8.
+            (Outcome::Lost, Reason::Overtaken)
+        } else {
+            (Outcome::Lost, Reason::ReceiverSeen)
+        }
+    }
+
     /// A message with a take or a callback.
-    fn joined(&self, outcome: Outcome, flight: &Flight) -> Decision {
-        let row = &flight.row;
+    fn joined(&self, outcome: Outcome, row: &Message) -> Decision {
         let reason = row.joined.unwrap_or(Reason::SameTimestamp);
         let how = row.joined.map_or(Match::Nothing, Reason::how);
-        let doubt = || {
-            let processes = [self.model.publishing_process(row.message), row.process];
-            let gaps = &self.model.gaps;
-            let above = || flagged(&self.facts.above, row.publisher);
-            let starts_below = row.intra != Some(true) && row.sent.first == First::Below;
-            if row.sent.cut || (starts_below && above()) {
-                Some(Reason::FirstEventMissing)
-            } else if self
-                .model
-                .takes
-                .rows
-                .get(row.take)
-                .is_some_and(|take| take.guessed)
-            {
-                Some(Reason::CallbackUnknown)
-            } else if processes
-                .iter()
-                .any(|process| gaps.broken(*process, row.publish, row.taken))
-            {
-                Some(Reason::OrderBroken)
-            } else {
-                None
-            }
-        };
-        let doubt = (how == Match::Exact).then(doubt).flatten();
+        let doubt = (how == Match::Exact).then(|| self.doubt(row)).flatten();
         Decision {
             outcome,
             how: doubt.map_or(how, |_| Match::Approximate),
@@ -270,48 +211,44 @@ impl Judge<'_> {
         }
     }
 
-    fn place(&self, process: Maybe<Process>) -> Place {
-        self.model.identity.place_of(process)
-    }
-
-    fn longest(&self, flight: &Flight) -> Option<i64> {
-        self.facts
-            .longest_wait
-            .get(&flight.row.subscription)
-            .copied()
+    /// Why it is not certain what a key has joined, if something shows that.
+    fn doubt(&self, row: &Message) -> Option<Reason> {
+        let model = self.model;
+        let starts_below = row.intra != Some(true) && row.sent.first == First::Below;
+        let is_broken = |process| model.gaps.broken(process, row.publish, row.taken);
+        if row.sent.cut || (starts_below && flagged(&self.facts.above, row.publisher)) {
+            return Some(Reason::FirstEventMissing);
+        }
+        if (model.takes.rows.get(row.take)).is_some_and(|take| take.guessed) {
+            return Some(Reason::CallbackUnknown);
+        }
+        let broken = is_broken(row.process) || is_broken(model.publishing_process(row.message));
+        broken.then_some(Reason::OrderBroken)
     }
 
     /// Whether a message without a publication can only come from a publisher's history.
     fn is_late_joiner(&self, row: &Message) -> bool {
-        let until = if row.taken == NEVER {
-            i64::MAX
-        } else {
-            row.taken
-        };
+        let until = known(row.taken).unwrap_or(i64::MAX).saturating_sub(1);
         let first = self.facts.first_from_buffer.get(&row.subscription);
-        let (gaps, place) = (&self.model.gaps, self.place(row.process));
+        let (gaps, place) = (&self.model.gaps, self.model.identity.place_of(row.process));
         self.model.about.enabled.has(Kind::IntraPublish)
             && first.is_none_or(|first| row.taken <= *first)
-            && !gaps.overlap(place, i64::MIN, until.saturating_sub(1))
-            && !gaps.broken(row.process, i64::MIN, until.saturating_sub(1))
+            && !gaps.overlap(place, i64::MIN, until)
+            && !gaps.broken(row.process, i64::MIN, until)
     }
 
-    /// Whether it has no timestamp, and those before and after it do not tell that it is gone.
-    fn has_no_proof(&self, flight: &Flight) -> bool {
-        if flight.row.sent.stamp != NEVER {
-            return false;
-        }
-        let others = &self.facts.without_publication;
-        let others = others.get(&flight.row.subscription);
+    /// Whether those before and after a message without a timestamp show that it is gone.
+    fn is_proved_by_order(&self, flight: &Flight) -> bool {
+        let others = self.facts.without_publication.get(&flight.row.subscription);
         let others = others.map_or(&[][..], Vec::as_slice);
         let next = others.partition_point(|time| *time < flight.row.publish);
         let claimed = others
             .get(next)
             .is_some_and(|time| *time <= flight.next_take);
-        !flight.row.sent.by_middleware
-            || flight.last_take == NEVER
-            || flight.next_take == NEVER
-            || claimed
+        flight.row.sent.by_middleware
+            && flight.last_take != NEVER
+            && flight.next_take != NEVER
+            && !claimed
     }
 
     /// Whether publisher and subscription are known to be on one host.
@@ -323,17 +260,14 @@ impl Judge<'_> {
     }
 
     /// Whether later messages have its place in the subscription's history.
-    fn is_pushed_out(&self, flight: &Flight) -> bool {
-        let row = &flight.row;
-        let wait = flight
-            .full_at
-            .saturating_sub(row.sent.push.max(flight.last_take));
-        let soon = self.longest(flight).is_some_and(|longest| wait <= longest);
-        self.is_on_one_host(row)
-            && flight.full_at != NEVER
-            && flight.next_take != NEVER
-            && flight.full_at < flight.next_take
-            && (soon || self.model.registry.depth(row.subscription) > 1)
+    fn is_pushed_out(&self, flight: &Flight, depth: usize, longest: Option<i64>) -> bool {
+        let (full_at, push) = (flight.full_at, flight.row.sent.push);
+        let wait = full_at.saturating_sub(push.max(flight.last_take));
+        let soon = longest.is_some_and(|longest| wait <= longest);
+        self.is_on_one_host(&flight.row)
+            && full_at != NEVER
+            && full_at < flight.next_take
+            && (soon || depth > 1)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the rules ask of a whole recording, from a first reading of all rows.
 
-use ahash::{HashMap, HashSet};
+use ahash::HashMap;
 
 use crate::ids::{Maybe, entry};
 use crate::messages::{Ends, First, Leg, Message};
@@ -15,8 +15,6 @@ use crate::rows::NEVER;
 pub struct Facts {
     /// Of each subscription the longest that a message waited to be taken.
     pub longest_wait: HashMap<Maybe<Subscription>, i64>,
-    /// Subscriptions whose takes were not recorded.
-    pub untaken: HashSet<Maybe<Subscription>>,
     /// Publishers whose publications begin above rcl.
     pub above: Vec<bool>,
     /// Of each subscription when it first took a message of a known publication from a ring buffer.
@@ -30,10 +28,7 @@ pub struct Facts {
 impl Facts {
     /// Of all messages, once what belongs together is known.
     pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
-        let mut found = Self {
-            untaken: partners.untaken.iter().copied().map(Some).collect(),
-            ..Self::default()
-        };
+        let mut found = Self::default();
         let alone = partners.alone.iter();
         for take in alone.filter_map(|of| model.takes.rows.get(*of)) {
             let times = found
