@@ -12,7 +12,7 @@
 //! Probed functions have executions too, beside those of callbacks: nothing belongs to them, and the
 //! stack pointer says which entry a return ends, and which frames an exception has left.
 
-use crate::identity::{Process, Thread};
+use crate::identity::Thread;
 use crate::ids::{Id, Maybe, entry};
 use crate::intake::Event;
 use crate::kinds::Kind;
@@ -105,14 +105,9 @@ pub struct Callbacks {
 
 impl Callbacks {
     /// `callback_start`; returns the number of the execution.
-    pub fn on_start(
-        &mut self,
-        event: &Event,
-        objects: &Registry,
-        process: Maybe<Process>,
-    ) -> Maybe<Execution> {
+    pub fn on_start(&mut self, event: &Event, objects: &Registry) -> Maybe<Execution> {
         let address = event.get(0);
-        let callback = objects.object(HandleKind::Callback, process, address, event.time);
+        let callback = objects.object(HandleKind::Callback, event.process, address, event.time);
         let execution = self.executions.next();
         let thread = entry(&mut self.threads, event.thread);
         thread.ran = true;
@@ -184,7 +179,7 @@ impl Callbacks {
     }
 
     /// A probed function is entered.
-    pub fn on_entry(&mut self, event: &Event, objects: &Registry, process: Maybe<Process>) {
+    pub fn on_entry(&mut self, event: &Event, objects: &Registry) {
         let [function, stack] = [0, 1].map(|field| event.get(field));
         let execution = self.executions.next();
         let entered = &mut entry(&mut self.threads, event.thread).entered;
@@ -200,7 +195,7 @@ impl Callbacks {
             start: event.time,
             end: NEVER,
             thread: event.thread,
-            callback: objects.object(HandleKind::Callback, process, function, event.time),
+            callback: objects.object(HandleKind::Callback, event.process, function, event.time),
             below: None,
             intra: None,
         });

@@ -172,7 +172,7 @@ impl Judge<'_> {
         } else if row.sent.stamp == NEVER && !self.is_proved_by_order(flight) {
             // 2.
             (Outcome::Unknown, Reason::NoTimestamp)
-        } else if gaps.overlap(model.identity.place_of(row.process), row.publish, until) {
+        } else if gaps.overlap(row.process, row.publish, until) {
             // 3.
             (Outcome::Unknown, Reason::Gap)
         } else if gaps.broken(row.process, row.publish, until) {
@@ -230,10 +230,10 @@ impl Judge<'_> {
     fn is_late_joiner(&self, row: &Message) -> bool {
         let until = known(row.taken).unwrap_or(i64::MAX).saturating_sub(1);
         let first = self.facts.first_from_buffer.get(&row.subscription);
-        let (gaps, place) = (&self.model.gaps, self.model.identity.place_of(row.process));
+        let gaps = &self.model.gaps;
         self.model.about.enabled.has(Kind::IntraPublish)
             && first.is_none_or(|first| row.taken <= *first)
-            && !gaps.overlap(place, i64::MIN, until)
+            && !gaps.overlap(row.process, i64::MIN, until)
             && !gaps.broken(row.process, i64::MIN, until)
     }
 

@@ -56,9 +56,8 @@ impl Existing {
                 // It has gone when more than a second, and more than one publication, follows its
                 // last event, and nothing of it may be missing.
                 let first = *self.after.entry(*number).or_insert(publish);
-                let place = model.identity.place_of(of.process);
                 if publish > first.max(end.saturating_add(USUAL_WAIT))
-                    && !model.gaps.overlap(place, end, publish)
+                    && !model.gaps.overlap(of.process, end, publish)
                 {
                     self.gone[number.place()] += 1;
                     continue;

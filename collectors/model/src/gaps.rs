@@ -9,8 +9,8 @@
 
 use ahash::HashMap;
 
-use crate::identity::{Host, Process};
-use crate::ids::{Id, Maybe, entry};
+use crate::identity::{Host, NOTHING, Process};
+use crate::ids::{Id, Maybe, entry, get};
 use crate::intake::Event;
 use crate::rows::NEVER;
 
@@ -60,9 +60,6 @@ impl Stretches {
     }
 }
 
-/// Where a process is: its host, and its number there.
-pub type Place = (Maybe<Host>, i32);
-
 /// A host, one of its processes or all, and a CPU.
 type OnCpu = (Maybe<Host>, Option<i32>, Option<i32>);
 
@@ -78,6 +75,8 @@ pub struct Gaps {
     sorted: HashMap<Maybe<Process>, Stretches>,
     /// End of the last gap that the trace declares.
     last: i64,
+    /// Of each process its host, and its number there.
+    places: Vec<(Maybe<Host>, i32)>,
 }
 
 impl Gaps {
@@ -132,31 +131,45 @@ impl Gaps {
         gaps.map(|(_, begin)| *begin).min()
     }
 
-    fn of(&self, (host, vpid): Place) -> impl Iterator<Item = &Stretches> {
+    /// The same gaps, of these processes.
+    pub(crate) fn of_processes(self, processes: &[Process]) -> Self {
+        let places = processes.iter().map(|of| (of.host, of.vpid)).collect();
+        Self { places, ..self }
+    }
+
+    fn place(&self, process: Maybe<Process>) -> (Maybe<Host>, i32) {
+        get(&self.places, process)
+            .copied()
+            .unwrap_or((None, NOTHING))
+    }
+
+    fn of(&self, process: Maybe<Process>) -> impl Iterator<Item = &Stretches> {
+        let (host, vpid) = self.place(process);
         let keys = [(host, None), (host, Some(vpid))];
         keys.into_iter().filter_map(|key| self.declared.get(&key))
     }
 
     /// Whether events of a process may be missing between two moments at which some were recorded.
-    pub(crate) fn between(&self, place: Place, from: i64, until: i64) -> bool {
+    pub(crate) fn between(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
         let within = from != NEVER && from < self.last;
-        within && self.of(place).any(|gaps| gaps.between(from, until))
+        within && self.of(process).any(|gaps| gaps.between(from, until))
     }
 
     /// Whether an event of a thread may be missing between this one and the one before it. Where
     /// there was none before, any gap that began before may hide one.
-    pub(crate) fn before(&self, place: Place, last: LastSeen, now: &Event) -> bool {
+    pub(crate) fn before(&self, last: LastSeen, now: &Event) -> bool {
         if last.any >= self.last {
             return false;
         }
-        let found = self.of(place).any(|gaps| gaps.between(last.any, now.time));
-        let stayed = now.cpu.is_some() && last.cpu == now.cpu;
+        let mut gaps = self.of(now.process);
+        let found = gaps.any(|gaps| gaps.between(last.any, now.time));
+        let stayed = now.cpu != NOTHING && last.cpu == now.cpu;
         if !found || !stayed || now.time.saturating_sub(last.any) > ROUND_TRIP {
             return found;
         }
-        let (host, vpid) = place;
+        let (host, vpid) = self.place(now.process);
         let processes = [None, Some(vpid)].into_iter();
-        let mut keys = processes.flat_map(|of| [None, now.cpu].map(|cpu| (host, of, cpu)));
+        let mut keys = processes.flat_map(|of| [None, Some(now.cpu)].map(|cpu| (host, of, cpu)));
         keys.any(|key| {
             let gaps = self.on_cpu.get(&key);
             gaps.is_some_and(|gaps| gaps.between(last.any, now.time))
@@ -164,8 +177,8 @@ impl Gaps {
     }
 
     /// Whether events of a process may be missing from one time to another, both included.
-    pub(crate) fn overlap(&self, place: Place, from: i64, until: i64) -> bool {
-        self.of(place).any(|gaps| gaps.overlap(from, until))
+    pub(crate) fn overlap(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
+        self.of(process).any(|gaps| gaps.overlap(from, until))
     }
 
     /// An order was broken in a process.
@@ -219,7 +232,7 @@ pub struct LastSeen {
     pub any: i64,
     pub ros: i64,
     /// The CPU that recorded the last one, where that is known.
-    cpu: Option<i32>,
+    cpu: i32,
 }
 
 impl Continuity {
@@ -229,7 +242,7 @@ impl Continuity {
         let before = last.unwrap_or(LastSeen {
             any: NEVER,
             ros: NEVER,
-            cpu: None,
+            cpu: NOTHING,
         });
         *last = Some(LastSeen {
             any: event.time,
@@ -242,7 +255,7 @@ impl Continuity {
 
 #[cfg(test)]
 mod tests {
-    use super::{Continuity, Event, Gap, Gaps, ROUND_TRIP};
+    use super::{Continuity, Event, Gap, Gaps, Maybe, Process, ROUND_TRIP};
     use crate::ids::Id;
 
     fn gap(vpid: Option<i32>, cpu: Option<i32>, begin: i64, end: i64) -> Gap {
@@ -255,39 +268,51 @@ mod tests {
         }
     }
 
-    fn event(time: i64, cpu: i32) -> Event {
-        Event::new(time, Some(cpu))
+    /// Gaps of process 7 on host 0, process 8 there, and process 7 on host 1.
+    fn gaps(gaps: &[Gap]) -> Gaps {
+        let processes = [(0, 7), (0, 8), (1, 7)].map(|(host, vpid)| Process {
+            host: Id::new(host),
+            namespace: 0,
+            vpid,
+            since: i64::MIN,
+            end: i64::MAX,
+        });
+        Gaps::new(gaps).of_processes(&processes)
+    }
+
+    fn process(number: u32) -> Maybe<Process> {
+        Id::new(number)
     }
 
     /// By hand: a long gap that began first, and a short one within it.
     #[test]
     fn a_gap_is_found_behind_a_shorter_one() {
-        let gaps = Gaps::new(&[gap(None, None, 10, 100), gap(None, None, 30, 40)]);
-        assert!(gaps.between((Id::new(0), 1), 50, 60));
-        assert!(!gaps.between((Id::new(0), 1), 100, 200));
-        assert!(gaps.overlap((Id::new(0), 1), 100, 200));
-        assert!(!gaps.overlap((Id::new(0), 1), 101, 200));
-        assert!(!gaps.between((Id::new(1), 1), 50, 60));
+        let gaps = gaps(&[gap(None, None, 10, 100), gap(None, None, 30, 40)]);
+        assert!(gaps.between(process(0), 50, 60));
+        assert!(!gaps.between(process(0), 100, 200));
+        assert!(gaps.overlap(process(0), 100, 200));
+        assert!(!gaps.overlap(process(0), 101, 200));
+        assert!(!gaps.between(process(2), 50, 60));
     }
 
     /// By hand: what the native tracer dropped is of one process.
     #[test]
     fn a_gap_of_one_process_is_not_another_ones() {
-        let gaps = Gaps::new(&[gap(Some(7), None, 10, 20)]);
-        assert!(gaps.between((Id::new(0), 7), 0, 15));
-        assert!(!gaps.between((Id::new(0), 8), 0, 15));
+        let gaps = gaps(&[gap(Some(7), None, 10, 20)]);
+        assert!(gaps.between(process(0), 0, 15));
+        assert!(!gaps.between(process(1), 0, 15));
     }
 
     /// By hand: a gap on CPU 1 hides what a thread did there between two events on CPU 0, unless it
     /// could not have been there and back.
     #[test]
     fn a_thread_needs_time_to_move_to_another_cpu_and_back() {
-        let gaps = Gaps::new(&[gap(None, Some(1), 0, 1_000_000)]);
+        let gaps = gaps(&[gap(None, Some(1), 0, 1_000_000)]);
         let mut seen = Continuity::default();
         let mut missing = |time, cpu| {
-            let now = event(time, cpu);
+            let now = Event::new(time, cpu);
             let last = seen.on_event(&now, true);
-            gaps.before((Id::new(0), 7), last, &now)
+            gaps.before(last, &now)
         };
         assert!(missing(1_000, 0));
         assert!(!missing(1_000 + ROUND_TRIP, 0));

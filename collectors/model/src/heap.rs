@@ -60,96 +60,79 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Any call of the allocator in a process.
-    pub fn on_call(
-        &mut self,
-        kind: Kind,
-        event: &Event,
-        process: Id<Process>,
-        within: Maybe<Execution>,
-    ) {
-        let (size, mut address) = (event.get(0), event.get(1).unwrap_or_default());
-        let size = match kind {
-            Kind::Calloc => size
-                .zip(event.get(2))
-                .map(|(size, many)| size.wrapping_mul(many)),
-            _ => size,
+    /// Any call of the allocator; in no known process one address is many blocks.
+    pub fn on_call(&mut self, kind: Kind, event: &Event, within: Maybe<Execution>) {
+        let Some(process) = event.process else {
+            return;
         };
-        if kind == Kind::PosixMemalign && event.get(2) != Some(0) {
-            address = 0;
+        let mut size = event.get(0);
+        if kind == Kind::Calloc {
+            size = size
+                .zip(event.get(2))
+                .map(|(one, many)| one.wrapping_mul(many));
         }
-        if kind == Kind::Realloc {
-            let freed = event.get(2).unwrap_or_default();
-            if freed != 0 && (address != 0 || size == Some(0)) {
-                self.free(event, process, freed, within, true);
-            }
-        }
-        if kind == Kind::Free {
-            if address != 0 {
-                self.free(event, process, address, within, false);
-            }
-        } else if address != 0 {
-            self.allocate(event, process, address, size.unwrap_or_default(), within);
-        } else {
-            self.failed += u64::from(size.is_some_and(|size| size > 0));
-        }
-    }
-
-    fn allocate(
-        &mut self,
-        event: &Event,
-        process: Id<Process>,
-        address: u64,
-        size: u64,
-        within: Maybe<Execution>,
-    ) {
-        let number = self.blocks.next();
-        let before = self.live.insert((process, address), number).flatten();
-        if let Some(block) = self.blocks.edit(before) {
-            block.end = event.time;
-            self.unseen += 1;
-        }
-        self.blocks.push(Block {
-            size: size.cast_signed(),
+        let failed = kind == Kind::PosixMemalign && event.get(2) != Some(0);
+        let address = event.get(1).filter(|_| !failed).unwrap_or_default();
+        let block = Block {
+            size: size.unwrap_or_default().cast_signed(),
             begin: event.time,
             end: NEVER,
             process,
             within,
             thread: event.thread,
-            before,
-        });
+            before: None,
+        };
+        if kind == Kind::Realloc && (address != 0 || size == Some(0)) {
+            self.free(event.get(2).unwrap_or_default(), &block, true);
+        }
+        if kind == Kind::Free {
+            self.free(address, &block, false);
+        } else if address != 0 {
+            self.allocate(address, block);
+        } else {
+            self.failed += u64::from(size.is_some_and(|size| size > 0));
+        }
     }
 
-    fn free(
-        &mut self,
-        event: &Event,
-        process: Id<Process>,
-        address: u64,
-        within: Maybe<Execution>,
-        late: bool,
-    ) {
-        let mut freed = self.live.get(&(process, address)).copied().flatten();
+    fn allocate(&mut self, address: u64, block: Block) {
+        let number = self.blocks.next();
+        let place = (block.process, address);
+        let before = self.live.insert(place, number).flatten();
+        if let Some(of_before) = self.blocks.edit(before) {
+            of_before.end = block.begin;
+            self.unseen += 1;
+        }
+        self.blocks.push(Block { before, ..block });
+    }
+
+    /// What a call frees that may allocate `by`; realloc is `late`.
+    fn free(&mut self, address: u64, by: &Block, late: bool) {
+        if address == 0 {
+            return;
+        }
+        let place = (by.process, address);
+        let mut freed = self.live.get(&place).copied().flatten();
         // realloc tells after it has freed: meanwhile another thread may have got the address.
         if late
             && let Some(block) = self.blocks.edit(freed)
             && block.before.is_some()
-            && block.thread != event.thread
+            && block.thread != by.thread
         {
             freed = block.before.take();
             self.unseen -= 1;
         } else {
-            self.live.remove(&(process, address));
+            self.live.remove(&place);
         }
         let size = self.blocks.edit(freed).map(|block| {
-            block.end = event.time;
+            block.end = by.begin;
             block.size
         });
         self.unknown += u64::from(size.is_none());
         self.frees.push(Free {
-            time: event.time,
-            process,
+            time: by.begin,
+            process: by.process,
             size: size.unwrap_or_default(),
-            within,
+            within: by.within,
         });
     }
 }

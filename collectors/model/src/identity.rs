@@ -9,9 +9,10 @@ use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
 
 use crate::ids::{Id, Maybe, get, numbered};
+use crate::intake::Event;
 
 /// Number in place of a context that is missing.
-const NOTHING: i32 = -1;
+pub const NOTHING: i32 = -1;
 /// Threads that are found without looking for them, if their numbers do not fall together.
 const REMEMBERED: usize = 256;
 
@@ -167,6 +168,14 @@ impl Identity {
         self.of_thread((Id::new(process.cast_unsigned()), number as i32))
     }
 
+    /// Something happened in a process, whose last event is at least as late.
+    pub(crate) fn on_event(&mut self, event: &Event) {
+        let process = event.process.map(Id::place);
+        if let Some(of) = process.and_then(|process| self.processes.get_mut(process)) {
+            of.end = event.time.max(of.end);
+        }
+    }
+
     /// The process of a thread.
     pub(crate) fn process(&self, thread: Id<Thread>) -> Maybe<Process> {
         self.threads[thread.place()].0
@@ -180,11 +189,6 @@ impl Identity {
     /// The host of a process.
     pub(crate) fn host(&self, process: Maybe<Process>) -> Maybe<Host> {
         get(&self.processes, process)?.host
-    }
-
-    /// Where a process is.
-    pub(crate) fn place_of(&self, process: Maybe<Process>) -> (Maybe<Host>, i32) {
-        (self.host(process), self.vpid(process))
     }
 
     /// The number that a process had, or -1.

@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType};
 
-use crate::identity::{Identity, Thread};
+use crate::identity::{Identity, NOTHING, Process, Thread};
 use crate::ids::{Id, Maybe};
 use crate::kinds::{KINDS, Kind};
 
@@ -28,19 +28,21 @@ pub struct Event {
     pub time: i64,
     fields: [u64; MOST],
     pub thread: Id<Thread>,
-    /// The CPU that recorded it, where that was asked for and is known.
-    pub cpu: Option<i32>,
+    pub process: Maybe<Process>,
+    /// The CPU that recorded it, where that was asked for and is known; else -1.
+    pub cpu: i32,
     /// A bit for each field that it has.
     validity: u8,
 }
 
 impl Event {
-    /// Without fields, of the first thread.
-    pub const fn new(time: i64, cpu: Option<i32>) -> Self {
+    /// Without fields, of the first thread and process.
+    pub const fn new(time: i64, cpu: i32) -> Self {
         Self {
             time,
             fields: [0; MOST],
             thread: Id::FIRST,
+            process: Some(Id::FIRST),
             cpu,
             validity: 0,
         }
@@ -164,7 +166,8 @@ impl Batch {
         let (time, cpu) = (of("time_ns"), of("cpu_id"));
         let fields: Vec<Ints> = fields.iter().copied().map(of).collect();
         let event = |row: usize| {
-            let mut event = Event::new(time.values[row].cast_signed(), cpu.get(row).map(narrow));
+            let cpu = cpu.get(row).map_or(NOTHING, narrow);
+            let mut event = Event::new(time.values[row].cast_signed(), cpu);
             for (place, field) in fields.iter().enumerate() {
                 if let Some(value) = field.get(row) {
                     event.fields[place] = value;
@@ -192,6 +195,7 @@ impl Batch {
         for (row, event) in events.iter_mut().enumerate() {
             if let Some(thread) = self.thread.get(row) {
                 event.thread = identity.numbered(thread.cast_signed());
+                event.process = identity.process(event.thread);
                 continue;
             }
             let small = |of: &Ints| of.get(row).map(narrow);
@@ -207,6 +211,7 @@ impl Batch {
                 last = (alone.then_some(asked), thread);
             }
             event.thread = last.1;
+            event.process = identity.process(event.thread);
         }
         let key = |event: &Event| (event.time, identity.number(event.thread));
         let sorted = |two: &[Event]| two[0].time < two[1].time || key(&two[0]) <= key(&two[1]);
@@ -256,64 +261,78 @@ fn narrow(bits: u64) -> i32 {
 /// All kinds of events, merged by time.
 pub struct Intake {
     sources: Vec<Source>,
+    /// Of each source the time of its next event; one at its end is never the first one.
+    heads: Vec<i64>,
+    /// The source whose event was handed out last.
+    last: Option<usize>,
 }
 
 impl Intake {
     /// What is given by name, without the provider; other names are left out.
-    pub fn new(mut given: HashMap<String, Batches>) -> Self {
-        let sources = KINDS.iter().filter_map(|(kind, name, _)| {
-            Some(Source {
-                kind: *kind,
-                batches: given.remove(*name)?,
-                events: Vec::new(),
-                place: 0,
-            })
-        });
-        Self {
-            sources: sources.collect(),
-        }
-    }
-
-    /// Visit all events in the order of time; those of one time thread by thread, and by kind.
     ///
     /// # Errors
     ///
     /// A batch cannot be had.
-    pub(crate) fn visit(
+    pub(crate) fn new(
+        mut given: HashMap<String, Batches>,
+        identity: &mut Identity,
+    ) -> Result<Self, ArrowError> {
+        let (mut sources, mut heads) = (Vec::new(), Vec::new());
+        for (kind, name, _) in KINDS {
+            let Some(batches) = given.remove(*name) else {
+                continue;
+            };
+            let mut source = Source {
+                kind: *kind,
+                batches,
+                events: Vec::new(),
+                place: 0,
+            };
+            heads.push(before_the_end(source.head(identity)?, i64::MIN));
+            sources.push(source);
+        }
+        Ok(Self {
+            sources,
+            heads,
+            last: None,
+        })
+    }
+
+    /// The next event in the order of time; those of one time come thread by thread, and by kind.
+    ///
+    /// # Errors
+    ///
+    /// A batch cannot be had.
+    pub(crate) fn next(
         &mut self,
         identity: &mut Identity,
-        mut visit: impl FnMut(&Identity, Kind, &Event),
-    ) -> Result<(), ArrowError> {
-        // Of each source the time of its next event; one at its end is never the first one.
-        let mut heads = Vec::new();
-        for source in &mut self.sources {
-            heads.push(before_the_end(source.head(identity)?, i64::MIN));
-        }
-        loop {
-            let (mut first, mut number, mut same) = (i64::MAX, usize::MAX, false);
-            for (place, time) in heads.iter().enumerate() {
-                same = (same && *time >= first) || *time == first;
-                number = if *time < first { place } else { number };
-                first = first.min(*time);
-            }
-            if number == usize::MAX {
-                return Ok(());
-            }
-            if same {
-                let alike = (number..heads.len()).filter(|place| heads[*place] == first);
-                let thread = |place: &usize| {
-                    let thread = self.sources[*place].thread();
-                    thread.map(|thread| identity.number(thread))
-                };
-                number = alike.min_by_key(thread).unwrap_or(number);
-            }
-            let source = &mut self.sources[number];
-            if let Some(event) = source.events.get(source.place) {
-                visit(identity, source.kind, event);
-            }
+    ) -> Result<Option<(Kind, &Event)>, ArrowError> {
+        if let Some(last) = self.last {
+            let source = &mut self.sources[last];
             source.place += 1;
-            heads[number] = before_the_end(source.head(identity)?, first);
+            self.heads[last] = before_the_end(source.head(identity)?, self.heads[last]);
         }
+        let (mut first, mut number, mut same) = (i64::MAX, usize::MAX, false);
+        for (place, time) in self.heads.iter().enumerate() {
+            same = (same && *time >= first) || *time == first;
+            number = if *time < first { place } else { number };
+            first = first.min(*time);
+        }
+        if number == usize::MAX {
+            return Ok(None);
+        }
+        if same {
+            let alike = (number..self.heads.len()).filter(|place| self.heads[*place] == first);
+            let thread = |place: &usize| {
+                let thread = self.sources[*place].thread();
+                thread.map(|thread| identity.number(thread))
+            };
+            number = alike.min_by_key(thread).unwrap_or(number);
+        }
+        self.last = Some(number);
+        let source = &self.sources[number];
+        let event = source.events.get(source.place);
+        Ok(event.map(|event| (source.kind, event)))
     }
 }
 

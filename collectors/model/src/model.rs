@@ -7,7 +7,7 @@ use arrow_schema::ArrowError;
 
 use crate::about::{About, Source};
 use crate::callbacks::Callbacks;
-use crate::gaps::{Continuity, Gaps, Place};
+use crate::gaps::{Continuity, Gaps};
 use crate::heap::Heap;
 use crate::identity::{Identity, Process, Thread};
 use crate::ids::{Id, Maybe, get};
@@ -54,6 +54,7 @@ impl Model {
         keys: usize,
     ) -> Self {
         let disk = disk.map(Arc::new);
+        let gaps = gaps.of_processes(&identity.processes);
         let on = disk.as_ref();
         let mut made = Self {
             identity,
@@ -95,23 +96,10 @@ impl Model {
     ///
     /// A batch cannot be had, or rows not be put onto the disk.
     pub fn run(&mut self, events: HashMap<String, Batches>) -> Result<(), ArrowError> {
-        let mut intake = Intake::new(events);
-        // It is needed by who reads events, and by who is told of them.
-        let mut identity = std::mem::replace(&mut self.identity, Identity::new(&[], Vec::new()));
-        let mut ends: Vec<i64> = identity.processes.iter().map(|of| of.end).collect();
-        let done = intake.visit(&mut identity, |identity, kind, event| {
-            let process = identity.process(event.thread);
-            if let Some(end) = process.and_then(|of| ends.get_mut(of.place())) {
-                *end = event.time.max(*end);
-            }
-            self.on(kind, event, process, identity);
-        });
-        // What is fed bit by bit goes on after the last event that was known in the beginning.
-        for (of, end) in identity.processes.iter_mut().zip(ends) {
-            of.end = end;
+        let mut intake = Intake::new(events, &mut self.identity)?;
+        while let Some((kind, event)) = intake.next(&mut self.identity)? {
+            self.on(kind, event);
         }
-        self.identity = identity;
-        done?;
         Ok(self.check()?)
     }
 
@@ -156,26 +144,26 @@ impl Model {
     }
 
     /// Something is missing on a thread since another event, unless a gap tells of it already.
-    fn on_broken(&mut self, since: i64, event: &Event, process: Maybe<Process>, place: Place) {
-        if since != NEVER && !self.gaps.between(place, since, event.time) {
-            self.gaps.on_broken(process, since, event.time);
+    fn on_broken(&mut self, since: i64, event: &Event) {
+        if since != NEVER && !self.gaps.between(event.process, since, event.time) {
+            self.gaps.on_broken(event.process, since, event.time);
             self.cut(event);
         }
     }
 
     /// What happened in a process.
-    fn on(&mut self, kind: Kind, event: &Event, process: Maybe<Process>, identity: &Identity) {
+    fn on(&mut self, kind: Kind, event: &Event) {
         self.registry.advance_to(event.time);
-        let place = identity.place_of(process);
+        self.identity.on_event(event);
         let seen = self.continuity.on_event(event, kind.of_ros());
-        if !self.gaps.is_empty() && self.gaps.before(place, seen, event) {
+        if !self.gaps.is_empty() && self.gaps.before(seen, event) {
             self.cut(event);
         }
         match kind {
-            Kind::CallbackStart => self.on_callback_start(event, process),
+            Kind::CallbackStart => self.on_callback_start(event),
             Kind::CallbackEnd => {
                 if !self.callbacks.on_end(event) {
-                    self.on_broken(seen.ros, event, process, place);
+                    self.on_broken(seen.ros, event);
                 }
                 self.on_other(event.thread);
             }
@@ -183,45 +171,35 @@ impl Model {
                 self.callbacks.on_executor(kind, event);
                 self.on_other(event.thread);
             }
-            Kind::IntraPublish | Kind::RclcppPublish | Kind::RclPublish => {
-                self.on_publish(kind, event, process);
-            }
-            Kind::RmwPublish => {
-                let row = self.on_publish(kind, event, process);
-                let (rows, takes) = (&mut self.publications.rows, &mut self.takes.rows);
-                if let Some((row, of)) = row.and_then(|row| Some((row, rows.get(row)?))) {
-                    let topic = self.registry.topic(of.publisher);
-                    self.matches.on_publish(rows, takes, row, topic);
-                    if self.about.source(&self.registry, process, &of).topic
-                        != self.registry.discovery
-                    {
-                        self.on_stamp(place, event, of.stamp);
-                    }
-                }
+            Kind::IntraPublish | Kind::RclcppPublish | Kind::RclPublish | Kind::RmwPublish => {
+                self.on_publish(kind, event);
             }
             Kind::Content => self.publications.on_content(event),
-            Kind::RmwTake => self.on_rmw_take(event, process),
+            Kind::RmwTake => self.on_rmw_take(event),
             Kind::RclTake | Kind::Received | Kind::RclcppTake => {
                 self.takes.on_taken_above(kind, event);
             }
             Kind::Enqueue => {
-                let buffer = self.ring_buffer(event, process);
-                let since = self.ring_buffers.out_of_turn(event, process, buffer);
-                self.on_broken(since, event, process, place);
+                let buffer = self.ring_buffer(event);
+                let since = self.ring_buffers.out_of_turn(event, buffer);
+                self.on_broken(since, event);
                 let of = get(&self.registry.ring_buffers, buffer);
-                let (buffers, publications) = (&mut self.ring_buffers, &mut self.publications);
-                buffers.on_enqueue(event, of, (process, place), publications, &self.gaps);
+                self.ring_buffers
+                    .on_enqueue(event, of, &mut self.publications, &self.gaps);
             }
-            Kind::Dequeue => self.on_dequeue(event, process, place),
-            Kind::Clear => self.ring_buffers.on_clear(event, process),
-            Kind::FunctionEntry => self.callbacks.on_entry(event, &self.registry, process),
+            Kind::Dequeue => {
+                let buffer = get(&self.registry.ring_buffers, self.ring_buffer(event));
+                let subscription = buffer.and_then(|of| of.subscription);
+                let take = self.takes.on_dequeue(event, subscription);
+                self.ring_buffers.on_dequeue(event, take, &self.gaps);
+            }
+            Kind::Clear => self.ring_buffers.on_clear(event),
+            Kind::FunctionEntry => self.callbacks.on_entry(event, &self.registry),
             Kind::FunctionExit => self.callbacks.on_exit(event),
-            // Of an allocator; in no known process one address is many blocks.
+            // Of an allocator.
             _ if !kind.of_ros() => {
-                if let Some(process) = process {
-                    let within = self.callbacks.around(event.thread);
-                    self.heap.on_call(kind, event, process, within);
-                }
+                let within = self.callbacks.around(event.thread);
+                self.heap.on_call(kind, event, within);
             }
             // Of a client or service.
             _ => {
@@ -229,17 +207,16 @@ impl Model {
                     self.takes.on_other(event.thread);
                 }
                 let within = self.callbacks.around(event.thread);
-                let (services, known) = (&mut self.services, &self.registry);
-                services.on_event(kind, event, known, process, within);
+                self.services.on_event(kind, event, &self.registry, within);
                 if kind == Kind::SendResponse {
-                    self.on_stamp(place, event, event.signed(4).unwrap_or(NEVER));
+                    self.on_stamp(event, event.signed(4).unwrap_or(NEVER));
                 }
             }
         }
     }
 
-    fn on_callback_start(&mut self, event: &Event, process: Maybe<Process>) {
-        let number = self.callbacks.on_start(event, &self.registry, process);
+    fn on_callback_start(&mut self, event: &Event) {
+        let number = self.callbacks.on_start(event, &self.registry);
         let execution = self.callbacks.executions.get(number);
         if let (Some(number), Some(execution)) = (number, execution) {
             self.takes.on_start(number, &execution, &self.registry);
@@ -247,27 +224,35 @@ impl Model {
         }
     }
 
-    fn on_publish(
-        &mut self,
-        kind: Kind,
-        event: &Event,
-        process: Maybe<Process>,
-    ) -> Maybe<Publication> {
+    fn on_publish(&mut self, kind: Kind, event: &Event) {
         let within = self.callbacks.around(event.thread);
-        self.publications
-            .on_publish(kind, event, &self.registry, process, within)
+        let (known, publications) = (&self.registry, &mut self.publications);
+        let row = publications.on_publish(kind, event, known, within);
+        if kind == Kind::RmwPublish
+            && let Some(row) = row
+            && let Some(of) = publications.rows.get(row)
+        {
+            let (rows, takes) = (&mut publications.rows, &mut self.takes.rows);
+            let topic = known.topic(of.publisher);
+            self.matches.on_publish(rows, takes, row, topic);
+            if self.about.source(known, event.process, &of).topic != known.discovery {
+                self.on_stamp(event, of.stamp);
+            }
+        }
     }
 
     /// The middleware stamped something by the system clock.
-    fn on_stamp(&mut self, (host, _): Place, event: &Event, stamp: i64) {
+    fn on_stamp(&mut self, event: &Event, stamp: i64) {
         if stamp != NEVER {
+            let host = self.identity.host(event.process);
             self.offsets.on_stamp(host, event.time, stamp);
         }
     }
 
-    fn on_rmw_take(&mut self, event: &Event, process: Maybe<Process>) {
-        let take = self.takes.on_rmw_take(event, &self.registry, process);
-        if let Some((take, of)) = take.and_then(|take| Some((take, self.takes.rows.get(take)?))) {
+    fn on_rmw_take(&mut self, event: &Event) {
+        if let Some(take) = self.takes.on_rmw_take(event, &self.registry)
+            && let Some(of) = self.takes.rows.get(take)
+        {
             let topic = self.registry.topic_at(of.subscription);
             let (takes, sent) = (&mut self.takes.rows, &mut self.publications.rows);
             self.matches.on_take(takes, sent, take, topic);
@@ -275,18 +260,10 @@ impl Model {
     }
 
     /// The ring buffer of an event.
-    fn ring_buffer(&self, event: &Event, process: Maybe<Process>) -> Maybe<RingBuffer> {
+    fn ring_buffer(&self, event: &Event) -> Maybe<RingBuffer> {
         let (kind, handle) = (HandleKind::RingBuffer, event.get(0));
-        self.registry.object(kind, process, handle, event.time)
-    }
-
-    fn on_dequeue(&mut self, event: &Event, process: Maybe<Process>, place: Place) {
-        let buffer = self.ring_buffer(event, process);
-        let buffer = get(&self.registry.ring_buffers, buffer);
-        let subscription = buffer.and_then(|of| of.subscription);
-        let take = self.takes.on_dequeue(event, subscription);
-        self.ring_buffers
-            .on_dequeue(event, (process, place), take, &self.gaps);
+        self.registry
+            .object(kind, event.process, handle, event.time)
     }
 
     /// The process of a thread.

@@ -165,7 +165,6 @@ impl Publications {
         kind: Kind,
         event: &Event,
         objects: &Registry,
-        process: Maybe<Process>,
         within: Maybe<Execution>,
     ) -> Maybe<Publication> {
         let (publisher, message) = (event.get(0), event.get(1));
@@ -215,11 +214,13 @@ impl Publications {
             of.by_rmw = publisher.is_some();
             of.stamp = event.signed(2).unwrap_or(NEVER);
             self.stamped += u32::from(of.stamp != NEVER);
-            let found = objects.object(HandleKind::RmwPublisher, process, publisher, of.publish);
+            let kind = HandleKind::RmwPublisher;
+            let found = objects.object(kind, event.process, publisher, of.publish);
             of.publisher = found.or(of.publisher);
         } else if kind == Kind::RclPublish || of.publisher.is_none() {
             // What rcl says goes before what the others say.
-            let found = objects.object(HandleKind::Publisher, process, publisher, of.publish);
+            let kind = HandleKind::Publisher;
+            let found = objects.object(kind, event.process, publisher, of.publish);
             if found.is_some() || publisher.is_some() {
                 of.publisher = found;
             }

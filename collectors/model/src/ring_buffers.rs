@@ -9,7 +9,7 @@
 
 use ahash::HashMap;
 
-use crate::gaps::{Gaps, Place};
+use crate::gaps::Gaps;
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe};
 use crate::intake::Event;
@@ -47,25 +47,18 @@ pub struct RingBuffers {
     given: HashMap<Id<Thread>, (Maybe<Publication>, Vec<u64>)>,
 }
 
-/// A process, and where it is.
-type Where = (Maybe<Process>, Place);
-
 /// Whether something may be missing in a process since one of its places was filled.
-fn missing(gaps: &Gaps, (process, place): Where, since: i64, event: &Event) -> bool {
-    gaps.between(place, since, event.time) || gaps.broken_since(process, since)
+fn missing(gaps: &Gaps, since: i64, event: &Event) -> bool {
+    gaps.between(event.process, since, event.time) || gaps.broken_since(event.process, since)
 }
 
 impl RingBuffers {
     /// A place is filled, and those before it were left out: when one was filled before; else `NEVER`.
-    pub fn out_of_turn(
-        &mut self,
-        event: &Event,
-        process: Maybe<Process>,
-        object: Maybe<RingBuffer>,
-    ) -> i64 {
+    pub fn out_of_turn(&mut self, event: &Event, object: Maybe<RingBuffer>) -> i64 {
         let Some(buffer) = event.get(0) else {
             return NEVER;
         };
+        let buffer = (event.process, buffer);
         let place = event.get(1).unwrap_or_default();
         let now = Filled {
             object,
@@ -73,13 +66,12 @@ impl RingBuffers {
             highest: place,
             time: event.time,
         };
-        let before = self.filled.insert((process, buffer), now);
+        let before = self.filled.insert(buffer, now);
         let Some(before) = before.filter(|before| before.object == object) else {
             return NEVER;
         };
         let highest = place.max(before.highest);
-        self.filled
-            .insert((process, buffer), Filled { highest, ..now });
+        self.filled.insert(buffer, Filled { highest, ..now });
         let in_turn =
             place == before.place.wrapping_add(1) || (place == 0 && before.place == before.highest);
         if in_turn { NEVER } else { before.time }
@@ -90,7 +82,6 @@ impl RingBuffers {
         &mut self,
         event: &Event,
         of: Option<&RingBuffer>,
-        (process, host): Where,
         publications: &mut Publications,
         gaps: &Gaps,
     ) {
@@ -118,19 +109,19 @@ impl RingBuffers {
         self.rows.push(Enqueue {
             message,
             subscription: of.and_then(|of| of.subscription),
-            process,
+            process: event.process,
             take: None,
             fate: Fate::Pending,
             untold: message.is_none() && publications.is_cut(event.thread),
             next,
         });
-        let places = self.buffers.entry((process, buffer)).or_default();
+        let places = self.buffers.entry((event.process, buffer)).or_default();
         let now = (number, event.time);
         let before = places.insert(place, now);
         // Where the place was free again the message had been taken, which was not recorded.
         let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
         if let Some(row) = before
-            .filter(|(_, since)| pushed_out && !missing(gaps, (process, host), *since, event))
+            .filter(|(_, since)| pushed_out && !missing(gaps, *since, event))
             .and_then(|(row, _)| self.rows.edit(row))
         {
             row.fate = Fate::Overwritten;
@@ -138,20 +129,14 @@ impl RingBuffers {
     }
 
     /// `rclcpp_ring_buffer_dequeue`, which is a take.
-    pub fn on_dequeue(
-        &mut self,
-        event: &Event,
-        (process, host): Where,
-        take: Maybe<Take>,
-        gaps: &Gaps,
-    ) {
-        let buffer = event.get(0).unwrap_or_default();
-        if let Some(places) = self.buffers.get_mut(&(process, buffer))
+    pub fn on_dequeue(&mut self, event: &Event, take: Maybe<Take>, gaps: &Gaps) {
+        let buffer = (event.process, event.get(0).unwrap_or_default());
+        if let Some(places) = self.buffers.get_mut(&buffer)
             && let Some((number, since)) = places.remove(&event.get(1).unwrap_or_default())
-            && !missing(gaps, (process, host), since, event)
+            && !missing(gaps, since, event)
         {
             // Messages leave a buffer in their order: what an older one's place gives is another.
-            let newest = self.newest.entry((process, buffer)).or_default();
+            let newest = self.newest.entry(buffer).or_default();
             if number < *newest {
                 return;
             }
@@ -163,11 +148,11 @@ impl RingBuffers {
     }
 
     /// `rclcpp_ring_buffer_clear`.
-    pub fn on_clear(&mut self, event: &Event, process: Maybe<Process>) {
-        let buffer = event.get(0).unwrap_or_default();
+    pub fn on_clear(&mut self, event: &Event) {
+        let buffer = (event.process, event.get(0).unwrap_or_default());
         // The first place is filled next.
-        self.filled.remove(&(process, buffer));
-        let places = self.buffers.remove(&(process, buffer)).unwrap_or_default();
+        self.filled.remove(&buffer);
+        let places = self.buffers.remove(&buffer).unwrap_or_default();
         for (number, _) in places.into_values() {
             if let Some(row) = self.rows.edit(number) {
                 row.fate = Fate::Cleared;

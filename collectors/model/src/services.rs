@@ -4,7 +4,7 @@
 //! has that key too, and its timestamp tells apart the responses of several servers. Before Kilted
 //! only the servers' callbacks were recorded.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use ahash::HashMap;
 
@@ -19,15 +19,12 @@ use crate::rows::NEVER;
 /// Client and sequence number.
 type Key = [Option<u64>; 3];
 
-fn whole(key: &Key) -> bool {
-    key.iter().all(Option::is_some)
-}
-
-/// What a client or service sent or took.
+/// What a client or service sent or took; which one it is, if that is known.
 #[derive(Clone)]
-struct Side<T> {
+struct Side {
     key: Key,
-    object: Maybe<T>,
+    client: Maybe<Client>,
+    service: Maybe<Service>,
     time: i64,
     /// When rcl was called to send it, or `NEVER`.
     called: i64,
@@ -40,38 +37,33 @@ struct Side<T> {
     execution: Maybe<Execution>,
 }
 
-fn keys<T>(rows: &[Side<T>]) -> impl Iterator<Item = (usize, Key)> {
-    rows.iter().map(|row| row.key).enumerate()
+impl Side {
+    fn new(event: &Event, known: &Registry, of_client: bool, within: Maybe<Execution>) -> Self {
+        let (process, time, handle) = (event.process, event.time, event.get(0));
+        let mut side = Self {
+            key: [1, 2, 3].map(|field| event.get(field)),
+            client: None,
+            service: None,
+            time,
+            called: NEVER,
+            process,
+            stamp: None,
+            within,
+            execution: None,
+        };
+        if of_client {
+            side.client = known.object(HandleKind::Client, process, handle, time);
+            let [low, high] = get(&known.gids, side.client).copied().unwrap_or_default();
+            side.key = [low, high, event.get(1)];
+        } else {
+            side.service = known.object(HandleKind::Service, process, handle, time);
+        }
+        side
+    }
 }
 
-/// Forget rows before a time; returns how many.
-fn forget<T>(rows: &mut Vec<Side<T>>, since: i64) -> usize {
-    let old = rows.partition_point(|row| row.time < since);
-    rows.drain(..old).count()
-}
-
-fn time<T>(side: Option<&Side<T>>) -> i64 {
-    side.map_or(NEVER, |side| side.time)
-}
-
-fn called<T>(side: Option<&Side<T>>) -> i64 {
-    side.map_or(NEVER, |side| side.called)
-}
-
-/// A call, by the places of what the two sides did.
-#[derive(Clone, Copy, Default)]
-struct Joined {
-    requested: Option<usize>,
-    taken: Option<usize>,
-    sent: Option<usize>,
-}
-
-/// Who is called to send something.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Caller {
-    Client(Maybe<Client>),
-    Service(Maybe<Service>),
-}
+/// Whether a client is called to send something, or a service, and which one.
+type Caller = (bool, Maybe<Client>, Maybe<Service>);
 
 /// A call, as far as it is known.
 #[derive(Clone, Copy)]
@@ -95,6 +87,35 @@ pub struct Call {
 }
 
 impl Call {
+    fn new(
+        [requested, taken, sent]: Joined<'_>,
+        answer: Option<&Side>,
+        received: Option<&Side>,
+        known: &Registry,
+    ) -> Self {
+        let time = |side: Option<&Side>| side.map_or(NEVER, |side| side.time);
+        let called = |side: Option<&Side>| side.map_or(NEVER, |side| side.called);
+        let client = requested.and_then(|side| side.client);
+        let server = taken.or(sent);
+        let service = server.and_then(|side| side.service);
+        let object = get(&known.services, service).or_else(|| get(&known.clients, client));
+        let told = server.or(requested).and_then(|side| side.process);
+        let any = requested.or(server);
+        Self {
+            client,
+            service,
+            process: object.map_or(told, |of| of.process),
+            sequence: any
+                .and_then(|side| side.key[2])
+                .map_or(NEVER, u64::cast_signed),
+            times: [time(requested), time(taken), time(sent), time(answer)],
+            called: [called(requested), called(sent)],
+            received: time(received),
+            within: requested.and_then(|side| side.within),
+            execution: taken.and_then(|side| side.execution),
+        }
+    }
+
     /// Whether it was sent, or served, by an end whose init event is missing.
     pub const fn nameless(&self) -> bool {
         let [requested, taken, sent, _] = self.times;
@@ -106,13 +127,11 @@ impl Call {
 /// What clients and servers did.
 #[derive(Clone, Default)]
 pub struct Services {
-    requested: Vec<Side<Client>>,
-    taken: Vec<Side<Service>>,
-    sent: Vec<Side<Service>>,
-    answered: Vec<Side<Client>>,
-    received: Vec<Side<Client>>,
-    /// So many that were taken are forgotten.
-    forgotten: usize,
+    requested: Vec<Side>,
+    taken: Vec<Side>,
+    sent: Vec<Side>,
+    answered: Vec<Side>,
+    received: Vec<Side>,
     /// Since when a thread is in a call of rcl, and of which client or service.
     calling: HashMap<Id<Thread>, (Caller, i64)>,
     /// The request that a thread took last, if it has done nothing else since.
@@ -122,35 +141,8 @@ pub struct Services {
 impl Services {
     /// Whether any of the four events happened.
     pub fn happened(&self) -> bool {
-        !(self.requested.is_empty()
-            && self.taken.is_empty()
-            && self.sent.is_empty()
-            && self.answered.is_empty())
-    }
-
-    fn side<T>(event: &Event, process: Maybe<Process>, object: Maybe<T>, key: Key) -> Side<T> {
-        Side {
-            key,
-            object,
-            time: event.time,
-            called: NEVER,
-            process,
-            stamp: None,
-            within: None,
-            execution: None,
-        }
-    }
-
-    fn of_client(event: &Event, known: &Registry, process: Maybe<Process>) -> Side<Client> {
-        let client = known.object(HandleKind::Client, process, event.get(0), event.time);
-        let [low, high] = get(&known.gids, client).copied().unwrap_or_default();
-        Self::side(event, process, client, [low, high, event.get(1)])
-    }
-
-    fn of_service(event: &Event, known: &Registry, process: Maybe<Process>) -> Side<Service> {
-        let service = known.object(HandleKind::Service, process, event.get(0), event.time);
-        let key = [event.get(1), event.get(2), event.get(3)];
-        Self::side(event, process, service, key)
+        let four = [&self.requested, &self.taken, &self.sent, &self.answered];
+        four.iter().any(|rows| !rows.is_empty())
     }
 
     /// Any event of a client or service.
@@ -159,62 +151,42 @@ impl Services {
         kind: Kind,
         event: &Event,
         known: &Registry,
-        process: Maybe<Process>,
         within: Maybe<Execution>,
     ) {
+        let of_service = [Kind::CallResponse, Kind::TakeRequest, Kind::SendResponse];
+        let of_client = !of_service.contains(&kind);
+        let mut side = Side::new(event, known, of_client, within);
+        let caller = (of_client, side.client, side.service);
+        if matches!(kind, Kind::SendRequest | Kind::SendResponse) {
+            let call = self.calling.remove(&event.thread);
+            let call = call.filter(|(of, _)| *of == caller);
+            side.called = call.map_or(NEVER, |(_, time)| time);
+        }
         let taken = |field| event.get(field).is_some_and(|taken| taken != 0);
-        let client = || Self::of_client(event, known, process);
-        let service = || Self::of_service(event, known, process);
         match kind {
             // The beginning of a call of rcl.
-            Kind::CallRequest => {
-                let call = (Caller::Client(client().object), event.time);
-                self.calling.insert(event.thread, call);
+            Kind::CallRequest | Kind::CallResponse => {
+                self.calling.insert(event.thread, (caller, event.time));
             }
-            Kind::CallResponse => {
-                let call = (Caller::Service(service().object), event.time);
-                self.calling.insert(event.thread, call);
-            }
-            Kind::SendRequest => {
-                let side = client();
-                let called = self.called(event.thread, Caller::Client(side.object));
-                self.requested.push(Side {
-                    called,
-                    within,
-                    ..side
-                });
-            }
+            Kind::SendRequest => self.requested.push(side),
             Kind::TakeRequest if taken(4) => {
-                let number = self.forgotten + self.taken.len();
-                self.waiting.insert(event.thread, number);
-                self.taken.push(service());
+                self.waiting.insert(event.thread, self.taken.len());
+                self.taken.push(side);
             }
             Kind::SendResponse => {
-                let (side, stamp) = (service(), event.signed(4));
-                let called = self.called(event.thread, Caller::Service(side.object));
-                self.sent.push(Side {
-                    called,
-                    stamp,
-                    ..side
-                });
+                side.stamp = event.signed(4);
+                self.sent.push(side);
             }
             Kind::TakeResponse => {
                 self.on_other(event.thread);
+                side.stamp = event.signed(2);
                 if taken(3) {
-                    let stamp = event.signed(2);
-                    self.answered.push(Side { stamp, ..client() });
+                    self.answered.push(side);
                 }
             }
-            Kind::ClientCallback => self.received.push(client()),
+            Kind::ClientCallback => self.received.push(side),
             _ => {}
         }
-    }
-
-    /// When the call began in which a thread sends something.
-    fn called(&mut self, thread: Id<Thread>, by: Caller) -> i64 {
-        let call = self.calling.remove(&thread);
-        let same = call.filter(|(of, _)| *of == by);
-        same.map_or(NEVER, |(_, time)| time)
     }
 
     /// What a thread does not do between a request and its callback, nor while it sends one.
@@ -228,16 +200,13 @@ impl Services {
         if self.waiting.is_empty() {
             return;
         }
-        let Some(taken) = self.waiting.remove(&execution.thread) else {
-            return;
-        };
-        let callback = known.callback(execution.callback);
-        let taken = taken.checked_sub(self.forgotten);
+        let taken = self.waiting.remove(&execution.thread);
         let Some(side) = taken.and_then(|taken| self.taken.get_mut(taken)) else {
             return;
         };
+        let callback = known.callback(execution.callback);
         let owner = known.service_of(&callback);
-        let same = owner == side.object || owner.is_none() || side.object.is_none();
+        let same = owner == side.service || owner.is_none() || side.service.is_none();
         // Of a callback that nobody announced nothing tells that it serves anything.
         if callback.kind == known.service && same {
             side.execution = Some(number);
@@ -246,137 +215,100 @@ impl Services {
 
     /// Forget what was done before a time.
     pub fn forget(&mut self, since: i64) {
-        self.forgotten += forget(&mut self.taken, since);
-        forget(&mut self.sent, since);
-        forget(&mut self.requested, since);
-        forget(&mut self.answered, since);
-        forget(&mut self.received, since);
+        let old = self.taken.partition_point(|row| row.time < since);
+        self.waiting.retain(|_, row| *row >= old);
+        self.waiting.values_mut().for_each(|row| *row -= old);
+        for rows in [
+            &mut self.requested,
+            &mut self.taken,
+            &mut self.sent,
+            &mut self.answered,
+            &mut self.received,
+        ] {
+            let old = rows.partition_point(|row| row.time < since);
+            rows.drain(..old);
+        }
     }
 
     /// All calls, in the order of their begins.
     pub fn calls(&self, known: &Registry) -> Vec<Call> {
         // Of each key what both sides did.
-        let mut groups: BTreeMap<Key, [Vec<usize>; 5]> = BTreeMap::new();
-        let requested = keys(&self.requested).map(|key| (0, key));
-        let taken = keys(&self.taken).map(|key| (1, key));
-        let sent = keys(&self.sent).map(|key| (2, key));
-        let answered = keys(&self.answered).map(|key| (3, key));
-        let received = keys(&self.received).map(|key| (4, key));
-        let all = requested.chain(taken).chain(sent);
-        for (side, (row, key)) in all.chain(answered).chain(received) {
-            groups.entry(key).or_default()[side].push(row);
+        let mut groups: BTreeMap<Key, [Vec<&Side>; 5]> = BTreeMap::new();
+        let sides = [
+            &self.requested,
+            &self.taken,
+            &self.sent,
+            &self.answered,
+            &self.received,
+        ];
+        for (what, rows) in sides.into_iter().enumerate() {
+            for side in rows {
+                groups.entry(side.key).or_default()[what].push(side);
+            }
         }
         let mut calls = Vec::new();
         for (key, [requested, taken, sent, answered, received]) in &groups {
-            let joined = self.joined(key, requested, taken, sent);
-            let alone = joined.len() == 1;
-            for one in joined {
-                let call = self.call(key, one, answered, alone, known);
-                let callback = received.first().filter(|_| whole(key));
-                let received = callback.map_or(NEVER, |row| self.received[*row].time);
-                calls.push(Call { received, ..call });
+            if key.iter().all(Option::is_some) {
+                let joined = joined(requested, taken, sent);
+                let alone = joined.len() == 1;
+                for one in joined {
+                    let answer = answer(one, answered, alone);
+                    calls.push(Call::new(one, answer, received.first().copied(), known));
+                }
+            } else {
+                let requested = requested.iter().map(|side| [Some(*side), None, None]);
+                let taken = taken.iter().map(|side| [None, Some(*side), None]);
+                let sent = sent.iter().map(|side| [None, None, Some(*side)]);
+                let each = requested.chain(taken).chain(sent);
+                calls.extend(each.map(|one| Call::new(one, None, None, known)));
             }
         }
-        let begin = |call: &Call| {
-            let [requested, taken, sent, _] = call.times;
-            [requested, taken, sent]
-                .into_iter()
-                .find(|time| *time != NEVER)
-                .unwrap_or(NEVER)
-        };
         calls.sort_by_key(|call| {
-            (
-                begin(call),
-                last(call.service),
-                last(call.client),
-                call.sequence,
-            )
+            let [requested, taken, sent, _] = call.times;
+            let mut times = [requested, taken, sent].into_iter();
+            let begin = times.find(|time| *time != NEVER).unwrap_or(NEVER);
+            (begin, last(call.service), last(call.client), call.sequence)
         });
         calls
     }
+}
 
-    /// The calls of one key: of what shares it the first belongs to the first.
-    fn joined(
-        &self,
-        key: &Key,
-        requested: &[usize],
-        taken: &[usize],
-        sent: &[usize],
-    ) -> Vec<Joined> {
-        let call = |requested, taken, sent| Joined {
-            requested,
-            taken,
-            sent,
-        };
-        let requests = requested.iter().map(|row| call(Some(*row), None, None));
-        let mut found: Vec<Joined> = requests.collect();
-        if !whole(key) {
-            found.extend(taken.iter().map(|row| call(None, Some(*row), None)));
-            found.extend(sent.iter().map(|row| call(None, None, Some(*row))));
-            return found;
-        }
-        let first = requested.first().copied();
-        for (place, row) in taken.iter().enumerate() {
-            match found.get_mut(place) {
-                Some(one) => one.taken = Some(*row),
-                // Another server took it as well.
-                None => found.push(call(first, Some(*row), None)),
-            }
-        }
-        let mut open: VecDeque<usize> = (0..found.len()).collect();
-        for row in sent {
-            let service = self.sent[*row].object;
-            let at = |place: &usize| found[*place].taken;
-            let by = |place: &usize| Some(self.taken[at(place)?].object);
-            let mine = open.iter().position(|place| by(place) == Some(service));
-            // A request of which no take was recorded was taken by the service that answered it.
-            let mine = mine.or_else(|| open.iter().position(|place| at(place).is_none()));
-            match mine.and_then(|place| open.remove(place)) {
-                Some(place) => found[place].sent = Some(*row),
-                None => found.push(call(None, None, Some(*row))),
-            }
-        }
-        found
-    }
+/// What was requested, taken and sent of one call.
+type Joined<'a> = [Option<&'a Side>; 3];
 
-    fn call(
-        &self,
-        key: &Key,
-        one: Joined,
-        answered: &[usize],
-        alone: bool,
-        known: &Registry,
-    ) -> Call {
-        let requested = one.requested.map(|row| &self.requested[row]);
-        let taken = one.taken.map(|row| &self.taken[row]);
-        let sent = one.sent.map(|row| &self.sent[row]);
-        let stamp = sent.and_then(|side| side.stamp);
-        // By key and timestamp, else by key where one server answered.
-        let answers = || {
-            answered
-                .iter()
-                .map(|row| &self.answered[*row])
-                .filter(|_| whole(key))
-        };
-        let by_stamp = stamp.and_then(|_| answers().find(|side| side.stamp == stamp));
-        let only = by_stamp.or_else(|| answers().next().filter(|_| alone && answered.len() == 1));
-        let client = requested.and_then(|side| side.object);
-        let server = taken.or(sent);
-        let service = server.and_then(|side| side.object);
-        let process = get(&known.services, service).or_else(|| get(&known.clients, client));
-        let told = server.map(|side| side.process);
-        let told = told.or_else(|| requested.map(|side| side.process));
-        let process = process.map(|of| of.process).or(told).flatten();
-        Call {
-            client,
-            service,
-            process,
-            sequence: key[2].map_or(NEVER, u64::cast_signed),
-            times: [time(requested), time(taken), time(sent), time(only)],
-            called: [called(requested), called(sent)],
-            received: NEVER,
-            within: requested.and_then(|side| side.within),
-            execution: taken.and_then(|side| side.execution),
+/// The calls of one key: of what shares it the first belongs to the first.
+fn joined<'a>(requested: &[&'a Side], taken: &[&'a Side], sent: &[&'a Side]) -> Vec<Joined<'a>> {
+    let requests = requested.iter().map(|side| [Some(*side), None, None]);
+    let mut found: Vec<Joined<'_>> = requests.collect();
+    let first = requested.first().copied();
+    for (place, side) in taken.iter().enumerate() {
+        match found.get_mut(place) {
+            Some(one) => one[1] = Some(side),
+            // Another server took it as well.
+            None => found.push([first, Some(side), None]),
         }
     }
+    for side in sent {
+        let mine = |[_, taken, sent]: &Joined<'_>| {
+            sent.is_none() && taken.is_some_and(|taken| taken.service == side.service)
+        };
+        // A request of which no take was recorded was taken by the service that answered it.
+        let untaken = |[_, taken, sent]: &Joined<'_>| sent.is_none() && taken.is_none();
+        let place = found.iter().position(mine);
+        match place.or_else(|| found.iter().position(untaken)) {
+            Some(place) => found[place][2] = Some(side),
+            None => found.push([None, None, Some(side)]),
+        }
+    }
+    found
+}
+
+/// The response that was taken: by key and timestamp, else by key where one server answered.
+fn answer<'a>([.., sent]: Joined<'_>, answered: &[&'a Side], alone: bool) -> Option<&'a Side> {
+    let stamp = sent.and_then(|side| side.stamp);
+    let mut by_stamp = answered
+        .iter()
+        .filter(|side| stamp.is_some() && side.stamp == stamp);
+    let only = answered.first().filter(|_| alone && answered.len() == 1);
+    by_stamp.next().or(only).copied()
 }

@@ -296,12 +296,9 @@ impl Tables {
 
     /// Whether events of a thread's process may be missing between two that were recorded.
     fn is_missing_between(&self, thread: Id<Thread>, from: i64, until: i64) -> bool {
-        let (model, process) = (&self.model, self.model.process(thread));
-        let place = model.identity.place_of(process);
-        model.gaps.between(place, from, until)
-            || model
-                .gaps
-                .broken(process, from.saturating_add(1), until.saturating_sub(1))
+        let (gaps, process) = (&self.model.gaps, self.model.process(thread));
+        gaps.between(process, from, until)
+            || gaps.broken(process, from.saturating_add(1), until.saturating_sub(1))
     }
 
     /// What tells of actions: publications on their topics.

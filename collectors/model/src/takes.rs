@@ -6,7 +6,7 @@
 //! callback nor went on with its executor.
 
 use crate::callbacks::Execution;
-use crate::identity::{Process, Thread};
+use crate::identity::Thread;
 use crate::ids::{Id, Maybe, entry};
 use crate::intake::Event;
 use crate::kinds::Kind;
@@ -92,17 +92,11 @@ impl Takes {
     }
 
     /// `rmw_take`; returns the take, if something was taken.
-    pub fn on_rmw_take(
-        &mut self,
-        event: &Event,
-        objects: &Registry,
-        process: Maybe<Process>,
-    ) -> Maybe<Take> {
+    pub fn on_rmw_take(&mut self, event: &Event, objects: &Registry) -> Maybe<Take> {
         let mut take = None;
         if event.get(3).is_some_and(|taken| taken != 0) {
-            let handle = event.get(0);
-            let subscription =
-                objects.object(HandleKind::RmwSubscription, process, handle, event.time);
+            let (kind, handle) = (HandleKind::RmwSubscription, event.get(0));
+            let subscription = objects.object(kind, event.process, handle, event.time);
             if let Some(subscription) = subscription {
                 *entry(&mut self.of, subscription) = true;
             }
