@@ -72,7 +72,7 @@ class Pass:
     clocks
         By how much times on two hosts may be wrong against each other.
     threads
-        1: nothing is read or made ahead; more: by threads of their own; 0: as many as polars has.
+        How many read events and write tables; 0 for as many as polars has.
     memory
         With ``path``, only about ``rows`` rows of each kind stay in memory, and the others lie in
         that file; ``keys`` messages at least wait for who takes them.

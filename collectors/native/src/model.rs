@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use ahash::HashMap;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -84,7 +86,7 @@ fn batches_of(
     path: &Path,
     fields: &'static [&'static str],
     context: &[&'static str],
-    threads: usize,
+    workers: &Arc<Workers>,
 ) -> PyResult<roslens_model::Batches> {
     let file = File::open(path)
         .map_err(|error| raised(Failure::Output(format!("{}: {error}", path.display()))))?;
@@ -98,7 +100,7 @@ fn batches_of(
         .with_batch_size(2048)
         .build()
         .map_err(wrong)?;
-    Ok(ahead(with_fields(reader, fields), threads))
+    Ok(Box::new(Ahead::of(with_fields(reader, fields), workers)))
 }
 
 /// The events of batches with these fields.
@@ -121,34 +123,117 @@ fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     }
 }
 
-/// Batches of which a thread of their own makes the next ones while one is used, if there may be
-/// several threads.
-fn ahead<T: Send + 'static>(
-    batches: impl Iterator<Item = Result<T, ArrowError>> + Send + 'static,
-    threads: usize,
-) -> Box<dyn Iterator<Item = Result<T, ArrowError>> + Send> {
-    if threads < 2 {
-        return Box::new(batches);
-    }
-    let (made, waiting) = sync_channel(1);
-    std::thread::spawn(move || {
-        for batch in batches.map(Some).chain([None]) {
-            if made.send(batch).is_err() {
-                // Whoever uses them has enough.
-                break;
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads beside the one that asks, which make what it will ask for next.
+struct Workers {
+    jobs: Option<Sender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// So many threads in all: one fewer beside the one that asks.
+    fn new(threads: usize) -> Arc<Self> {
+        let (jobs, waiting) = channel::<Job>();
+        let waiting = Arc::new(Mutex::new(waiting));
+        let work = |waiting: Arc<Mutex<Receiver<Job>>>| {
+            move || {
+                loop {
+                    let job = waiting
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .recv();
+                    // Whoever waits for a job that panicked is told so by its channel.
+                    match job {
+                        Ok(job) => drop(catch_unwind(AssertUnwindSafe(job))),
+                        Err(_) => break,
+                    }
+                }
             }
-        }
-    });
-    // A thread that panicked sends no end.
-    let next = move || {
-        let died = |_| {
-            Some(Err(ArrowError::ComputeError(
-                "a thread ended too early".into(),
-            )))
         };
-        waiting.recv().unwrap_or_else(died)
-    };
-    Box::new(std::iter::from_fn(next).fuse())
+        let beside = 1..threads;
+        Arc::new(Self {
+            jobs: (!beside.is_empty()).then_some(jobs),
+            threads: beside
+                .map(|_| std::thread::spawn(work(Arc::clone(&waiting))))
+                .collect(),
+        })
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Batches of which the next one is made while one is used, if there is a thread for it.
+struct Ahead<I: Iterator> {
+    rest: Option<I>,
+    next: Option<Receiver<(I, Option<I::Item>)>>,
+    workers: Arc<Workers>,
+}
+
+impl<T, I> Ahead<I>
+where
+    T: Send + 'static,
+    I: Iterator<Item = Result<T, ArrowError>> + Send + 'static,
+{
+    fn of(batches: I, workers: &Arc<Workers>) -> Self {
+        let mut found = Self {
+            rest: Some(batches),
+            next: None,
+            workers: Arc::clone(workers),
+        };
+        found.begin();
+        found
+    }
+
+    /// Have the next one made.
+    fn begin(&mut self) {
+        let Some(jobs) = &self.workers.jobs else {
+            return;
+        };
+        let Some(mut rest) = self.rest.take() else {
+            return;
+        };
+        let (here, there) = sync_channel(1);
+        let job = move || {
+            let made = rest.next();
+            // Whoever uses them may have enough.
+            drop(here.send((rest, made)));
+        };
+        if jobs.send(Box::new(job)).is_ok() {
+            self.next = Some(there);
+        }
+    }
+}
+
+impl<T, I> Iterator for Ahead<I>
+where
+    T: Send + 'static,
+    I: Iterator<Item = Result<T, ArrowError>> + Send + 'static,
+{
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let Some(next) = self.next.take() else {
+            return self.rest.as_mut()?.next();
+        };
+        // What ended in the middle is no end.
+        let Ok((rest, made)) = next.recv() else {
+            let why = "a thread ended too early".into();
+            return Some(Err(ArrowError::ComputeError(why)));
+        };
+        self.rest = Some(rest);
+        if made.is_some() {
+            self.begin();
+        }
+        made
+    }
 }
 
 /// Batches that let Ctrl-C through.
@@ -229,8 +314,8 @@ impl Table {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Write them to a Parquet file, made on another thread if there may be several, with the keys and
-    /// texts of `about` in its metadata; returns the number of rows.
+    /// Write them to a Parquet file, on so many threads, with the keys and texts of `about` in its
+    /// metadata; returns the number of rows.
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn write(
         &self,
@@ -246,7 +331,7 @@ impl Table {
             let writer = table_writer(sink, &schema, Order::Unknown, pairs(about));
             let mut writer = writer.map_err(unwritten)?;
             let mut count = 0;
-            for batch in Interruptible(ahead(rows, threads)) {
+            for batch in Interruptible(Ahead::of(rows, &Workers::new(threads.min(2)))) {
                 let batch = batch.map_err(failed)?;
                 count += batch.num_rows();
                 writer.write(&batch).map_err(unwritten)?;
@@ -384,7 +469,7 @@ impl Pass {
     }
 
     /// Go through events, none before those of before: by name without the provider, as tables or
-    /// paths of Parquet files, each read on a thread of its own if there may be several.
+    /// paths of Parquet files, which are read on so many threads.
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn feed(
         &self,
@@ -392,6 +477,7 @@ impl Pass {
         events: HashMap<String, Bound<'_, PyAny>>,
         threads: usize,
     ) -> PyResult<()> {
+        let workers = Workers::new(threads);
         let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
         let context = self.state().as_ref().map_or_else(Vec::new, Model::context);
         for (_, name, fields) in KINDS {
@@ -399,7 +485,7 @@ impl Pass {
                 continue;
             };
             let batches: roslens_model::Batches = match source.extract::<String>() {
-                Ok(path) => batches_of(Path::new(&path), fields, &context, threads)?,
+                Ok(path) => batches_of(Path::new(&path), fields, &context, &workers)?,
                 Err(_) => Box::new(with_fields(stream_of(source)?, fields)),
             };
             sources.insert((*name).to_owned(), Box::new(Interruptible(batches)));
