@@ -243,15 +243,15 @@ class RunTables:
         Raises
         ------
         UsageError
-            There is no such table, or those of a run are gone.
+            There is no such table, or a recording is gone.
         """
         if name not in _EVERY:
             raise UsageError(_no_table(name))
         if name not in self._described:
             # A run without rows would pass for one in which nothing happened, and nothing was lost.
             for recording in self.recordings:
-                if not recording.tables.is_dir():
-                    raise UsageError(f"{recording.tables}: gone since it was opened")
+                if not recording.path.exists():
+                    raise UsageError(f"{recording.path}: gone since it was opened")
             files = [
                 r.tables / f"{name}.parquet" if name in TABLES else r.samples.get(name)
                 for r in self.recordings
