@@ -7,12 +7,14 @@ the order in which they were published. They are handed over in this order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reference_model.gaps import FOREVER, Gaps
+from reference_model.gaps import FOREVER
 from reference_model.objects import Row
 from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING, REPLAYED, UNTOLD
+
+if TYPE_CHECKING:
+    from reference_model.messages import Messages
 
 USUAL_WAIT_NS = 10**9
 MOST = 10_000
@@ -29,36 +31,8 @@ FATES = {
 """Outcome and reason of what is decided before the rules."""
 
 
-@dataclass
-class Known:
-    """What the rules ask of the whole recording.
-
-    Attributes
-    ----------
-    ends
-        When the last event of each process was.
-    untaken
-        Subscriptions of which no take was recorded, though their callbacks ran, by `id`; all of
-        them where nothing recorded takes.
-    shared
-        Topic and source timestamp of several publications.
-    longest
-        The longest that a message of a subscription waited until it was taken, or its callback
-        began.
-    strays
-        When a subscription took something whose publication is not known.
-    """
-
-    gaps: Gaps
-    ends: dict[Any, int]
-    untaken: set[int]
-    shared: set[Any]
-    longest: dict[int, int]
-    strays: dict[int, list[int]]
-
-
-def decide(row: Row, way: Sequence[Row], known: Known) -> tuple[str, str]:
-    """The outcome of a message, and the reason."""
+def decide(row: Row, way: Sequence[Row], known: Messages) -> tuple[str, str]:
+    """The outcome of a message, and the reason; `known` is what the whole recording shows."""
     if row["_fate"] == REPLAYED:
         inside = row["intra_process"]
         return "replayed", "late_joiner" if inside else "published_before_subscription"
@@ -71,7 +45,7 @@ def decide(row: Row, way: Sequence[Row], known: Known) -> tuple[str, str]:
     return outcome, reason
 
 
-def _rules(row: Row, way: Sequence[Row], known: Known) -> tuple[tuple[Any, str, str], ...]:
+def _rules(row: Row, way: Sequence[Row], known: Messages) -> tuple[tuple[Any, str, str], ...]:
     """Of a message between processes that was not taken: whether each rule applies."""
     stamp, of, publisher = row["_call"]["_key"], id(row["_subscription"]), row["_publisher"]
     published, proc = row["publish_ns"], row["_sub_proc"]
@@ -88,7 +62,8 @@ def _rules(row: Row, way: Sequence[Row], known: Known) -> tuple[tuple[Any, str, 
     later = way[place + min(depth or MOST, MOST) :]
     return (
         # 1
-        (of in known.untaken, "unknown", "takes_not_recorded"),
+        ("rmw_take" not in known.happened or of in known.untaken,
+         "unknown", "takes_not_recorded"),
         (publisher is None, "unknown", "publisher_unknown"),
         ((row["topic"], stamp) in known.shared, "unknown", "shared_timestamp"),
         # 2

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reference_model.clocks import BoundsOf, bound_clocks
-from reference_model.evidence import NO_SUBSCRIBER, NOBODY_KNOWN, Known, decide, taken
+from reference_model.evidence import NO_SUBSCRIBER, NOBODY_KNOWN, decide, taken
 from reference_model.gaps import FOREVER, Gaps
 from reference_model.objects import DISCOVERY, Objects, Row
 from reference_model.publications import KINDS
@@ -83,7 +83,7 @@ class Messages:
         ]  # fmt: skip
         took = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
         self.untaken = {id(i["_owner"]) for i in self.ran} - took
-        self.blind = "rmw_take" not in happened
+        """Subscriptions of which no take was recorded, though their callbacks ran."""
         self.happened = happened
         self.nameless = any(take["topic"] is None for take in takes)
         made = max((s["created_ns"] for s in objects.rows["subscriptions"]), default=-1)
@@ -91,7 +91,7 @@ class Messages:
         self.unseen_since = begin if begin <= made else FOREVER
         self._stamp()
         self._matched = self._by_timestamp()
-        self._ends = {proc: process["end_ns"] for proc, process in objects.processes.items()}
+        self.ends = {proc: process["end_ns"] for proc, process in objects.processes.items()}
         self._pairs = self._existing()
         self._matched += self._by_order()
         self.rows = self._settle(self._rows())
@@ -166,7 +166,7 @@ class Messages:
                 ended = FOREVER if s["ended_ns"] is None else s["ended_ns"]
                 if not s["created_ns"] <= now < ended:
                     continue
-                gone = self._ends.get(s["_proc"], now)
+                gone = self.ends.get(s["_proc"], now)
                 first = first_after.setdefault(id(s), now) if now > gone else now
                 if now > max(first, gone + GRACE_NS) and not self.gaps.dropped(
                     s["_proc"], gone, now
@@ -270,38 +270,34 @@ class Messages:
             self._fill(row)
         rows.sort(key=lambda r: (_last(r["publish_ns"]), _last(r["take_ns"])))
         self._weaken(rows)
-        known = self._known(rows)
+        self._learn(rows)
         ways = defaultdict(list)
         for row in rows:
             if not row["intra_process"] and row["_fate"] != REPLAYED:
                 ways[_way(row)].append(row)
         for row in rows:
-            row["outcome"], row["reason"] = decide(row, ways[_way(row)], known)
+            row["outcome"], row["reason"] = decide(row, ways[_way(row)], self)
             row["match"] = MATCH.get(row["_how"])
         bound_clocks(rows, self.bounds_of)
         return rows
 
-    def _known(self, rows: Iterable[Row]) -> Known:
+    def _learn(self, rows: Iterable[Row]) -> None:
+        """What the rules ask of the whole recording."""
         times = Counter((call["topic"], call["_key"]) for call in self.calls)
-        longest: dict[int, int] = {}
+        self.shared = {key for key, count in times.items() if count > 1 and None not in key}
+        """Topic and source timestamp of several publications."""
+        self.longest: dict[int, int] = {}
+        """The longest that a message of a subscription waited until it was taken or ran."""
         for row in rows:
             of, then = id(row["_subscription"]), taken(row)
             counts = row["_subscription"] is not None and row["_fate"] != REPLAYED
             if counts and then is not None and row["publish_ns"] is not None:
                 waited = then - row["publish_ns"]
-                longest[of] = max(longest.get(of, waited), waited)
-        strays = defaultdict(list)
+                self.longest[of] = max(self.longest.get(of, waited), waited)
+        self.strays = defaultdict(list)
+        """When a subscription took something whose publication is not known."""
         for take in self.takes_alone:
-            strays[id(take["_subscription"])].append(take["take_ns"])
-        subscriptions = self.objects.rows["subscriptions"]
-        return Known(
-            gaps=self.gaps,
-            ends=self._ends,
-            untaken={id(s) for s in subscriptions} if self.blind else self.untaken,
-            shared={key for key, count in times.items() if count > 1 and None not in key},
-            longest=longest,
-            strays=strays,
-        )
+            self.strays[id(take["_subscription"])].append(take["take_ns"])
 
     def _weaken(self, rows: Iterable[Row]) -> None:
         """Tell the joined rows that would be exact, but for events that are missing."""
