@@ -15,8 +15,8 @@ from roslens.analysis.verdicts.statement import Statement, borne_out
 ACTION, SERVICE, PUBSUB = {"action", "actions"}, {"service", "services"}, {"pubsub", "messages"}
 _BOTH = {"events": ("events",), "events_cbg": ("events_cbg", "eventscbg", "eventscbgmulti")}
 _EVENTS = tuple(name for names in _BOTH.values() for name in names)
-_FIVE_MINUTES_S = 300
-_ABOUT_FIVE_S = _FIVE_MINUTES_S / 2, 2 * _FIVE_MINUTES_S
+_EARLY_S, _LATE_S = 150, 600
+"""About five minutes: from half of it to twice as long."""
 
 
 def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> list[Statement]:
@@ -82,16 +82,14 @@ def _climbs_not(leak: Leak) -> bool:
 
 def _levels_off(leak: Leak) -> bool:
     bend_s = None if leak.bend_s is None else leak.bend_s.value
-    early, late = _ABOUT_FIVE_S
-    return leak.verdict == "levels_off" and bend_s is not None and early <= bend_s <= late
+    return leak.verdict == "levels_off" and bend_s is not None and _EARLY_S <= bend_s <= _LATE_S
 
 
 def _levels_off_not(leak: Leak) -> bool:
     """Nor would it still, as what was looked at ends long after five minutes."""
     if leak.verdict == "levels_off" and leak.bend_s is not None:
-        early, late = _ABOUT_FIVE_S
-        return not_none(leak.bend_s.high) < early or not_none(leak.bend_s.low) > late
-    long = leak.looked_at_s[1] >= 2 * _FIVE_MINUTES_S
+        return not_none(leak.bend_s.high) < _EARLY_S or not_none(leak.bend_s.low) > _LATE_S
+    long = leak.looked_at_s[1] >= _LATE_S
     return long and leak.verdict not in ("levels_off", "not_enough_evidence")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from roslens.analysis.measures.pauses import PAUSE
 from roslens.analysis.measures.samples import ARRIVED, LOST, RunSamples
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.fractions import least_told
@@ -91,8 +92,7 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
     """
     # The rows of one run agree or not; what only its manifest counts may be of either side.
     head = pl.col("kind") == "missing_head"
-    lost = losses.filter(pl.col("kind") != "not_sampled")
-    alone = lost.group_by("run").agg(of_kernel().all(), head.all()).collect()
+    alone = losses.filter(~PAUSE).group_by("run").agg(of_kernel().all(), head.all()).collect()
     of_kernel_or_head = {run: where for run, *where in alone.iter_rows()}
     stretches = pl.col("kind").cast(pl.String).str.starts_with("missing_")
     counted = {
