@@ -18,21 +18,26 @@ class Burner(Node):
 
     def __init__(self):
         super().__init__("burner")
-        self.left = int(sys.argv[2])
+        self.left, self.turn = int(sys.argv[2]), 0.0
         self.spent, self.lasted = [0.0] * 4, [0.0] * 2
         self.publisher = self.create_publisher(Empty, "/burnt", 10)
         self.create_subscription(Empty, "/burnt", self.burn, 10)
         self.create_timer(0.02, self.tick)
 
+    def varied(self, seconds):
+        """Up to a tenth more or less: samples at a fixed rate beat with work always as long."""
+        self.turn = (self.turn + 0.618034) % 1
+        return seconds * (0.9 + 0.2 * self.turn)
+
     def alpha(self, callback, seconds):
         begin = time.monotonic()
-        self.spent[2 * callback] += LIBRARY.alpha(seconds)
+        self.spent[2 * callback] += LIBRARY.alpha(self.varied(seconds))
         self.lasted[callback] += time.monotonic() - begin
 
     def tick(self):
         """The timer."""
         self.alpha(0, 0.007)
-        self.spent[1] += LIBRARY.beta(0.003)
+        self.spent[1] += LIBRARY.beta(self.varied(0.003))
         self.publisher.publish(Empty())
         self.left -= 1
         if self.left == 0:
@@ -41,7 +46,7 @@ class Burner(Node):
     def burn(self, _):
         """The subscription."""
         self.alpha(1, 0.0016)
-        self.spent[3] += LIBRARY.beta(0.0064)
+        self.spent[3] += LIBRARY.beta(self.varied(0.0064))
 
 
 rclpy.init()
