@@ -302,8 +302,8 @@ def take_along(
 
     Raises
     ------
-    RunFailedError
-        It cannot be written.
+    UsageError, RunFailedError
+        It cannot be written; the second where the disk is full.
     """
     for table in SAMPLED:
         if file := source.samples.get(table.name):

@@ -52,8 +52,8 @@ def write_frame(frame: pl.DataFrame, path: Path, about: Mapping[str, str]) -> No
 
     Raises
     ------
-    RunFailedError
-        It cannot be written.
+    UsageError, RunFailedError
+        It cannot be written; the second where the disk is full.
     """
     with writing(path):
         write_table(frame, path, about)

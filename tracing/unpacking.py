@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
 from roslens.recording import RunFailedError, UsageError
-from roslens.recording.errors import TooLargeError, cannot_be_written
+from roslens.recording.errors import TooLargeError, cannot_be_written, writing
 from roslens.recording.foreign import SECONDS, read_foreign
 from roslens.recording.layout import find_traces
 from roslens.recording.scratch import scratch_folder
@@ -86,7 +86,7 @@ def unpack(
     """
     if not archive.is_file() and not (archive / ABOUT_NAME).is_file():
         raise UsageError(f"{archive}: no such file")
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(folder, _SCRATCH) as scratch:
             notes = read_foreign(
@@ -99,8 +99,6 @@ def unpack(
             for line in notes:
                 note(line)
             return _move(scratch, folder)
-    except OSError as error:
-        raise cannot_be_written(folder, error) from error
 
 
 def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | None) -> list[str]:

@@ -43,8 +43,8 @@ def write_mcap(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
 
     Raises
     ------
-    RunFailedError
-        It cannot be written.
+    UsageError, RunFailedError
+        It cannot be written; the second where the disk is full.
     """
     from mcap.writer import Writer  # noqa: PLC0415  (optional)
 

@@ -50,8 +50,8 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
 
     Raises
     ------
-    RunFailedError
-        It cannot be written.
+    UsageError, RunFailedError
+        It cannot be written; the second where the disk is full.
     """
     writer = Writer()
     for host, vpid, name in tables["processes"].select("host", "vpid", "procname").iter_rows():

@@ -247,8 +247,8 @@ class Writer:
 
         Raises
         ------
-        RunFailedError
-            It cannot be written.
+        UsageError, RunFailedError
+            It cannot be written; the second where the disk is full.
         """
         first = number_field(_SEQUENCE, 1) + number_field(_FLAGS, _FIRST_OF_SEQUENCE)
         with writing(path), replaced_whole(path) as temporary, temporary.open("wb") as file:

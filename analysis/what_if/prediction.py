@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.timing.executors import ON_WAIT_SETS
 from roslens.analysis.timing.schema import TimedCallback, TimingModel
@@ -26,6 +27,8 @@ CURVE = (0.01, *(n / 50 for n in range(1, 50)), 0.99, 0.995, 0.999)
 _MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
 _COSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Between the least and the most that another executor's own work costs: in equal parts."""
+_REACHED = 0.95
+"""A rate counts as reached from this part of it on."""
 _LOST = "the tracer lost something in this run, so executions may be missing"
 _NOT_REPRODUCED = "the simulation does not reproduce the recorded latency"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
@@ -49,8 +52,8 @@ class Predicted:
         gives.
     value, low, high
         With the changes made: mean over the runs of the median over replications, and the 95 %
-        interval over replications of all runs; of latencies widened by `MODEL_ERROR`, and by as
-        much as the simulation missed the recording.
+        interval over replications of all runs; of latencies and CPU widened by as much as the
+        simulation missed the recording, of latencies also by `MODEL_ERROR`.
     refused
         Why there is no prediction.
     """
@@ -98,7 +101,9 @@ class Prediction:
     refused
         Why nothing is predicted: the simulation does not reproduce the recording.
     assumptions
-        What the recording does not tell, and what is taken instead.
+        What the recording does not tell, and what is taken instead; rates that are not reached.
+    changes
+        What was asked.
     """
 
     runs: Sequence[str]
@@ -106,6 +111,7 @@ class Prediction:
     seed: int
     figures: Sequence[Predicted]
     assumptions: Sequence[str]
+    changes: Changes
     refused: str | None = None
     level: float = LEVEL
     curves: Sequence[Curve] = ()
@@ -122,6 +128,7 @@ class _Simulated:
     waits: Floats
     lost: Floats
     cpu: Floats
+    executions: Floats
 
     @classmethod
     def of(
@@ -135,18 +142,18 @@ class _Simulated:
         found = simulated(model, replications, seed, cpus=cpus, quantiles=quantiles)
         waits = np.array(found["waits"], dtype=np.float64)  # what is None becomes nan
         lost = np.array(found["lost"], dtype=np.float64)
-        received = np.array(found["executions"], dtype=np.float64)
+        executions = np.array(found["executions"], dtype=np.float64)
         busy = np.array(found["busy"], dtype=np.float64)
         own = counting(model)
-        lost, received = _with_sum(lost, own), _with_sum(received, own)
+        lost, received = _with_sum(lost, own), _with_sum(executions, own)
         sent = lost + received
         part = np.divide(lost, sent, out=np.zeros_like(lost), where=sent > 0)
-        return cls(waits, part, busy.sum(axis=1) / model.length_ns)
+        return cls(waits, part, busy.sum(axis=1) / model.length_ns, executions)
 
     @classmethod
     def together(cls, parts: Sequence[_Simulated]) -> _Simulated:
         """All replications."""
-        arrays = ([getattr(x, name) for x in parts] for name in ("waits", "lost", "cpu"))
+        arrays = ([getattr(x, field.name) for x in parts] for field in fields(cls))
         return cls(*map(np.concatenate, arrays))
 
 
@@ -180,7 +187,7 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     if why is None and not all(counting(x) for x in models):
         why = _NO_TOPIC
     if why is not None:
-        return Prediction(names, 0, seed, (), told, why)
+        return Prediction(names, 0, seed, (), told, changes, why)
     most = max(sum(len(c.executions.value_ns) for c in x.callbacks) for x in models)
     replications = min(_MOST, max(_LEAST, _EXECUTIONS // (most * len(models))))
     each = replications // len(costs)
@@ -203,7 +210,8 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     if any(x.simulated is not None for x in worst):
         figures = [_refused(x) for x in figures]
         curves = [Curve(x.topic, x.node, x.recorded) for x in curves]
-    return Prediction(names, replications, seed, figures, told, refused, curves=curves)
+    told += _not_reached(models, asked, before, after, changes.rates)
+    return Prediction(names, replications, seed, figures, told, changes, refused, curves=curves)
 
 
 def _figures(
@@ -308,8 +316,8 @@ def _predicted(
     known = every[~np.isnan(every)]
     low, high = _interval(known)
     value = _middle(will)
-    if bar is not None:
-        low, high = _widened(value, low, high, error, off=_off(of.recorded, again))
+    off = 1.0 if of.metric == "lost" else _off(of.recorded, again)
+    low, high = _widened(value, low, high, error, off)
     return replace(of, value=value, low=low, high=high)
 
 
@@ -373,6 +381,37 @@ def _interval(of: Floats) -> tuple[float, float]:
 def _middle(of: Sequence[Floats]) -> float:
     """Mean over runs, as of what was recorded, of the median over replications."""
     return float(np.mean([np.nanmedian(x) for x in of]))
+
+
+def _not_reached(
+    models: Sequence[TimingModel],
+    asked: Sequence[TimingModel],
+    before: Sequence[_Simulated],
+    after: Sequence[_Simulated],
+    rates: Sequence[tuple[str, float]],
+) -> list[str]:
+    """Which rates timers do not keep up with, by how often they are executed for their period."""
+    said = []
+    for topic, hz in rates:
+        parts = [
+            float(np.median(ran[:, n]) * will.period_ns / (again[0, n] * was.period_ns))
+            for of, to, again, ran in zip(
+                models,
+                asked,
+                (x.executions for x in before),
+                (x.executions for x in after),
+                strict=True,
+            )
+            for n, (was, will) in enumerate(zip(of.callbacks, to.callbacks, strict=True))
+            if was.period_ns and will.period_ns and again[0, n]
+            and any(x.topic == topic for x in was.publications)
+        ]  # fmt: skip
+        if parts and (part := float(np.mean(parts))) < _REACHED:
+            said.append(
+                f"{topic} reaches about {significant(part * hz, 3)} of {hz:,.10g} Hz: the timer "
+                "that publishes it is not executed more often."
+            )
+    return said
 
 
 def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roslens.analysis.reports.numbers import significant, unit_of_all
+from roslens.analysis.reports.numbers import duration, significant, unit_of_all
 from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.what_if.changes import Changes
 from roslens.analysis.what_if.prediction import BARS, MODEL_ERROR, Predicted, Prediction
 
 _NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CPU"}
@@ -30,8 +31,9 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
         f"The interval is that of a run as long as the recorded ones: {prediction.level:.0%} of "
         f"{prediction.replications} replications of each run ({len(prediction.runs)}), made of "
         "blocks of the recording. "
-        "That of a latency is widened by as much as the simulation of what was recorded is off, "
-        f"and with changes by the {MODEL_ERROR:.0%} that predictions were found to be off."
+        "Those of latencies and CPU are widened by as much as the simulation of what was recorded "
+        f"is off, and with changes those of latencies by the {MODEL_ERROR:.0%} that predictions "
+        "were found to be off."
     )
     bars = " or ".join(f"{_NAMES[name]} by more than {bar:.0%}" for name, bar in BARS.items())
     shown = [x for x in prediction.figures if x.metric != "lost" or x.topic is None or _lost(x)]
@@ -41,15 +43,36 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
     notes = [*refused, interval, *prediction.assumptions]
     rows = [_row(x) for x in shown]
     marked = frozenset(n for n, x in enumerate(shown) if x.refused is not None)
+    asked = asked_for(prediction.changes)
+    recorded = f" (recorded: {cell})" if cell else ""
     return ReportTable(
         ("what", "topic", "node", "unit", "recorded", "simulated", "predicted", "from", "to"),
         rows,
-        f"What if{f' ({cell})' if cell else ''}: recorded, simulated as it was recorded, predicted",
+        f"What if {asked}{recorded}: recorded, simulated as it was recorded, predicted",
         notes=notes,
         marked=marked,
         left=frozenset(("what", "topic", "node", "unit")),
         minor=("simulated", "node"),
     )
+
+
+def asked_for(changes: Changes) -> str:
+    """The changes in a few words."""
+    said = [
+        f"{name}={value}"
+        for name in ("executor", "threads", "cpus")
+        if (value := getattr(changes, name)) is not None
+    ]
+    for took in changes.took:
+        if took.factor is not None:
+            said.append(f"{took.name} {took.factor:g}x")
+        elif took.exact_ns is not None:
+            said.append(f"{took.name} {duration(took.exact_ns)}")
+        elif took.add_ns is not None:
+            sign = "-" if took.add_ns < 0 else "+"
+            said.append(f"{took.name} {sign}{duration(abs(took.add_ns))}")
+    said += [f"{topic} {hz:,.10g} Hz" for topic, hz in changes.rates]
+    return ", ".join(said) or "nothing changed"
 
 
 def _lost(of: Predicted) -> bool:

@@ -38,7 +38,7 @@ from roslens.opening import open_as
 from roslens.paths import resolve
 from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, ratio_chart, shown_change
 from roslens.recording import UsageError
-from roslens.recording.errors import cannot_be_written
+from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole, write_atomically
 from roslens.recording.manifest import Level
 from roslens.runs import Runs
@@ -431,11 +431,9 @@ def write_text(path: Path, text: str) -> None:
     UsageError, RunFailedError
         It cannot be written; the second where the disk is full.
     """
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
-    except OSError as error:
-        raise cannot_be_written(path, error) from error
 
 
 def write_plot(path: Path, found: Comparisons) -> None:
@@ -456,13 +454,11 @@ def save_plot(path: Path, plot: Plot) -> None:
     formats = sorted(plot.figure.canvas.get_supported_filetypes())
     if path.suffix.lower().removeprefix(".") not in formats:
         raise UsageError(f"--plot {path}: end the name with one of .{', .'.join(formats)}")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_whole(path) as part:
             form = path.suffix.lower().removeprefix(".")
             plot.figure.savefig(part, facecolor="white", format=form)
-    except OSError as error:
-        raise cannot_be_written(path, error) from error
 
 
 def comparison_table(found: Comparisons) -> ReportTable:

@@ -28,8 +28,8 @@ from roslens.collectors.decoding import open_recording
 from roslens.collectors.reader import Trace
 from roslens.collectors.times import parse_time
 from roslens.progress import progress_bar
-from roslens.recording import RunFailedError, UsageError
-from roslens.recording.errors import writing
+from roslens.recording import UsageError
+from roslens.recording.errors import cannot_be_written, writing
 from roslens.recording.files import replaced_whole, sync, write_atomically
 from roslens.recording.text import UNSEEN, shown
 from roslens.tracing.opening import opened
@@ -74,8 +74,8 @@ def write_events(
     ------
     UsageError
         No trace, no such event or field, a time that is none, Parquet without `output`.
-    RunFailedError
-        `output` cannot be written.
+    UsageError, RunFailedError
+        `output` cannot be written; the second where the disk is full.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
@@ -377,8 +377,7 @@ def _opened(output: Path | None) -> Iterator[IO[str]]:
         if output is None:
             # What is left would be tried again at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        where = "standard output" if output is None else output
-        raise RunFailedError(f"{where}: cannot be written: {error.strerror}") from error
+        raise cannot_be_written(output or Path("standard output"), error) from error
 
 
 def _listed(names: Sequence[str]) -> str:

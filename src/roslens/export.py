@@ -37,8 +37,8 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     UsageError
         Nothing to read, no such table, no message for HdrHistogram, or several runs for a format
         of one.
-    RunFailedError
-        The file cannot be written.
+    UsageError, RunFailedError
+        The file cannot be written; the second where the disk is full.
     """
     if (table is None) == (form == "csv"):
         raise UsageError("--table NAME goes with --format csv, and csv needs it")

@@ -27,7 +27,7 @@ from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED
 from roslens.collectors.table_file import write_table
 from roslens.recording import Recording, UsageError
-from roslens.recording.errors import cannot_be_written
+from roslens.recording.errors import writing
 from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.recording.manifest import Manifest, Member, write_manifest
 from roslens.recording.merged import merged_manifest
@@ -124,30 +124,27 @@ def _trace_files(recording: Recording) -> Iterator[Path]:
 @contextmanager
 def _made(output: Path, members: Sequence[Member]) -> Iterator[Path | None]:
     """A folder beside the output that takes its place at the end; None if that is up to date."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(held(output))
-            # Made to be held; it goes if nothing came of it.
-            stack.callback(_remove_empty, output)
-            there = Recording.at(output)
-            if any(output.iterdir()):
-                old = there.manifest.members if there.has_manifest and there.manifest else []
-                if not old:
-                    raise UsageError(
-                        f"{output}: something else lies there; give another folder with -o"
-                    )
-                if [(x.name, x.content) for x in old] == [(x.name, x.content) for x in members]:
-                    yield None
-                    return
-            scratch = stack.enter_context(scratch_folder(output.parent, ".merging-"))
-            made = scratch / output.name
-            made.mkdir()
-            yield made
-            if any(output.iterdir()):
-                shutil.rmtree(output)
-            made.rename(output)
-        except OSError as error:
-            raise cannot_be_written(output, error) from error
+    with writing(output), ExitStack() as stack:
+        stack.enter_context(held(output))
+        # Made to be held; it goes if nothing came of it.
+        stack.callback(_remove_empty, output)
+        there = Recording.at(output)
+        if any(output.iterdir()):
+            old = there.manifest.members if there.has_manifest and there.manifest else []
+            if not old:
+                raise UsageError(
+                    f"{output}: something else lies there; give another folder with -o"
+                )
+            if [(x.name, x.content) for x in old] == [(x.name, x.content) for x in members]:
+                yield None
+                return
+        scratch = stack.enter_context(scratch_folder(output.parent, ".merging-"))
+        made = scratch / output.name
+        made.mkdir()
+        yield made
+        if any(output.iterdir()):
+            shutil.rmtree(output)
+        made.rename(output)
 
 
 def _remove_empty(folder: Path) -> None:

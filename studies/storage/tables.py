@@ -74,7 +74,7 @@ def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
 
 
 def bounds_table(bounds: pl.DataFrame) -> ReportTable:
-    """What was published, and what may be said with the close time in it."""
+    """The mean of each cell as the digests have it, and with the close time in it."""
     rows = bounds.sort("mean", descending=True)
     shown = rows.filter(pl.col("mean") / pl.col("at_most") > 1.02).head(_MOST_ROWS)
     return ReportTable(
@@ -83,7 +83,7 @@ def bounds_table(bounds: pl.DataFrame) -> ReportTable:
             "messages",
             "batch",
             "configuration",
-            "published [MB/s]",
+            "mean [MB/s]",
             "close [ms]",
             "at most",
         ],
@@ -104,7 +104,7 @@ def bounds_table(bounds: pl.DataFrame) -> ReportTable:
         notes=[
             (
                 "All bytes over all time is refused: the rows are digests. At most: 1 / (1 / "
-                "published + close / bytes), the mean over runs; the true throughput lies at or "
+                "mean + close / bytes), the mean over runs; the true throughput lies at or "
                 "below it. With mixed sizes calls differ in size, and there is no bound."
             )
         ],

@@ -14,7 +14,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
-from roslens.recording import Recording, RunFailedError
+from roslens.recording import Recording, UsageError
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "ros2"))
@@ -367,7 +367,7 @@ def test_samples_of_stacks_are_on_the_thread_of_their_callback(tmp_path: Path) -
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(RunFailedError, match="cannot be written"):
+    with pytest.raises(UsageError, match="cannot be written"):
         write_perfetto(Trace().tables(), tmp_path / "nowhere" / "t")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -205,6 +206,31 @@ def test_an_overload_loses_what_the_queue_does_not_hold() -> None:
     lost_by_events = of(list(predicted([model()], events, 1).figures), "lost", "/t2")
     assert lost_by_events.value is not None
     assert lost_by_events.value > 0.2
+
+
+def test_a_rate_that_the_executor_does_not_keep_up_with_is_said() -> None:
+    """One thread has 4 ms of timer, 1 of gap and 3 of its receiver: 125 times in a second."""
+    told = " ".join(predicted([model()], Changes(rates=[("/t2", 500.0)]), 1).assumptions)
+    found = re.search(r"/t2 reaches about (\d+) of 500 Hz", told)
+    assert found
+    assert int(found[1]) == pytest.approx(125, rel=0.02)
+    told = predicted([model()], Changes(rates=[("/t2", 50.0), ("/t3", 40.0)]), 1).assumptions
+    assert not [x for x in told if "reaches" in x]
+
+
+def test_cpu_reaches_as_far_as_its_recording_was_missed() -> None:
+    """80 of the 100 executions that were due were recorded: 0.56 + 0.02 cores, not 0.72."""
+    first, second, third = model().callbacks
+    fewer = first.model_copy(
+        update={"executions": every(4 * MS, count=80), "publications": first.publications[:80]}
+    )
+    short = second.model_copy(update={"executions": every(3 * MS, count=80)})
+    of_fewer = model().model_copy(update={"callbacks": [fewer, short, third]})
+    cpu = of(list(predicted([of_fewer], Changes(), 1).figures), "cpu")
+    assert cpu.recorded == pytest.approx(0.58)
+    assert cpu.simulated == pytest.approx(0.72, abs=0.01)
+    assert cpu.low is not None
+    assert cpu.low <= cpu.recorded * 1.02
 
 
 def test_what_is_not_reproduced_is_refused() -> None:

@@ -50,25 +50,26 @@ def main(count: int, log: Path, go: Path | None) -> None:
     client.wait_for_server()
     while go and not go.exists():
         time.sleep(0.01)
-    rows = []
+    # A queue of an action's services drops what is beyond ten.
+    rows, room = [], threading.Semaphore(8)
 
-    def ended(goal_id: str, status: int) -> None:
-        rows.append(f"{goal_id},{NAMES[status]}")
+    def told(goal_id: str, outcome: str) -> None:
+        rows.append(f"{goal_id},{outcome}")
+        room.release()
 
     def accepted(future, order: int) -> None:
         goal = future.result()
         goal_id = bytes(goal.goal_id.uuid).hex()
         if not goal.accepted:
-            rows.append(f"{goal_id},rejected")
+            told(goal_id, "rejected")
             return
-        goal.get_result_async().add_done_callback(lambda x: ended(goal_id, x.result().status))
+        result = goal.get_result_async()
+        result.add_done_callback(lambda x: told(goal_id, NAMES[x.result().status]))
         if order == 1:
             goal.cancel_goal_async()
 
     for number in range(count):
-        # A queue of an action's services drops what is beyond ten.
-        while number >= len(rows) + 8:
-            time.sleep(0.001)
+        room.acquire()
         order = number % 4
         sent = client.send_goal_async(Fibonacci.Goal(order=order))
         sent.add_done_callback(lambda x, order=order: accepted(x, order))

@@ -142,8 +142,8 @@ class Catalog:
 
         Raises
         ------
-        RunFailedError
-            The file cannot be written.
+        UsageError, RunFailedError
+            The file cannot be written; the second where the disk is full.
         """
         known = {row["path"]: row for row in self._known()}
         places = list(self.tree.places())

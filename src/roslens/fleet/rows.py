@@ -107,8 +107,8 @@ def row_of(task: Task) -> dict[str, Any]:
         except (RoslensError, OSError, pl.exceptions.PolarsError) as error:
             text = " ".join(str(error).split())
             row["problem"] = text.replace(f"{scratch}/run", place.path)
-            if isinstance(error, RunFailedError | OSError):
-                # Of this machine, such as a full disk: the recording is looked at again.
+            if isinstance(error, RunFailedError | OSError) or isinstance(error.__cause__, OSError):
+                # Of this machine, such as a full disk or a missing right: it is looked at again.
                 row["stamp"] = ""
     return row
 

@@ -221,8 +221,8 @@ def write_dataset(
     ------
     UsageError
         There is no such table.
-    RunFailedError
-        A file cannot be written.
+    UsageError, RunFailedError
+        A file cannot be written; the second where the disk is full.
     """
     names = list(TABLES) if tables is None else list(tables)
     for name in names:

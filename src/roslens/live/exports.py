@@ -30,7 +30,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from roslens.analysis.overview.live import LastSeconds
 from roslens.live.screen import Moment
 from roslens.recording import UsageError
-from roslens.recording.errors import cannot_be_written
+from roslens.recording.errors import writing
 from roslens.recording.files import write_atomically
 from roslens.recording.text import shown
 
@@ -236,10 +236,8 @@ def exporting(
 
 def _to_file(path: Path) -> Callable[[Moment], None]:
     def take(moment: Moment) -> None:
-        try:
+        with writing(path):
             write_atomically(path, prometheus_text(moment))
-        except OSError as error:
-            raise cannot_be_written(path, error) from error
 
     return take
 

@@ -82,10 +82,10 @@ def writing(path: Path) -> Iterator[None]:
 
     Raises
     ------
-    RunFailedError
-        They cannot be written.
+    UsageError, RunFailedError
+        They cannot be written; the second where the disk is full.
     """
     try:
         yield
     except OSError as error:
-        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise cannot_be_written(path, error) from error

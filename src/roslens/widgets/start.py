@@ -62,7 +62,7 @@ Still: TypeAlias = Section | Plot | Drawing
 def recordings_wanted(given: str | Sequence[str] = "") -> list[str]:
     """What the notebook names, else what ``roslens lab PATH`` was given, else the samples."""
     wanted = given or json.loads(os.environ.get(VARIABLE, "[]")) or DEFAULT
-    return [wanted] if isinstance(wanted, str) else list(wanted)
+    return list(wanted) if isinstance(wanted, list | tuple) else [wanted]
 
 
 class StartPage:

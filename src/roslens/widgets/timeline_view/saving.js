@@ -23,6 +23,7 @@ const Saving = (Base) => class extends Base {
       context.scale(ratio, ratio);
       this.paint(new OnCanvas(context), wide, high, 0);
       download("timeline.png", canvas.toDataURL("image/png"));
+      if (high < this.placed.height) this.say("the PNG has the upper tracks only; the SVG has all");
     }
     this.ask();
   }
