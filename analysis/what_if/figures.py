@@ -33,7 +33,8 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
         axes.fill_betweenx(levels, low, high, color=style.colour(1), alpha=0.25, lw=0)
         axes.plot(value, levels, color=style.colour(1), label="predicted")
         caption += (
-            f". Predicted: {asked_for(prediction.changes)}. Band: {prediction.level:.0%} of simulated runs as long as the recorded ones, "
+            f". Predicted: {asked_for(prediction.changes)}. "
+            f"Band: {prediction.level:.0%} of simulated runs as long as the recorded ones, "
             "and with changes the model's error"
         )
     else:
