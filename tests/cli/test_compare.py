@@ -60,7 +60,9 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
 def test_factors_that_are_not_matched_on(roslens: Roslens, tmp_path: Path) -> None:
     base = metrics(tmp_path / "fast", 1.0, "a", rmw="fastrtps")
     new = metrics(tmp_path / "cyclone", 1.2, "a", rmw="cyclonedds")
-    assert "only in NEW" in roslens("compare", base, new).stdout
+    apart = roslens("compare", base, new).stdout
+    assert "only in NEW" in apart
+    assert "rmw is fastrtps in BASE and cyclonedds in NEW. --across rmw compares them" in apart
     for option in ("--across", "--ignore"):
         run = roslens("compare", base, new, option, "rmw", "--markdown")
         assert run.returncode == 1, run.stderr
