@@ -27,8 +27,8 @@ CURVE = (0.01, *(n / 50 for n in range(1, 50)), 0.99, 0.995, 0.999)
 _MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
 _COSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Between the least and the most that another executor's own work costs: in equal parts."""
-_REACHED = 0.95
-"""A rate counts as reached from this part of it on."""
+_REACHED, _FEW = 0.95, 20
+"""A rate counts as reached from this part of it on; so few executions of a timer tell no rate."""
 _LOST = "the tracer lost something in this run, so executions may be missing"
 _NOT_REPRODUCED = "the simulation does not reproduce the recorded latency"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
@@ -210,6 +210,7 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     if any(x.simulated is not None for x in worst):
         figures = [_refused(x) for x in figures]
         curves = [Curve(x.topic, x.node, x.recorded) for x in curves]
+    told += _seldom(models, before)
     told += _not_reached(models, asked, before, after, changes.rates)
     return Prediction(names, replications, seed, figures, told, changes, refused, curves=curves)
 
@@ -381,6 +382,23 @@ def _interval(of: Floats) -> tuple[float, float]:
 def _middle(of: Sequence[Floats]) -> float:
     """Mean over runs, as of what was recorded, of the median over replications."""
     return float(np.mean([np.nanmedian(x) for x in of]))
+
+
+def _seldom(models: Sequence[TimingModel], before: Sequence[_Simulated]) -> list[str]:
+    """Which timers the simulation executes less often than they were: late ones skip periods."""
+    parts: dict[tuple[str | None, str | None], list[float]] = {}
+    for model, again in zip(models, before, strict=True):
+        for n, x in enumerate(model.callbacks):
+            if x.period_ns and (recorded := len(x.executions.value_ns)) >= _FEW:
+                part = float(again.executions[0, n]) / recorded
+                parts.setdefault((x.name, x.node), []).append(part)
+    means = {key: float(np.mean(x)) for key, x in parts.items()}
+    return [
+        f"The simulation of what was recorded executes the {name} timer of {node} "
+        f"{1 - part:.0%} less often than it ran."
+        for (name, node), part in means.items()
+        if part < _REACHED
+    ]
 
 
 def _not_reached(

@@ -218,6 +218,16 @@ def test_a_rate_that_the_executor_does_not_keep_up_with_is_said() -> None:
     assert not [x for x in told if "reaches" in x]
 
 
+def test_a_timer_that_the_simulation_executes_less_often_is_said() -> None:
+    """One round takes 12 ms, 1 of gap and 3 of the receiver: 62.5 in a second, not 100."""
+    first, second, third = model().callbacks
+    long = first.model_copy(update={"executions": every(12 * MS)})
+    of_long = model().model_copy(update={"callbacks": [long, second, third]})
+    told = " ".join(predicted([of_long], Changes(), 1).assumptions)
+    assert re.search(r"executes the 10 ms timer of /n1 3[678]% less often than it ran", told)
+    assert "less often" not in " ".join(predicted([model()], Changes(), 1).assumptions)
+
+
 def test_cpu_reaches_as_far_as_its_recording_was_missed() -> None:
     """80 of the 100 executions that were due were recorded: 0.56 + 0.02 cores, not 0.72."""
     first, second, third = model().callbacks
