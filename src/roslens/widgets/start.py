@@ -61,7 +61,7 @@ Still: TypeAlias = Section | Plot | Drawing
 
 def recordings_wanted(given: str | Sequence[str] = "") -> list[str]:
     """What the notebook names, else what ``roslens lab PATH`` was given, else the samples."""
-    wanted = given or json.loads(os.environ.get(VARIABLE, "[]")) or DEFAULT
+    wanted: Any = given or json.loads(os.environ.get(VARIABLE, "[]")) or DEFAULT
     return list(wanted) if isinstance(wanted, list | tuple) else [wanted]
 
 
