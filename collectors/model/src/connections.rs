@@ -1,180 +1,172 @@
-//! Messages in their order, each decided as soon as what came after it on its connection is known.
+//! All messages: first each has a row, in the order of their publications, then each is decided.
 //!
 //! Messages of a connection (a publisher and a subscription) are handed over in their order, so those
-//! around it tell of one that was never taken. Which take comes next on its connection `Facts` foresees.
-//! So it waits, and those behind it wait with it, only until as many as the subscription's history holds
-//! have come, or those that come now were published after that take.
+//! around it tell of one that was never taken. What came before it is known when its row is made. What
+//! came after it is known when rows are decided, since that begins with the last one.
 
 use std::collections::VecDeque;
 
 use ahash::HashMap;
 
-use crate::decide::{Decision, Flight, Judge, Match, Outcome, Reason};
-use crate::facts::Foreseen;
-use crate::ids::Maybe;
+use crate::decide::{After, Judge, Match, Outcome, Reason};
+use crate::facts::Facts;
+use crate::ids::{Id, Maybe, last};
 use crate::kinds::Kind;
 use crate::messages::{Ends, Leg, Message};
 use crate::model::Model;
-use crate::pairing::Pairing;
+use crate::pairing::{Pairing, unpublished};
+use crate::partners::Partners;
+use crate::publications::Publication;
 use crate::registry::Subscription;
-use crate::rows::NEVER;
+use crate::rows::{NEVER, Rows};
 
 /// What a publisher sent to a subscription.
 pub struct Connection {
     /// The number of its first row.
-    pub first: u64,
+    pub first: u32,
     /// As many as there are, and those of which nothing shows that there was a connection.
     pub count: i64,
     pub never_taken: i64,
-    /// When the one that was taken last was taken.
+    /// When the one that was taken last, of those that have a row by now, was taken.
     last_take: i64,
+    /// When the first one that was taken, of those that are decided by now, was taken.
+    next_take: i64,
     /// How many messages the history of the subscription holds.
     depth: usize,
-    /// How many of the takes that `Facts` foresees are behind.
-    passed: usize,
-    /// How many of its rows wait; and, while some do, numbers of rows with when they were handed to
-    /// the middleware.
-    waiting: usize,
-    pushes: VecDeque<(u64, i64)>,
+    /// When as many, of those that are decided by now, were handed to the middleware; the first one last.
+    pushes: VecDeque<i64>,
 }
 
 impl Connection {
-    fn new(model: &Model, subscription: Maybe<Subscription>, first: u64) -> Self {
+    fn new(model: &Model, subscription: Maybe<Subscription>, first: u32) -> Self {
         Self {
             first,
             count: 0,
             never_taken: 0,
             last_take: NEVER,
+            next_take: NEVER,
             depth: model.registry.depth(subscription),
-            passed: 0,
-            waiting: 0,
             pushes: VecDeque::new(),
         }
     }
 
-    /// A message of it comes.
-    fn on_message(&mut self, number: u64, row: &Message) {
-        let between = row.is_between();
-        if self.waiting > 0 && between && self.depth > 0 {
-            self.pushes.push_back((number, row.sent.push));
+    /// What comes after the message that is decided next.
+    fn after(&self) -> After {
+        let full = (self.pushes.front()).filter(|_| self.pushes.len() == self.depth);
+        After {
+            next_take: self.next_take,
+            full_at: full.copied().unwrap_or(NEVER),
         }
-        self.waiting += usize::from(row.is_open());
-        if between {
-            self.last_take = self.last_take.max(row.take_time());
-        }
-        self.count += 1;
     }
 
-    /// Note what came after the oldest message that waits; returns whether that is known, now that
-    /// those published at a time come.
-    fn look_ahead(&mut self, flight: &mut Flight, foreseen: Option<&Foreseen>, now: i64) -> bool {
-        if let Some(foreseen) = foreseen {
-            flight.next_take = foreseen.after(flight.number, &mut self.passed);
-        }
-        let behind = |(of, _): &(u64, i64)| *of <= flight.number;
-        while self.pushes.front().is_some_and(behind) {
-            self.pushes.pop_front();
-        }
-        let last = self.depth.checked_sub(1);
-        let full = last.and_then(|last| self.pushes.get(last));
-        flight.full_at = full.map_or(NEVER, |(_, time)| *time);
-        // Without a take before and one after it, no rule asks whether a message was pushed out.
-        let between_takes = flight.last_take != NEVER && flight.next_take != NEVER;
-        let asked = between_takes && self.depth > 0;
-        let known = !asked || flight.full_at != NEVER || flight.next_take <= now;
-        if known {
-            self.waiting -= 1;
-            if self.waiting == 0 {
-                self.pushes.clear();
+    /// A message was decided.
+    fn on_decided(&mut self, row: &Message) {
+        self.never_taken += i64::from(row.decision.reason == Reason::NeverTaken);
+        if row.is_between() {
+            if row.take.is_some() {
+                self.next_take = row.taken;
+            }
+            self.pushes.push_back(row.push);
+            if self.pushes.len() > self.depth {
+                self.pushes.pop_front();
             }
         }
-        known
     }
 }
 
-/// What became of all messages, one after the other.
-pub struct Decisions {
-    pub pairing: Pairing,
-    /// By publisher and subscription.
+/// All messages, and what is counted of them.
+pub struct Messages {
+    /// In the order of their publications, last those of what nobody published.
+    pub rows: Rows<Message>,
     pub connections: HashMap<Ends, Connection>,
     /// Rows joined by time or order.
     pub approximate: u64,
     /// Rows of which nobody knows whether they were lost, as events were not recorded.
     pub untold: u64,
-    /// Those that are not decided, or wait behind such; and those of the last time.
-    flights: VecDeque<Flight>,
-    group: Vec<Message>,
-    /// The number of the next row, and when the last ones were published.
-    number: u64,
-    now: i64,
+    /// How their publications were read.
+    pub pairing: Pairing,
 }
 
-impl Decisions {
-    /// From the first one on.
-    pub(crate) fn new(model: &Model) -> Self {
-        Self {
-            pairing: Pairing::new(model),
+impl Messages {
+    /// Of a whole recording.
+    pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
+        let mut found = Self {
+            rows: Rows::on(model.disk.as_ref()),
             connections: HashMap::default(),
             approximate: 0,
             untold: 0,
-            flights: VecDeque::new(),
-            group: Vec::new(),
-            number: 0,
-            now: i64::MIN,
-        }
-    }
-
-    /// The next one, and what became of it.
-    pub fn next(&mut self, judge: &Judge<'_>) -> Option<(Message, Decision)> {
-        loop {
-            if let Some(flight) = self.flights.front_mut() {
-                let key = (flight.row.publisher, flight.row.subscription);
-                let connection = self.connections.get_mut(&key)?;
-                if !flight.row.is_open()
-                    || connection.look_ahead(flight, judge.facts.foreseen.get(&key), self.now)
-                {
-                    let flight = self.flights.pop_front()?;
-                    let decision = judge.decide(&flight);
-                    connection.never_taken += i64::from(decision.reason == Reason::NeverTaken);
-                    self.count(judge.model, &flight.row, decision);
-                    return Some((flight.row, decision));
-                }
-            } else if self.now == i64::MAX {
-                return None;
-            }
-            self.read(judge);
-        }
-    }
-
-    /// The rows of the next publications.
-    fn read(&mut self, judge: &Judge<'_>) {
-        self.pairing
-            .next(judge.model, judge.partners, &mut self.group);
-        self.now = match self.group.first() {
-            Some(row) => self.now.max(row.publish.min(i64::MAX - 1)),
-            None => i64::MAX,
+            pairing: Pairing::new(model),
         };
-        for row in self.group.drain(..) {
-            let (key, number) = ((row.publisher, row.subscription), self.number);
-            self.number += 1;
-            let connection = self.connections.entry(key);
-            let connection =
-                connection.or_insert_with(|| Connection::new(judge.model, key.1, number));
-            self.flights.push_back(Flight {
-                number,
-                last_take: connection.last_take,
-                next_take: NEVER,
-                full_at: NEVER,
-                row,
+        let mut facts = Facts::new(model, partners);
+        // Those of one time come in the order in which they were taken.
+        let mut group: Vec<Message> = Vec::new();
+        for (number, sent) in model.publications.rows.iter() {
+            if group.first().is_some_and(|of| of.publish != sent.publish) {
+                found.add(model, &mut facts, &mut group);
+            }
+            let begin = group.len();
+            found
+                .pairing
+                .pair(model, partners, (number, &sent), &mut group);
+            if let Some(of) = group.get(begin)
+                && sent.begins_above()
+            {
+                facts.on_begin_above(of.publisher);
+            }
+        }
+        found.add(model, &mut facts, &mut group);
+        unpublished(model, partners, &mut group);
+        found.add(model, &mut facts, &mut group);
+        found.decide(&Judge {
+            model,
+            partners,
+            facts: &facts,
+        });
+        found
+    }
+
+    /// Append messages of one time.
+    fn add(&mut self, model: &Model, facts: &mut Facts, group: &mut Vec<Message>) {
+        if group.len() > 1 {
+            group.sort_by_key(|row| {
+                let never = row.take.is_none();
+                let taken = if never { i64::MAX } else { row.taken };
+                (taken, last(row.publication), last(row.subscription))
             });
-            connection.on_message(number, &row);
+        }
+        for mut row in group.drain(..) {
+            facts.on_message(&row);
+            let connection = self.connections.entry(row.ends());
+            let connection = connection
+                .or_insert_with(|| Connection::new(model, row.subscription, self.rows.count()));
+            row.last_take = connection.last_take;
+            connection.count += 1;
+            if row.is_between() {
+                connection.last_take = connection.last_take.max(row.take_time());
+            }
+            self.rows.push(row);
         }
     }
 
-    fn count(&mut self, model: &Model, row: &Message, decision: Decision) {
-        self.approximate += u64::from(decision.how == Match::Approximate);
-        let not_recorded = row.sent.stamp == NEVER || !model.about.happened.has(Kind::RmwTake);
-        let due = row.leg == Leg::Middleware && row.subscription.is_some();
-        self.untold += u64::from(decision.outcome == Outcome::Unknown && not_recorded && due);
+    /// Decide all, the last one first.
+    fn decide(&mut self, judge: &Judge<'_>) {
+        for number in (0..self.rows.count()).rev().filter_map(Id::new) {
+            let Some(row) = self.rows.edit(number) else {
+                continue;
+            };
+            let Some(connection) = self.connections.get_mut(&row.ends()) else {
+                continue;
+            };
+            row.decision = judge.decide(row, connection.after());
+            connection.on_decided(row);
+            self.approximate += u64::from(row.decision.how == Match::Approximate);
+            let due = row.leg == Leg::Middleware && row.subscription.is_some();
+            if due && row.decision.outcome == Outcome::Unknown {
+                let sent = judge.model.publications.rows.get(row.publication);
+                let recorded = judge.model.about.happened.has(Kind::RmwTake)
+                    && sent.is_some_and(|of: Publication| of.stamp != NEVER);
+                self.untold += u64::from(!recorded);
+            }
+        }
     }
 }

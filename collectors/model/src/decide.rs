@@ -10,10 +10,11 @@ use crate::existing::USUAL_WAIT;
 use crate::facts::Facts;
 use crate::ids::{flagged, get};
 use crate::kinds::Kind;
-use crate::messages::{First, Leg, Message};
+use crate::messages::{Leg, Message};
 use crate::model::Model;
 use crate::partners::Partners;
-use crate::rows::{NEVER, known};
+use crate::publications::Publication;
+use crate::rows::{NEVER, known, plain};
 
 /// An enum with the words by which tables name its values, and what each of them means.
 macro_rules! words {
@@ -28,6 +29,8 @@ macro_rules! words {
             /// What each of them means.
             pub const MEANINGS: &[&str] = &[$($meaning,)*];
         }
+
+        plain!(enum $name [$($value),*]);
     };
 }
 
@@ -90,25 +93,40 @@ words! {
     }
 }
 
-/// What is said of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
-    pub outcome: Outcome,
-    pub how: Match,
-    pub reason: Reason,
+plain! {
+    /// What is said of a message.
+    pub struct Decision {
+        pub outcome: Outcome,
+        pub how: Match,
+        pub reason: Reason,
+    }
 }
 
-/// A message with all that the rules ask of it; times are `NEVER` where there is none.
-pub struct Flight {
-    /// Its row, and the number of that.
-    pub row: Message,
-    pub number: u64,
-    /// When an earlier message of its connection was taken last.
-    pub last_take: i64,
-    /// When the next one of its connection was taken.
+impl Decision {
+    /// Of a message that nothing is known to have become of, and why.
+    pub const fn unknown(reason: Reason) -> Self {
+        Self {
+            outcome: Outcome::Unknown,
+            how: Match::Nothing,
+            reason,
+        }
+    }
+
+    /// Of a message with a take or a callback, by this.
+    pub const fn joined(by: Reason) -> Self {
+        Self {
+            how: by.how(),
+            ..Self::unknown(by)
+        }
+    }
+}
+
+/// What comes after a message on its connection; `NEVER` where nothing does.
+#[derive(Clone, Copy)]
+pub struct After {
+    /// When the next message that was taken was taken.
     pub next_take: i64,
-    /// When as many later ones had been published as the subscription's history holds; known only if
-    /// messages of its connection were taken before and after it (`Connection::look_ahead`).
+    /// When as many messages had been published as the subscription's history holds.
     pub full_at: i64,
 }
 
@@ -124,39 +142,35 @@ pub struct Judge<'a> {
 
 impl Judge<'_> {
     /// What became of a message.
-    pub fn decide(&self, flight: &Flight) -> Decision {
-        let row = &flight.row;
+    pub fn decide(&self, row: &Message, after: After) -> Decision {
+        let known = row.decision;
         let (outcome, reason) = match row.leg {
-            Leg::Decided(outcome, reason) => (outcome, reason),
             Leg::BeforeSubscription => (Outcome::Replayed, Reason::PublishedBeforeSubscription),
             Leg::LateJoiner if self.is_late_joiner(row) => (Outcome::Replayed, Reason::LateJoiner),
-            Leg::LateJoiner => (Outcome::Unknown, Reason::PublicationNotRecorded),
+            Leg::Decided | Leg::LateJoiner => return known,
             _ if row.execution.is_some() => return self.joined(Outcome::Delivered, row),
             _ if row.take.is_some() => return self.joined(Outcome::Taken, row),
             Leg::Buffer => (Outcome::Unknown, Reason::StillInBuffer),
-            Leg::Middleware => self.rules(flight),
+            Leg::Middleware => self.rules(row, after),
         };
         Decision {
             outcome,
-            how: row.joined.map_or(Match::Nothing, Reason::how),
             reason,
+            ..known
         }
     }
 
     /// What became of a message between processes of which no take is known: the first rule that
     /// applies decides. The numbers are those of docs/model.md.
-    fn rules(&self, flight: &Flight) -> (Outcome, Reason) {
-        let (row, facts, model) = (&flight.row, self.facts, self.model);
+    fn rules(&self, row: &Message, after: After) -> (Outcome, Reason) {
+        let (facts, model) = (self.facts, self.model);
         let (objects, gaps) = (&model.registry, &model.gaps);
-        let earlier_taken = flight.last_take != NEVER;
-        let later_taken = flight.next_take != NEVER;
-        let until = if later_taken {
-            flight.next_take
-        } else {
-            i64::MAX
-        };
+        let earlier_taken = row.last_take != NEVER;
+        let later_taken = after.next_take != NEVER;
+        let until = known(after.next_take).unwrap_or(i64::MAX);
         let untaken = |of| self.partners.untaken.binary_search(&of).is_ok();
-        let key = row.sent.topic.map(|topic| (topic, row.sent.stamp));
+        let sent = model.publications.rows.get(row.publication);
+        let stamped = sent.is_some_and(|of| of.stamp != NEVER);
         let longest = facts.longest_wait.get(&row.subscription).copied();
         let latest = row.publish.saturating_add(longest.unwrap_or(USUAL_WAIT));
         let end = objects.ended(row.subscription);
@@ -167,9 +181,9 @@ impl Judge<'_> {
             (Outcome::Unknown, Reason::TakesNotRecorded)
         } else if row.publisher.is_none() {
             (Outcome::Unknown, Reason::PublisherUnknown)
-        } else if key.is_some_and(|key| self.partners.shared_keys.contains(&key)) {
+        } else if sent.is_some_and(|of| self.shares_its_key(row, &of)) {
             (Outcome::Unknown, Reason::SharedTimestamp)
-        } else if row.sent.stamp == NEVER && !self.is_proved_by_order(flight) {
+        } else if !stamped && !self.is_proved_by_order(row, sent, after) {
             // 2.
             (Outcome::Unknown, Reason::NoTimestamp)
         } else if gaps.overlap(row.process, row.publish, until) {
@@ -185,7 +199,7 @@ impl Judge<'_> {
             (Outcome::NotMatched, Reason::BeforeFirstTake)
         } else if !earlier_taken {
             (Outcome::NotMatched, Reason::NeverTaken)
-        } else if later_taken && self.is_pushed_out(flight, depth, longest) {
+        } else if later_taken && self.is_pushed_out(row, after, depth, longest) {
             // 6.
             (Outcome::Replaced, Reason::PushedOut)
         } else if later_taken && depth == 0 && self.is_on_one_host(row) {
@@ -201,29 +215,46 @@ impl Judge<'_> {
 
     /// A message with a take or a callback.
     fn joined(&self, outcome: Outcome, row: &Message) -> Decision {
-        let reason = row.joined.unwrap_or(Reason::SameTimestamp);
-        let how = row.joined.map_or(Match::Nothing, Reason::how);
-        let doubt = (how == Match::Exact).then(|| self.doubt(row)).flatten();
+        let known = row.decision;
+        let doubt = (known.how == Match::Exact).then(|| self.doubt(row));
+        let (how, reason) = match doubt.flatten() {
+            Some(reason) => (Match::Approximate, reason),
+            None => (known.how, known.reason),
+        };
         Decision {
             outcome,
-            how: doubt.map_or(how, |_| Match::Approximate),
-            reason: doubt.unwrap_or(reason),
+            how,
+            reason,
         }
     }
 
     /// Why it is not certain what a key has joined, if something shows that.
     fn doubt(&self, row: &Message) -> Option<Reason> {
         let model = self.model;
-        let starts_below = row.intra != Some(true) && row.sent.first == First::Below;
+        let sent = model.publications.rows.get(row.publication)?;
+        let starts_below = row.intra != Some(true) && sent.begins_below();
         let is_broken = |process| model.gaps.broken(process, row.publish, row.taken);
-        if row.sent.cut || (starts_below && flagged(&self.facts.above, row.publisher)) {
+        if self.may_lack_its_first(&sent)
+            || (starts_below && flagged(&self.facts.above, row.publisher))
+        {
             return Some(Reason::FirstEventMissing);
         }
         if (model.takes.rows.get(row.take)).is_some_and(|take| take.guessed) {
             return Some(Reason::CallbackUnknown);
         }
-        let broken = is_broken(row.process) || is_broken(model.publishing_process(row.message));
+        let broken = is_broken(row.process) || is_broken(model.process(sent.thread));
         broken.then_some(Reason::OrderBroken)
+    }
+
+    /// Whether there is a gap before its first event, and one that comes before that happens at all.
+    fn may_lack_its_first(&self, of: &Publication) -> bool {
+        let above = [
+            (Kind::IntraPublish, of.intra),
+            (Kind::RclcppPublish, of.rclcpp),
+            (Kind::RclPublish, of.rcl),
+        ];
+        let mut before = above.iter().take_while(|(_, time)| *time == NEVER);
+        of.cut && before.any(|(kind, _)| self.model.about.happened.has(*kind))
     }
 
     /// Whether a message without a publication can only come from a publisher's history.
@@ -237,17 +268,25 @@ impl Judge<'_> {
             && !gaps.broken(row.process, i64::MIN, until)
     }
 
+    /// Whether several publications have its topic and timestamp.
+    fn shares_its_key(&self, row: &Message, sent: &Publication) -> bool {
+        let shared = &self.partners.shared_keys;
+        let topic = || self.model.source(sent).topic;
+        let of_subscription = || self.model.registry.topic_at(row.subscription);
+        !shared.is_empty()
+            && (topic().or_else(of_subscription))
+                .is_some_and(|topic| shared.contains(&(topic, sent.stamp)))
+    }
+
     /// Whether those before and after a message without a timestamp show that it is gone.
-    fn is_proved_by_order(&self, flight: &Flight) -> bool {
-        let others = self.facts.without_publication.get(&flight.row.subscription);
+    fn is_proved_by_order(&self, row: &Message, sent: Option<Publication>, after: After) -> bool {
+        let others = self.facts.without_publication.get(&row.subscription);
         let others = others.map_or(&[][..], Vec::as_slice);
-        let next = others.partition_point(|time| *time < flight.row.publish);
-        let claimed = others
-            .get(next)
-            .is_some_and(|time| *time <= flight.next_take);
-        flight.row.sent.by_middleware
-            && flight.last_take != NEVER
-            && flight.next_take != NEVER
+        let next = others.partition_point(|time| *time < row.publish);
+        let claimed = others.get(next).is_some_and(|of| *of <= after.next_take);
+        sent.is_some_and(|of| of.rmw != NEVER)
+            && row.last_take != NEVER
+            && after.next_take != NEVER
             && !claimed
     }
 
@@ -260,13 +299,18 @@ impl Judge<'_> {
     }
 
     /// Whether later messages have its place in the subscription's history.
-    fn is_pushed_out(&self, flight: &Flight, depth: usize, longest: Option<i64>) -> bool {
-        let (full_at, push) = (flight.full_at, flight.row.sent.push);
-        let wait = full_at.saturating_sub(push.max(flight.last_take));
+    fn is_pushed_out(
+        &self,
+        row: &Message,
+        after: After,
+        depth: usize,
+        longest: Option<i64>,
+    ) -> bool {
+        let wait = after.full_at.saturating_sub(row.push.max(row.last_take));
         let soon = longest.is_some_and(|longest| wait <= longest);
-        self.is_on_one_host(&flight.row)
-            && full_at != NEVER
-            && full_at < flight.next_take
+        self.is_on_one_host(row)
+            && after.full_at != NEVER
+            && after.full_at < after.next_take
             && (soon || depth > 1)
     }
 }

@@ -11,10 +11,10 @@
 //!
 //! What only the end can say is a second phase: what several publications with one key belong to
 //! (`partners`), timestamps that were not recorded (`approximate`), and the grid of a timer (`timers`).
-//! Then a row is made for each publication and each subscription (`pairing`), waits until what comes
-//! behind it on its connection tells enough (`connections`), is decided (`decide`), and leaves
-//! (`tables`); none is held longer. What the rules ask of the whole recording is found before, from all
-//! rows (`facts`). Where events may be missing is known to `gaps`.
+//! Then a row is made for each publication and each subscription (`pairing`), and, from the last one
+//! back, each is decided (`decide`) by what comes before and behind it on its connection
+//! (`connections`), and by what holds of the whole recording (`facts`). Where events may be missing is
+//! known to `gaps`.
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for

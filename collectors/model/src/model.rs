@@ -6,7 +6,7 @@ use ahash::HashMap;
 use arrow_schema::ArrowError;
 
 use crate::about::{About, Source};
-use crate::callbacks::Callbacks;
+use crate::callbacks::{Callbacks, Execution};
 use crate::gaps::{Continuity, Gaps};
 use crate::heap::Heap;
 use crate::identity::{Identity, Process, Thread};
@@ -319,10 +319,13 @@ impl Model {
         self.about.source(&self.registry, process, row)
     }
 
-    /// The process that published a message.
-    pub(crate) fn publishing_process(&self, message: Maybe<Publication>) -> Maybe<Process> {
-        let sent = self.publications.rows.get(message)?;
-        self.process(sent.thread)
+    /// When something was taken or, without a take, an execution began.
+    pub(crate) fn taken(&self, take: Maybe<Take>, execution: Maybe<Execution>) -> i64 {
+        if let Some(take) = self.takes.rows.get(take) {
+            return take.time;
+        }
+        let execution = self.callbacks.executions.get(execution);
+        execution.map_or(NEVER, |of| of.start)
     }
 
     /// The process of a subscription.

@@ -1,17 +1,10 @@
 //! A row for each publication and each subscription that existed then.
-//!
-//! Publication by publication, made where they are asked for and held by nobody: those of one time in
-//! the order in which they were taken.
 
-use std::iter::Peekable;
-use std::vec::IntoIter;
-
-use crate::decide::{Outcome, Reason};
+use crate::decide::{Decision, Match, Outcome, Reason};
 use crate::existing::Existing;
 use crate::ids::{Id, Maybe, get, last, numbered};
-use crate::kinds::Kind;
 use crate::matches::chained;
-use crate::messages::{Leg, Matched, Message, Sent};
+use crate::messages::{Leg, Matched, Message};
 use crate::model::Model;
 use crate::partners::Partners;
 use crate::publications::{Enqueue, Fate, Publication};
@@ -19,43 +12,17 @@ use crate::registry::Subscription;
 use crate::rows::NEVER;
 use crate::takes::Take;
 
-const STILL_IN_BUFFER: Leg = Leg::Decided(Outcome::Unknown, Reason::StillInBuffer);
-const PLACE_OVERWRITTEN: Leg = Leg::Decided(Outcome::Overwritten, Reason::PlaceOverwritten);
-const BUFFER_CLEARED: Leg = Leg::Decided(Outcome::Overwritten, Reason::BufferCleared);
-const NOT_RECORDED: Leg = Leg::Decided(Outcome::Unknown, Reason::PublicationNotRecorded);
-
-/// Publications that are read at once.
-const CHUNK: usize = 512;
-
-impl Model {
-    /// Whether there is a gap before its first event, and one that comes before that happens at all.
-    fn may_lack_its_first(&self, of: &Publication) -> bool {
-        let above = [
-            (Kind::IntraPublish, of.intra),
-            (Kind::RclcppPublish, of.rclcpp),
-            (Kind::RclPublish, of.rcl),
-        ];
-        let mut before = above.iter().take_while(|(_, time)| *time == NEVER);
-        of.cut && before.any(|(kind, _)| self.about.happened.has(*kind))
-    }
-}
-
 /// Where the rows are made.
 pub struct Pairing {
     existing: Existing,
-    /// Publications that were read, and the next one that was not.
-    read: Peekable<IntoIter<(Id<Publication>, Publication)>>,
-    next: u32,
     /// How many of the partners have had their turn.
     more: usize,
-    /// Whether what nobody published had its turn.
-    ended: bool,
     /// Publications without a topic of which rclcpp alone told.
     pub unnamed: u64,
     /// Other publications without a topic, of which not even the publisher is known.
     pub unknown_publishers: u64,
     chain: Vec<(Id<Take>, Take)>,
-    pairs: Vec<Id<Subscription>>,
+    there: Vec<Id<Subscription>>,
     matched: Vec<Matched>,
     given: Vec<Enqueue>,
 }
@@ -65,14 +32,11 @@ impl Pairing {
     pub(crate) fn new(model: &Model) -> Self {
         Self {
             existing: Existing::new(model, |_| true),
-            read: Vec::new().into_iter().peekable(),
-            next: 0,
             more: 0,
-            ended: false,
             unnamed: 0,
             unknown_publishers: 0,
             chain: Vec::new(),
-            pairs: Vec::new(),
+            there: Vec::new(),
             matched: Vec::new(),
             given: Vec::new(),
         }
@@ -84,142 +48,113 @@ impl Pairing {
         gone.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// The rows of the publications of one time, last those of what nobody published; none at the end.
-    pub(crate) fn next(&mut self, model: &Model, partners: &Partners, found: &mut Vec<Message>) {
-        found.clear();
-        let mut publish = NEVER;
-        loop {
-            if self.read.peek().is_none() {
-                let rows = model.publications.rows.from(self.next).take(CHUNK);
-                let rows: Vec<_> = rows.collect();
-                self.next = (rows.last()).map_or(self.next, |(of, _)| of.number() + 1);
-                self.read = rows.into_iter().peekable();
-            }
-            let same = |(_, row): &(Id<Publication>, Publication)| {
-                found.is_empty() || row.publish == publish
-            };
-            let Some((message, row)) = self.read.next_if(same) else {
-                break;
-            };
-            publish = row.publish;
-            self.pair(model, partners, message, &row, found);
-        }
-        if found.is_empty() && !self.ended {
-            self.ended = true;
-            unpublished(model, partners, found);
-        }
-        complete(model, found);
-    }
-
     /// The rows of one publication.
-    fn pair(
+    pub(crate) fn pair(
         &mut self,
         model: &Model,
         partners: &Partners,
-        message: Id<Publication>,
-        row: &Publication,
+        (message, sent): (Id<Publication>, &Publication),
         found: &mut Vec<Message>,
     ) {
-        let source = model.source(row);
-        let (topic, discovery) = (source.topic, model.registry.discovery);
+        let source = model.source(sent);
+        let topic = source.topic;
         if topic.is_none() {
-            let alone = row.rclcpp != NEVER && row.rcl == NEVER;
+            let alone = sent.rclcpp != NEVER && sent.rcl == NEVER;
             self.unnamed += u64::from(alone);
             self.unknown_publishers += u64::from(!alone && source.publisher.is_none());
         }
-        self.partners_of(model, partners, message, row);
-        self.existing.at(model, topic, row.publish, &mut self.pairs);
-        let begin = found.len();
-        let draft = Message {
-            message: Some(message),
-            publisher: source.publisher,
-            subscription: None,
-            process: None,
-            take: None,
-            execution: None,
-            joined: None,
-            intra: None,
-            publish: row.publish,
-            taken: NEVER,
-            leg: Leg::Middleware,
-            sent: Sent::new(row, topic, model.may_lack_its_first(row)),
-        };
+        self.partners_of(model, partners, message, sent);
+        self.existing
+            .at(model, topic, sent.publish, &mut self.there);
+        // Of several takes of a subscription that existed then the first.
+        let existed = |of: Id<Subscription>| self.there.binary_search(&of).is_ok();
+        self.matched.dedup_by(|later, one| {
+            later.subscription == one.subscription && one.subscription.is_some_and(existed)
+        });
         // Of a message of the middleware's own there is no row.
-        for one in self.given.iter().filter(|_| topic != discovery) {
-            let (leg, joined) = match one.fate {
-                Fate::Pending => (STILL_IN_BUFFER, None),
-                Fate::Dequeued => (Leg::Buffer, Some(Reason::RingBuffer)),
-                Fate::Overwritten => (PLACE_OVERWRITTEN, Some(Reason::RingBuffer)),
-                Fate::Cleared => (BUFFER_CLEARED, Some(Reason::RingBuffer)),
+        let own = topic == model.registry.discovery;
+        let given = if own { &[][..] } else { &self.given[..] };
+        let row = |subscription, take, execution, leg, decision| Message {
+            publication: Some(message),
+            publisher: source.publisher,
+            subscription,
+            process: model.process_of(subscription),
+            take,
+            execution,
+            intra: Some(false),
+            publish: sent.publish,
+            push: sent.push(),
+            taken: model.taken(take, execution),
+            last_take: NEVER,
+            leg,
+            decision,
+        };
+        let begin = found.len();
+        for one in given {
+            let joined = Decision::joined(Reason::RingBuffer);
+            let gone = |reason| Decision {
+                outcome: Outcome::Overwritten,
+                how: Match::Exact,
+                reason,
+            };
+            let (leg, decision) = match one.fate {
+                Fate::Pending => (Leg::Decided, Decision::unknown(Reason::StillInBuffer)),
+                Fate::Dequeued => (Leg::Buffer, joined),
+                Fate::Overwritten => (Leg::Decided, gone(Reason::PlaceOverwritten)),
+                Fate::Cleared => (Leg::Decided, gone(Reason::BufferCleared)),
             };
             let take = model.takes.rows.get(one.take);
+            let execution = take.and_then(|take| take.execution);
             found.push(Message {
-                subscription: one.subscription,
-                take: one.take,
-                execution: take.and_then(|take| take.execution),
-                joined,
                 intra: Some(true),
-                leg,
-                ..draft
+                ..row(one.subscription, one.take, execution, leg, decision)
             });
         }
         // The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
-        let intra = found.len();
-        let unresolved = self.given.iter().any(|one| one.subscription.is_none()) && intra > begin;
-        let within = |found: &[Message], subscription: Maybe<Subscription>| {
-            let mut given = found[begin..intra].iter();
-            subscription.is_some() && given.any(|one| one.subscription == subscription)
+        let within = |subscription: Maybe<Subscription>| {
+            subscription.is_some() && given.iter().any(|one| one.subscription == subscription)
         };
-        let one = |subscription: Maybe<Subscription>, of: Option<&Matched>, leg: Leg| {
-            let take = of.and_then(|of| of.take);
-            Message {
-                subscription,
-                take,
-                execution: of.and_then(|of| of.execution),
-                joined: of.map(|of| of.by),
-                intra: (subscription.is_some() || take.is_some()).then_some(false),
-                leg,
-                ..draft
-            }
-        };
-        let late = |found: &mut Vec<Message>, of: &Matched| {
-            if of.subscription.is_none() {
-                found.push(one(None, Some(of), Leg::Middleware));
-            } else if !within(found, of.subscription) {
-                found.push(one(of.subscription, Some(of), Leg::BeforeSubscription));
-            }
-        };
-        let mut there = self.matched.iter().peekable();
-        for subscription in self.pairs.iter().copied().map(Some) {
-            let before = |of: &&Matched| last(of.subscription) < last(subscription);
-            while let Some(of) = there.next_if(before) {
-                late(found, of);
-            }
-            let same = |of: &&Matched| of.subscription == subscription;
-            let of = there.next_if(same);
-            while there.next_if(same).is_some() {}
-            if !within(found, subscription) {
-                let pending = of.is_none() && unresolved;
-                let leg = if pending {
-                    STILL_IN_BUFFER
-                } else {
-                    Leg::Middleware
-                };
-                found.push(one(subscription, of, leg));
-            }
-        }
-        for of in there {
-            late(found, of);
-        }
-        if found.len() == begin && topic != discovery {
-            let unseen = partners.unseen.is_some_and(|since| since <= row.publish);
-            let unknown = topic.is_none() || partners.nameless || unseen;
-            let (outcome, reason) = if unknown {
-                (Outcome::Unknown, Reason::SubscriptionUnknown)
+        for of in self.matched.iter().filter(|of| !within(of.subscription)) {
+            let known = get(&model.registry.subscriptions, of.subscription);
+            let there = known.map_or(of.subscription.is_none(), |it| sent.publish >= it.created);
+            let leg = if there {
+                Leg::Middleware
             } else {
-                (Outcome::NoSubscriber, Reason::NoSubscription)
+                Leg::BeforeSubscription
             };
-            found.push(one(None, None, Leg::Decided(outcome, reason)));
+            let joined = Decision::joined(of.by);
+            found.push(row(of.subscription, of.take, of.execution, leg, joined));
+        }
+        let unresolved = given.iter().any(|one| one.subscription.is_none());
+        for subscription in self.there.iter().copied().map(Some) {
+            let place = |of: &Matched| last(of.subscription);
+            let matched = (self.matched).binary_search_by_key(&last(subscription), place);
+            if matched.is_err() && !within(subscription) {
+                let (leg, reason) = if unresolved {
+                    (Leg::Decided, Reason::StillInBuffer)
+                } else {
+                    (Leg::Middleware, Reason::NoTimestamp)
+                };
+                found.push(row(
+                    subscription,
+                    None,
+                    None,
+                    leg,
+                    Decision::unknown(reason),
+                ));
+            }
+        }
+        if found.len() == begin && !own {
+            let unseen = partners.unseen.is_some_and(|since| since <= sent.publish);
+            let mut decision = Decision::unknown(Reason::SubscriptionUnknown);
+            if topic.is_some() && !partners.nameless && !unseen {
+                (decision.outcome, decision.reason) =
+                    (Outcome::NoSubscriber, Reason::NoSubscription);
+            }
+            found.push(Message {
+                intra: None,
+                ..row(None, None, None, Leg::Decided, decision)
+            });
         }
     }
 
@@ -239,10 +174,9 @@ impl Pairing {
             } else {
                 Reason::SameTimestamp
             };
-            // Of several takes of one subscription the first.
-            let first = self.chain.iter().filter(|(_, take)| take.matched);
-            let first = first.map(|(number, take)| Matched::new(message, (*number, take), by));
-            self.matched.extend(first);
+            let taken = self.chain.iter().filter(|(_, take)| take.matched);
+            let taken = taken.map(|(number, take)| Matched::new(message, (*number, take), by));
+            self.matched.extend(taken);
         }
         while let Some(one) = partners.more.get(self.more)
             && one.message <= message
@@ -264,61 +198,25 @@ impl Pairing {
 }
 
 /// What came out of ring buffers and nobody is known to have published.
-fn unpublished(model: &Model, partners: &Partners, found: &mut Vec<Message>) {
+pub fn unpublished(model: &Model, partners: &Partners, found: &mut Vec<Message>) {
     let rows = model.ring_buffers.rows.iter();
     for (_, row) in rows.filter(|(_, row)| row.message.is_none()) {
         let take = model.takes.rows.get(row.take);
         let late = !row.untold && partners.kept.contains(&row.process);
         found.push(Message {
-            message: None,
+            publication: None,
             publisher: None,
             subscription: row.subscription,
             process: row.process,
             take: row.take,
             execution: take.and_then(|take| take.execution),
-            joined: None,
             intra: Some(true),
             publish: NEVER,
-            taken: NEVER,
-            leg: if late { Leg::LateJoiner } else { NOT_RECORDED },
-            sent: Sent::NONE,
+            push: NEVER,
+            taken: model.taken(row.take, None),
+            last_take: NEVER,
+            leg: if late { Leg::LateJoiner } else { Leg::Decided },
+            decision: Decision::unknown(Reason::PublicationNotRecorded),
         });
-    }
-}
-
-/// Times, processes and order of the rows of one time.
-fn complete(model: &Model, found: &mut [Message]) {
-    let known = &model.registry;
-    for row in found.iter_mut() {
-        if let Some(take) = model.takes.rows.get(row.take) {
-            row.taken = take.time;
-        }
-        if row.message.is_some() {
-            row.process = model.process_of(row.subscription);
-        }
-    }
-    if found.len() > 1 {
-        found.sort_by_key(|row| {
-            let never = row.take.is_none();
-            let taken = if never { i64::MAX } else { row.taken };
-            (taken, last(row.message), last(row.subscription))
-        });
-    }
-    for row in found {
-        if row.take.is_none() {
-            let of = model.callbacks.executions.get(row.execution);
-            row.taken = of.map_or(NEVER, |of| of.start);
-        }
-        if row.sent.topic.is_none() {
-            row.sent.topic = known.topic_at(row.subscription);
-        }
-        // Of a publisher that is not known nobody could say to whom it published.
-        if row.leg == Leg::BeforeSubscription
-            && let Some(of) = get(&known.subscriptions, row.subscription)
-            && row.publish != NEVER
-            && row.publish >= of.created
-        {
-            row.leg = Leg::Middleware;
-        }
     }
 }

@@ -55,6 +55,36 @@ plain! {
     }
 }
 
+impl Publication {
+    /// Its first event in rcl or, without one, in the middleware.
+    const fn below(&self) -> i64 {
+        if self.rcl == NEVER {
+            self.rmw
+        } else {
+            self.rcl
+        }
+    }
+
+    /// Whether it begins above rcl.
+    pub const fn begins_above(&self) -> bool {
+        self.publish < self.below()
+    }
+
+    /// Whether it begins in rcl, or in the middleware.
+    pub const fn begins_below(&self) -> bool {
+        self.publish == self.below()
+    }
+
+    /// When it was handed to the middleware, as far as events tell.
+    pub const fn push(&self) -> i64 {
+        match (self.rmw, self.rcl) {
+            (NEVER, NEVER) => self.publish,
+            (NEVER, rcl) => rcl,
+            (rmw, _) => rmw,
+        }
+    }
+}
+
 /// What became of a publication in a ring buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {

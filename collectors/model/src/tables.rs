@@ -18,8 +18,7 @@ use arrow_schema::ArrowError;
 use crate::about::Source;
 use crate::callbacks::{Callbacks, Execution};
 use crate::columns::{Columns, Texts, columns};
-use crate::connections::Decisions;
-use crate::facts::Facts;
+use crate::connections::Messages;
 use crate::identity::Thread;
 use crate::ids::{Id, flagged};
 use crate::model::Model;
@@ -72,7 +71,6 @@ impl Tables {
 
     pub(crate) fn new(mut model: Model) -> Self {
         let partners = model.partners();
-        let facts = Facts::new(&model, &partners);
         let calls = Self::served(&model);
         let hosts = model.identity.hosts();
         let texts = Texts {
@@ -86,11 +84,9 @@ impl Tables {
             .map(|of| of.topic)
             .collect();
         let mut found = Self {
-            messages: Decisions::new(&model),
+            messages: Messages::new(&model, &partners),
             model,
             partners,
-            facts,
-            told: 0,
             calls,
             texts,
             stamps: HashMap::new(),
@@ -109,7 +105,7 @@ impl Tables {
     ///
     /// Rows cannot be read from the disk, or there is no such column.
     pub fn batch(
-        &mut self,
+        &self,
         table: &str,
         wanted: Option<&[String]>,
         from: u32,
@@ -124,21 +120,13 @@ impl Tables {
         };
         let range = from.max(first)..from.max(first).saturating_add(BATCH);
         let next = range.end;
-        let messages = match table {
-            "messages" => self.some_messages(&range),
-            "connections" => {
-                self.all_messages();
-                Vec::new()
-            }
-            _ => Vec::new(),
-        };
         let mut made = Columns::new(&self.texts, wanted);
         let columns = &mut made;
         match table {
             "callback_instances" => self.executions(columns, range),
             "publications" => self.publications(columns, range),
             "takes" => self.takes(columns, range),
-            "messages" => self.messages(columns, &messages),
+            "messages" => self.messages(columns, range),
             "one_sided_messages" => self.one_sided(columns, range),
             "executor_intervals" => self.intervals(columns, range),
             "service_calls" => self.calls(columns, range),

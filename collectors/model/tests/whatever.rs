@@ -225,11 +225,11 @@ fn objects(chance: &mut Chance, wild: bool) -> HashMap<String, RecordBatch> {
 struct Told(Vec<(&'static str, u64)>, Vec<(&'static str, RecordBatch)>);
 
 fn tables(model: Model) -> Told {
-    let mut tables = model.finish().unwrap_or_else(|error| panic!("{error}"));
+    let tables = model.finish().unwrap_or_else(|error| panic!("{error}"));
     let mut found = Vec::new();
     for name in Tables::NAMES {
         let mut from = 0;
-        let mut made = |from| {
+        let made = |from| {
             tables
                 .batch(name, None, from)
                 .unwrap_or_else(|e| panic!("{e}"))

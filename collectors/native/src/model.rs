@@ -358,7 +358,7 @@ pub struct Made {
 
 impl Made {
     fn made(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
-        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         let made = of.batch(self.name, Some(&self.columns), self.from);
         let made = made.transpose()?;
         Some(made.map(|(batch, next)| {
@@ -535,10 +535,10 @@ pub struct Counts(Arc<Mutex<Tables>>);
 
 #[pymethods]
 impl Counts {
-    /// Once all messages are decided: best after their table.
+    /// They are told by name.
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = py.detach(|| {
-            let mut tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             tables.counts()
         });
         let told = PyDict::new(py);

@@ -24,8 +24,7 @@ pub struct Counts {
 impl Tables {
     /// What was counted.
     #[must_use]
-    pub fn counts(&mut self) -> Counts {
-        self.all_messages();
+    pub fn counts(&self) -> Counts {
         let model = &self.model;
         let mut ran = Vec::new();
         let [mut unfinished, mut nameless, mut ownerless] = [0; 3];

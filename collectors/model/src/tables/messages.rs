@@ -7,7 +7,7 @@ use ahash::{HashMap, HashMapExt};
 use crate::about::Source;
 use crate::callbacks::Execution;
 use crate::columns::{Columns, columns};
-use crate::decide::{Decision, Match, Outcome, Reason};
+use crate::decide::{Match, Outcome, Reason};
 use crate::identity::Host;
 use crate::ids::{Id, Maybe, get};
 use crate::messages::Message;
@@ -16,7 +16,7 @@ use crate::rows::NEVER;
 use crate::takes::Take;
 
 use super::clocks::{keep_nearest, nearest};
-use super::state::Tables;
+use super::state::{Tables, some};
 
 /// So many stamps are held before those that are not needed leave.
 const MANY: usize = 1 << 16;
@@ -24,7 +24,6 @@ const MANY: usize = 1 << 16;
 /// A message with what it is of.
 struct MessageView {
     row: Message,
-    decision: Decision,
     sent: Option<Publication>,
     source: Source,
     take: Option<Take>,
@@ -32,13 +31,13 @@ struct MessageView {
 }
 
 impl Tables {
-    pub(super) fn messages(&self, columns: &mut Columns<'_>, rows: &[(Message, Decision)]) {
+    pub(super) fn messages(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let (model, identity) = (&self.model, &self.model.identity);
-        let rows = rows.iter().map(|(row, decision)| {
-            let sent = model.publications.rows.get(row.message);
+        let rows = some(&self.messages.rows, range).into_iter();
+        let rows = rows.map(|(_, row)| {
+            let sent = model.publications.rows.get(row.publication);
             MessageView {
-                decision: *decision,
-                row: *row,
+                row,
                 sent,
                 source: sent.map(|of| model.source(&of)).unwrap_or_default(),
                 take: model.takes.rows.get(row.take),
@@ -95,7 +94,7 @@ impl Tables {
             _ => NEVER,
         };
         columns!(columns, rows, |of|
-            id "message_id" of.row.message;
+            id "message_id" of.row.publication;
             name "topic" topic(of);
             id "publisher_id" of.source.publisher;
             id "subscription_id" of.row.subscription;
@@ -121,7 +120,7 @@ impl Tables {
             int64 "data_age_ns" age(of);
             id "callback_instance_id" of.row.execution;
         );
-        let decided = || rows.iter().map(|of| of.decision);
+        let decided = || rows.iter().map(|of| of.row.decision);
         columns.category(
             "outcome",
             decided().map(|of| of.outcome as u8),

@@ -6,12 +6,9 @@ use ahash::{HashMap, HashSet};
 
 use crate::callbacks::Execution;
 use crate::columns::{Columns, Texts};
-use crate::connections::Decisions;
-use crate::decide::{Decision, Judge};
-use crate::facts::Facts;
+use crate::connections::Messages;
 use crate::identity::{Host, Process, Thread};
 use crate::ids::{Id, Maybe, get};
-use crate::messages::Message;
 use crate::model::Model;
 use crate::partners::Partners;
 use crate::registry::{Name, Subscription};
@@ -31,10 +28,7 @@ pub(super) fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(Id<T>, T
 pub struct Tables {
     pub(super) model: Model,
     pub(super) partners: Partners,
-    pub(super) facts: Facts,
-    pub(super) messages: Decisions,
-    /// How many of the messages were asked for.
-    pub(super) told: u32,
+    pub(super) messages: Messages,
     pub(super) calls: Vec<Call>,
     pub(super) texts: Texts,
     pub(super) stamps: HashMap<Maybe<Host>, Vec<(i64, i64)>>,
@@ -44,30 +38,6 @@ pub struct Tables {
 impl Tables {
     pub(super) fn check(&self) -> Result<(), std::io::Error> {
         self.model.check()
-    }
-
-    /// Messages, which are made in their order only: from the first one again where others are asked for.
-    pub(super) fn some_messages(&mut self, range: &Range<u32>) -> Vec<(Message, Decision)> {
-        let judge = Judge {
-            model: &self.model,
-            partners: &self.partners,
-            facts: &self.facts,
-        };
-        if range.start < self.told {
-            (self.messages, self.told) = (Decisions::new(&self.model), 0);
-        }
-        let rows = std::iter::from_fn(|| self.messages.next(&judge));
-        let skipped = (range.start - self.told) as usize;
-        self.told = range.end;
-        rows.skip(skipped).take(range.len()).collect()
-    }
-
-    /// Have all messages decided.
-    pub(super) fn all_messages(&mut self) {
-        while !self
-            .some_messages(&(self.told..self.told.saturating_add(BATCH)))
-            .is_empty()
-        {}
     }
 
     /// The columns that say of which process rows are.
