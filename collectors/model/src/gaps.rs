@@ -60,16 +60,25 @@ impl Stretches {
     }
 }
 
-/// A host, one of its processes or all, and a CPU.
-type OnCpu = (Maybe<Host>, Option<i32>, Option<i32>);
+/// What the trace tells of a host or, where only that one lacks events, of one of its processes.
+#[derive(Clone, Default)]
+struct Declared {
+    all: Stretches,
+    /// The same by CPU, where that is known.
+    on_cpu: HashMap<Option<i32>, Stretches>,
+}
+
+impl Declared {
+    fn each(&mut self) -> impl Iterator<Item = &mut Stretches> {
+        std::iter::once(&mut self.all).chain(self.on_cpu.values_mut())
+    }
+}
 
 /// All gaps and broken orders.
 #[derive(Clone, Default)]
 pub struct Gaps {
     /// By host, and by process where only that one lacks events.
-    declared: HashMap<(Maybe<Host>, Option<i32>), Stretches>,
-    /// The same by CPU, where that is known.
-    on_cpu: HashMap<OnCpu, Stretches>,
+    declared: HashMap<(Maybe<Host>, Option<i32>), Declared>,
     /// By process: begin and end of each, in the order in which they were found.
     broken: HashMap<Maybe<Process>, Vec<(i64, i64)>>,
     sorted: HashMap<Maybe<Process>, Stretches>,
@@ -86,12 +95,12 @@ impl Gaps {
         let mut found = Self::default();
         for gap in gaps {
             let of = found.declared.entry((gap.host, gap.vpid)).or_default();
-            of.0.push((gap.end, gap.begin));
-            let of = found.on_cpu.entry((gap.host, gap.vpid, gap.cpu));
-            of.or_default().0.push((gap.end, gap.begin));
+            for stretches in [&mut of.all, of.on_cpu.entry(gap.cpu).or_default()] {
+                stretches.0.push((gap.end, gap.begin));
+            }
         }
-        found.declared.values_mut().for_each(Stretches::sort);
-        found.on_cpu.values_mut().for_each(Stretches::sort);
+        let each = found.declared.values_mut().flat_map(Declared::each);
+        each.for_each(Stretches::sort);
         found.last = gaps.iter().map(|gap| gap.end).max().unwrap_or(NEVER);
         found
     }
@@ -99,21 +108,14 @@ impl Gaps {
     /// All that happened on the hosts before a time is forgotten.
     pub(crate) fn forget(&mut self, hosts: usize, since: i64) {
         self.last = self.last.max(since);
-        for of in self.declared.values_mut().chain(self.on_cpu.values_mut()) {
+        for of in self.declared.values_mut().flat_map(Declared::each) {
             of.0.retain(|(end, _)| *end > since);
         }
         for host in (0..hosts).map(Id::at) {
-            let before = (since, i64::MIN);
-            self.declared
-                .entry((host, None))
-                .or_default()
-                .0
-                .insert(0, before);
-            self.on_cpu
-                .entry((host, None, None))
-                .or_default()
-                .0
-                .insert(0, before);
+            let of = self.declared.entry((host, None)).or_default();
+            for stretches in [&mut of.all, of.on_cpu.entry(None).or_default()] {
+                stretches.0.insert(0, (since, i64::MIN));
+            }
         }
         for found in self.broken.values_mut() {
             found.retain(|(_, end)| *end > since);
@@ -127,7 +129,7 @@ impl Gaps {
 
     /// When the first one began that the trace tells of.
     pub(crate) fn first(&self) -> Option<i64> {
-        let gaps = self.declared.values().filter_map(|gaps| gaps.0.first());
+        let gaps = self.declared.values().filter_map(|of| of.all.0.first());
         gaps.map(|(_, begin)| *begin).min()
     }
 
@@ -137,14 +139,9 @@ impl Gaps {
         Self { places, ..self }
     }
 
-    fn place(&self, process: Maybe<Process>) -> (Maybe<Host>, i32) {
-        get(&self.places, process)
-            .copied()
-            .unwrap_or((None, NOTHING))
-    }
-
-    fn of(&self, process: Maybe<Process>) -> impl Iterator<Item = &Stretches> {
-        let (host, vpid) = self.place(process);
+    fn of(&self, process: Maybe<Process>) -> impl Iterator<Item = &Declared> {
+        let place = get(&self.places, process).copied();
+        let (host, vpid) = place.unwrap_or((None, NOTHING));
         let keys = [(host, None), (host, Some(vpid))];
         keys.into_iter().filter_map(|key| self.declared.get(&key))
     }
@@ -152,7 +149,7 @@ impl Gaps {
     /// Whether events of a process may be missing between two moments at which some were recorded.
     pub(crate) fn between(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
         let within = from != NEVER && from < self.last;
-        within && self.of(process).any(|gaps| gaps.between(from, until))
+        within && self.of(process).any(|of| of.all.between(from, until))
     }
 
     /// Whether an event of a thread may be missing between this one and the one before it. Where
@@ -162,23 +159,18 @@ impl Gaps {
             return false;
         }
         let mut gaps = self.of(now.process);
-        let found = gaps.any(|gaps| gaps.between(last.any, now.time));
         let stayed = now.cpu != NOTHING && last.cpu == now.cpu;
-        if !found || !stayed || now.time.saturating_sub(last.any) > ROUND_TRIP {
-            return found;
+        if !stayed || now.time.saturating_sub(last.any) > ROUND_TRIP {
+            return gaps.any(|of| of.all.between(last.any, now.time));
         }
-        let (host, vpid) = self.place(now.process);
-        let processes = [None, Some(vpid)].into_iter();
-        let mut keys = processes.flat_map(|of| [None, Some(now.cpu)].map(|cpu| (host, of, cpu)));
-        keys.any(|key| {
-            let gaps = self.on_cpu.get(&key);
-            gaps.is_some_and(|gaps| gaps.between(last.any, now.time))
-        })
+        let here = [None, Some(now.cpu)];
+        let mut here = gaps.flat_map(|of| here.map(|cpu| of.on_cpu.get(&cpu)));
+        here.any(|of| of.is_some_and(|of| of.between(last.any, now.time)))
     }
 
     /// Whether events of a process may be missing from one time to another, both included.
     pub(crate) fn overlap(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
-        self.of(process).any(|gaps| gaps.overlap(from, until))
+        self.of(process).any(|of| of.all.overlap(from, until))
     }
 
     /// An order was broken in a process.
@@ -254,70 +246,4 @@ impl Continuity {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Continuity, Event, Gap, Gaps, Maybe, Process, ROUND_TRIP};
-    use crate::ids::Id;
-
-    fn gap(vpid: Option<i32>, cpu: Option<i32>, begin: i64, end: i64) -> Gap {
-        Gap {
-            host: Id::new(0),
-            vpid,
-            cpu,
-            begin,
-            end,
-        }
-    }
-
-    /// Gaps of process 7 on host 0, process 8 there, and process 7 on host 1.
-    fn gaps(gaps: &[Gap]) -> Gaps {
-        let processes = [(0, 7), (0, 8), (1, 7)].map(|(host, vpid)| Process {
-            host: Id::new(host),
-            namespace: 0,
-            vpid,
-            since: i64::MIN,
-            end: i64::MAX,
-        });
-        Gaps::new(gaps).of_processes(&processes)
-    }
-
-    fn process(number: u32) -> Maybe<Process> {
-        Id::new(number)
-    }
-
-    /// By hand: a long gap that began first, and a short one within it.
-    #[test]
-    fn a_gap_is_found_behind_a_shorter_one() {
-        let gaps = gaps(&[gap(None, None, 10, 100), gap(None, None, 30, 40)]);
-        assert!(gaps.between(process(0), 50, 60));
-        assert!(!gaps.between(process(0), 100, 200));
-        assert!(gaps.overlap(process(0), 100, 200));
-        assert!(!gaps.overlap(process(0), 101, 200));
-        assert!(!gaps.between(process(2), 50, 60));
-    }
-
-    /// By hand: what the native tracer dropped is of one process.
-    #[test]
-    fn a_gap_of_one_process_is_not_another_ones() {
-        let gaps = gaps(&[gap(Some(7), None, 10, 20)]);
-        assert!(gaps.between(process(0), 0, 15));
-        assert!(!gaps.between(process(1), 0, 15));
-    }
-
-    /// By hand: a gap on CPU 1 hides what a thread did there between two events on CPU 0, unless it
-    /// could not have been there and back.
-    #[test]
-    fn a_thread_needs_time_to_move_to_another_cpu_and_back() {
-        let gaps = gaps(&[gap(None, Some(1), 0, 1_000_000)]);
-        let mut seen = Continuity::default();
-        let mut missing = |time, cpu| {
-            let now = Event::new(time, cpu);
-            let last = seen.on_event(&now, true);
-            gaps.before(last, &now)
-        };
-        assert!(missing(1_000, 0));
-        assert!(!missing(1_000 + ROUND_TRIP, 0));
-        assert!(missing(1_001 + 2 * ROUND_TRIP, 0));
-        assert!(missing(1_002 + 2 * ROUND_TRIP, 1));
-        assert!(missing(1_003 + 2 * ROUND_TRIP, 1));
-    }
-}
+mod tests;

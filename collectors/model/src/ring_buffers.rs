@@ -20,8 +20,16 @@ use crate::takes::Take;
 
 /// A buffer: its process and address.
 type Buffer = (Maybe<Process>, u64);
-/// What is in each of its places, and since when.
-type Places = HashMap<u64, (Maybe<Enqueue>, i64)>;
+
+/// What is known of a buffer.
+#[derive(Clone, Default)]
+struct State {
+    /// What is in each of its places, and since when.
+    places: HashMap<u64, (Maybe<Enqueue>, i64)>,
+    filled: Option<Filled>,
+    /// The newest message that was taken of it.
+    newest: Maybe<Enqueue>,
+}
 
 /// What a buffer was filled with last, while it is one object.
 #[derive(Clone, Copy)]
@@ -39,10 +47,7 @@ pub struct RingBuffers {
     pub rows: Rows<Enqueue>,
     /// How many were cleared.
     pub cleared: u64,
-    buffers: HashMap<Buffer, Places>,
-    filled: HashMap<Buffer, Filled>,
-    /// The newest message that was taken of each buffer.
-    newest: HashMap<Buffer, Maybe<Enqueue>>,
+    buffers: HashMap<Buffer, State>,
     /// Of each thread the publication under way and the buffers that have it.
     given: HashMap<Id<Thread>, (Maybe<Publication>, Vec<u64>)>,
 }
@@ -58,20 +63,18 @@ impl RingBuffers {
         let Some(buffer) = event.get(0) else {
             return NEVER;
         };
-        let buffer = (event.process, buffer);
         let place = event.get(1).unwrap_or_default();
-        let now = Filled {
+        let state = self.buffers.entry((event.process, buffer)).or_default();
+        let before = state.filled.filter(|before| before.object == object);
+        state.filled = Some(Filled {
             object,
             place,
-            highest: place,
+            highest: before.map_or(place, |before| place.max(before.highest)),
             time: event.time,
-        };
-        let before = self.filled.insert(buffer, now);
-        let Some(before) = before.filter(|before| before.object == object) else {
+        });
+        let Some(before) = before else {
             return NEVER;
         };
-        let highest = place.max(before.highest);
-        self.filled.insert(buffer, Filled { highest, ..now });
         let in_turn =
             place == before.place.wrapping_add(1) || (place == 0 && before.place == before.highest);
         if in_turn { NEVER } else { before.time }
@@ -115,9 +118,8 @@ impl RingBuffers {
             untold: message.is_none() && publications.is_cut(event.thread),
             next,
         });
-        let places = self.buffers.entry((event.process, buffer)).or_default();
-        let now = (number, event.time);
-        let before = places.insert(place, now);
+        let state = self.buffers.entry((event.process, buffer)).or_default();
+        let before = state.places.insert(place, (number, event.time));
         // Where the place was free again the message had been taken, which was not recorded.
         let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
         if let Some(row) = before
@@ -131,16 +133,15 @@ impl RingBuffers {
     /// `rclcpp_ring_buffer_dequeue`, which is a take.
     pub fn on_dequeue(&mut self, event: &Event, take: Maybe<Take>, gaps: &Gaps) {
         let buffer = (event.process, event.get(0).unwrap_or_default());
-        if let Some(places) = self.buffers.get_mut(&buffer)
-            && let Some((number, since)) = places.remove(&event.get(1).unwrap_or_default())
+        if let Some(state) = self.buffers.get_mut(&buffer)
+            && let Some((number, since)) = state.places.remove(&event.get(1).unwrap_or_default())
             && !missing(gaps, since, event)
         {
             // Messages leave a buffer in their order: what an older one's place gives is another.
-            let newest = self.newest.entry(buffer).or_default();
-            if number < *newest {
+            if number < state.newest {
                 return;
             }
-            *newest = number;
+            state.newest = number;
             if let Some(row) = self.rows.edit(number) {
                 (row.fate, row.take) = (Fate::Dequeued, take);
             }
@@ -150,10 +151,12 @@ impl RingBuffers {
     /// `rclcpp_ring_buffer_clear`.
     pub fn on_clear(&mut self, event: &Event) {
         let buffer = (event.process, event.get(0).unwrap_or_default());
+        let Some(state) = self.buffers.get_mut(&buffer) else {
+            return;
+        };
         // The first place is filled next.
-        self.filled.remove(&buffer);
-        let places = self.buffers.remove(&buffer).unwrap_or_default();
-        for (number, _) in places.into_values() {
+        state.filled = None;
+        for (number, _) in std::mem::take(&mut state.places).into_values() {
             if let Some(row) = self.rows.edit(number) {
                 row.fate = Fate::Cleared;
             }

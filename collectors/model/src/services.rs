@@ -124,14 +124,19 @@ impl Call {
     }
 }
 
+/// What both ends do of a call, as places in lists of it.
+const REQUESTED: usize = 0;
+const TAKEN: usize = 1;
+const SENT: usize = 2;
+const ANSWERED: usize = 3;
+const RECEIVED: usize = 4;
+
 /// What clients and servers did.
 #[derive(Clone, Default)]
 pub struct Services {
-    requested: Vec<Side>,
-    taken: Vec<Side>,
-    sent: Vec<Side>,
-    answered: Vec<Side>,
-    received: Vec<Side>,
+    /// Requests that were sent and taken, responses that were sent and taken, and what clients'
+    /// callbacks received.
+    sides: [Vec<Side>; 5],
     /// Since when a thread is in a call of rcl, and of which client or service.
     calling: HashMap<Id<Thread>, (Caller, i64)>,
     /// The request that a thread took last, if it has done nothing else since.
@@ -141,8 +146,7 @@ pub struct Services {
 impl Services {
     /// Whether any of the four events happened.
     pub fn happened(&self) -> bool {
-        let four = [&self.requested, &self.taken, &self.sent, &self.answered];
-        four.iter().any(|rows| !rows.is_empty())
+        self.sides[..RECEIVED].iter().any(|rows| !rows.is_empty())
     }
 
     /// Any event of a client or service.
@@ -162,31 +166,32 @@ impl Services {
             let call = call.filter(|(of, _)| *of == caller);
             side.called = call.map_or(NEVER, |(_, time)| time);
         }
-        let taken = |field| event.get(field).is_some_and(|taken| taken != 0);
-        match kind {
-            // The beginning of a call of rcl.
-            Kind::CallRequest | Kind::CallResponse => {
-                self.calling.insert(event.thread, (caller, event.time));
-            }
-            Kind::SendRequest => self.requested.push(side),
-            Kind::TakeRequest if taken(4) => {
-                self.waiting.insert(event.thread, self.taken.len());
-                self.taken.push(side);
-            }
+        let (part, taken) = match kind {
+            Kind::SendRequest => (REQUESTED, None),
+            Kind::TakeRequest => (TAKEN, Some(4)),
             Kind::SendResponse => {
                 side.stamp = event.signed(4);
-                self.sent.push(side);
+                (SENT, None)
             }
             Kind::TakeResponse => {
                 self.on_other(event.thread);
                 side.stamp = event.signed(2);
-                if taken(3) {
-                    self.answered.push(side);
-                }
+                (ANSWERED, Some(3))
             }
-            Kind::ClientCallback => self.received.push(side),
-            _ => {}
+            Kind::ClientCallback => (RECEIVED, None),
+            // The beginning of a call of rcl.
+            _ => {
+                self.calling.insert(event.thread, (caller, event.time));
+                return;
+            }
+        };
+        if taken.is_some_and(|field| event.get(field).unwrap_or_default() == 0) {
+            return;
         }
+        if part == TAKEN {
+            self.waiting.insert(event.thread, self.sides[TAKEN].len());
+        }
+        self.sides[part].push(side);
     }
 
     /// What a thread does not do between a request and its callback, nor while it sends one.
@@ -201,7 +206,7 @@ impl Services {
             return;
         }
         let taken = self.waiting.remove(&execution.thread);
-        let Some(side) = taken.and_then(|taken| self.taken.get_mut(taken)) else {
+        let Some(side) = taken.and_then(|taken| self.sides[TAKEN].get_mut(taken)) else {
             return;
         };
         let callback = known.callback(execution.callback);
@@ -215,16 +220,10 @@ impl Services {
 
     /// Forget what was done before a time.
     pub fn forget(&mut self, since: i64) {
-        let old = self.taken.partition_point(|row| row.time < since);
+        let old = self.sides[TAKEN].partition_point(|row| row.time < since);
         self.waiting.retain(|_, row| *row >= old);
         self.waiting.values_mut().for_each(|row| *row -= old);
-        for rows in [
-            &mut self.requested,
-            &mut self.taken,
-            &mut self.sent,
-            &mut self.answered,
-            &mut self.received,
-        ] {
+        for rows in &mut self.sides {
             let old = rows.partition_point(|row| row.time < since);
             rows.drain(..old);
         }
@@ -234,20 +233,14 @@ impl Services {
     pub fn calls(&self, known: &Registry) -> Vec<Call> {
         // Of each key what both sides did.
         let mut groups: BTreeMap<Key, [Vec<&Side>; 5]> = BTreeMap::new();
-        let sides = [
-            &self.requested,
-            &self.taken,
-            &self.sent,
-            &self.answered,
-            &self.received,
-        ];
-        for (what, rows) in sides.into_iter().enumerate() {
+        for (part, rows) in self.sides.iter().enumerate() {
             for side in rows {
-                groups.entry(side.key).or_default()[what].push(side);
+                groups.entry(side.key).or_default()[part].push(side);
             }
         }
         let mut calls = Vec::new();
-        for (key, [requested, taken, sent, answered, received]) in &groups {
+        for (key, group) in &groups {
+            let [requested, taken, sent, answered, received] = group;
             if key.iter().all(Option::is_some) {
                 let joined = joined(requested, taken, sent);
                 let alone = joined.len() == 1;
@@ -255,12 +248,14 @@ impl Services {
                     let answer = answer(one, answered, alone);
                     calls.push(Call::new(one, answer, received.first().copied(), known));
                 }
-            } else {
-                let requested = requested.iter().map(|side| [Some(*side), None, None]);
-                let taken = taken.iter().map(|side| [None, Some(*side), None]);
-                let sent = sent.iter().map(|side| [None, None, Some(*side)]);
-                let each = requested.chain(taken).chain(sent);
-                calls.extend(each.map(|one| Call::new(one, None, None, known)));
+                continue;
+            }
+            for (part, sides) in group[..ANSWERED].iter().enumerate() {
+                for side in sides {
+                    let mut alone = Joined::default();
+                    alone[part] = Some(side);
+                    calls.push(Call::new(alone, None, None, known));
+                }
             }
         }
         calls.sort_by_key(|call| {
