@@ -59,19 +59,6 @@ pub struct Identity {
     last: Vec<Option<(Asked, Id<Thread>)>>,
 }
 
-/// The hosts of the rows of a batch.
-pub struct Places {
-    alone: Maybe<Host>,
-    rows: Vec<Maybe<Host>>,
-}
-
-impl Places {
-    /// The host of a row.
-    pub(crate) fn host(&self, row: usize) -> Maybe<Host> {
-        self.rows.get(row).copied().unwrap_or(self.alone)
-    }
-}
-
 /// The text of a row of a column, if it is one of text and has one there.
 pub(crate) fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
     match array.data_type() {
@@ -108,33 +95,24 @@ impl Identity {
         }
     }
 
-    /// The hosts of a batch's rows: one, or what the column of hosts says.
-    pub(crate) fn places(&self, column: Option<&dyn Array>) -> Places {
-        let number = |name: Option<&str>| self.hosts.get(name?).copied();
-        let column = column.filter(|_| self.hosts.len() != 1);
-        let rows = column.map_or_else(Vec::new, |array| {
-            (0..array.len())
-                .map(|row| number(text_at(array, row)))
-                .collect()
-        });
-        Places {
-            alone: Some(Id::FIRST),
-            rows,
+    /// The host of a row of a batch: the only one, or what the column of hosts says.
+    pub(crate) fn host_at(&self, column: Option<&dyn Array>, row: usize) -> Maybe<Host> {
+        match column {
+            Some(names) if self.hosts.len() != 1 => self.hosts.get(text_at(names, row)?).copied(),
+            _ => Some(Id::FIRST),
         }
     }
 
-    /// The thread of an event, by its host, pid namespace, process, thread and time; and whether the
-    /// same is always that thread, and nothing is to be counted.
+    /// The thread of an event, by its host, pid namespace, process, thread and time.
     #[expect(clippy::similar_names, reason = "as the tracer calls them")]
-    pub(crate) fn thread(&mut self, asked: Asked, time: i64) -> (Id<Thread>, bool) {
+    pub(crate) fn thread(&mut self, asked: Asked, time: i64) -> Id<Thread> {
         let (host, namespace, vpid, vtid) = asked;
-        let whole = vpid.is_some() && vtid.is_some();
-        self.without_context += u64::from(!whole);
+        self.without_context += u64::from(vpid.is_none() || vtid.is_none());
         let slot = vtid.unwrap_or(NOTHING).cast_unsigned() as usize % REMEMBERED;
         if let Some((known, thread)) = self.last[slot]
             && known == asked
         {
-            return (thread, whole);
+            return thread;
         }
         let parts = self
             .by_number
@@ -149,7 +127,7 @@ impl Identity {
         if alone {
             self.last[slot] = Some((asked, thread));
         }
-        (thread, alone && whole)
+        thread
     }
 
     fn of_thread(&mut self, key: (Maybe<Process>, i32)) -> Id<Thread> {

@@ -5,11 +5,9 @@
 
 use ahash::HashMap;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_array::types::{Int64Type, UInt8Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, downcast_integer_array};
+use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType};
 
 use crate::identity::{Identity, NOTHING, Process, Thread};
@@ -100,51 +98,35 @@ impl Ints {
     }
 
     fn of(batch: &RecordBatch, name: &str) -> Self {
-        if let Some((name, first)) = name.split_once('+') {
-            let found = batch.column_by_name(name);
-            return found.map_or_else(Self::default, |array| {
-                Self::eight(array, first.parse().unwrap_or(0))
-            });
-        }
-        batch
-            .column_by_name(name)
-            .map_or_else(Self::default, |array| Self {
+        let (name, first) = match name.split_once('+') {
+            Some((name, first)) => (name, first.parse().ok()),
+            None => (name, None),
+        };
+        match (batch.column_by_name(name), first) {
+            (None, _) => Self::default(),
+            (Some(array), Some(first)) => Self::eight(array, first),
+            (Some(array), None) => Self {
                 values: bits(array.as_ref()),
                 nulls: array.nulls().filter(|n| n.null_count() > 0).cloned(),
-            })
+            },
+        }
     }
 }
 
 /// The values of an array of integers, shared where they have 64 bits; of another array none.
-#[expect(clippy::cast_sign_loss, reason = "signs come back where they matter")]
 fn bits(array: &dyn Array) -> ScalarBuffer<u64> {
-    macro_rules! widened {
-        ($kind:ty) => {
-            array
-                .as_primitive::<$kind>()
-                .values()
-                .iter()
-                .map(|v| i64::from(*v) as u64)
-                .collect()
-        };
-    }
     match array.data_type() {
         DataType::UInt64 => array.as_primitive::<UInt64Type>().values().clone(),
         DataType::Int64 => {
             let values = array.as_primitive::<Int64Type>().values();
             ScalarBuffer::new(values.inner().clone(), 0, values.len())
         }
-        DataType::Int32 => widened!(Int32Type),
-        DataType::UInt32 => widened!(UInt32Type),
-        DataType::Int16 => widened!(Int16Type),
-        DataType::UInt16 => widened!(UInt16Type),
-        DataType::Int8 => widened!(Int8Type),
-        DataType::UInt8 => widened!(UInt8Type),
-        DataType::Boolean => {
-            let values = array.as_boolean().values();
-            values.iter().map(u64::from).collect()
-        }
-        _ => ScalarBuffer::from(Vec::new()),
+        DataType::Boolean => array.as_boolean().values().iter().map(u64::from).collect(),
+        // Signs come back where they matter.
+        _ => downcast_integer_array!(
+            array => array.values().iter().map(|value| value.as_usize() as u64).collect(),
+            _ => ScalarBuffer::from(Vec::new())
+        ),
     }
 }
 
@@ -189,28 +171,16 @@ impl Batch {
     /// The events in the order of time and threads.
     fn events(self, identity: &mut Identity) -> Vec<Event> {
         let mut events = self.events;
-        let place = identity.places(self.hosts.as_deref());
-        // Events of one thread come one after the other.
-        let mut last = (None, Id::FIRST);
         for (row, event) in events.iter_mut().enumerate() {
-            if let Some(thread) = self.thread.get(row) {
-                event.thread = identity.numbered(thread.cast_signed());
-                event.process = identity.process(event.thread);
-                continue;
-            }
             let small = |of: &Ints| of.get(row).map(narrow);
-            let namespace = self.namespace.get(row).map_or(0, u64::cast_signed);
-            let asked = (
-                place.host(row),
-                namespace,
-                small(&self.vpid),
-                small(&self.vtid),
-            );
-            if last.0 != Some(asked) {
-                let (thread, alone) = identity.thread(asked, event.time);
-                last = (alone.then_some(asked), thread);
-            }
-            event.thread = last.1;
+            event.thread = if let Some(number) = self.thread.get(row) {
+                identity.numbered(number.cast_signed())
+            } else {
+                let host = identity.host_at(self.hosts.as_deref(), row);
+                let namespace = self.namespace.get(row).map_or(0, u64::cast_signed);
+                let asked = (host, namespace, small(&self.vpid), small(&self.vtid));
+                identity.thread(asked, event.time)
+            };
             event.process = identity.process(event.thread);
         }
         let key = |event: &Event| (event.time, identity.number(event.thread));

@@ -169,35 +169,12 @@ fn nothing() -> RecordBatch {
     RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty()))
 }
 
-/// The tables that say what addresses mean, with the columns of the addresses and, where the row's
-/// number is not the object's, of its number.
-const MEANINGS: [(HandleKind, &str, &str, Option<&str>); 7] = {
-    use HandleKind as Of;
-    [
-        (Of::Publisher, "publishers", "publisher_handle", None),
-        (Of::Callback, "callbacks", "callback", None),
-        (Of::RingBuffer, "ring_buffers", "buffer", None),
-        (Of::Client, "clients", "rmw_client_handle", None),
-        (Of::Service, "services", "rmw_service_handle", None),
-        (
-            Of::RmwPublisher,
-            "publisher_by_rmw",
-            "rmw_publisher_handle",
-            Some("publisher_id"),
-        ),
-        (
-            Of::RmwSubscription,
-            "subscription_by_rmw",
-            "rmw_subscription_handle",
-            Some("subscription_id"),
-        ),
-    ]
-};
-
 /// What all addresses mean, in the order of time.
 fn births<'a>(table: impl Fn(&str) -> ObjectTable<'a>) -> Vec<Birth> {
-    let mut found = Vec::new();
-    for (kind, name, handle, number) in MEANINGS {
+    use HandleKind as Of;
+    let mut found: Vec<Birth> = Vec::new();
+    // Objects have the numbers of their rows; what else an address means is told by number.
+    let mut add = |kind, name, handle, number: Option<&str>| {
         let of = table(name);
         let since = number.map_or("created_ns", |_| "since_ns");
         let birth = |row: usize| {
@@ -209,7 +186,26 @@ fn births<'a>(table: impl Fn(&str) -> ObjectTable<'a>) -> Vec<Birth> {
             Some((of.time(since, row), kind, process, handle, object?.number()))
         };
         found.extend(of.rows(birth).into_iter().flatten());
-    }
+    };
+    let (publisher, subscription) = (Some("publisher_id"), Some("subscription_id"));
+    let [by_publisher, by_subscription] = ["rmw_publisher_handle", "rmw_subscription_handle"];
+    add(Of::Publisher, "publishers", "publisher_handle", None);
+    add(Of::Callback, "callbacks", "callback", None);
+    add(Of::RingBuffer, "ring_buffers", "buffer", None);
+    add(Of::Client, "clients", "rmw_client_handle", None);
+    add(Of::Service, "services", "rmw_service_handle", None);
+    add(
+        Of::RmwPublisher,
+        "publisher_by_rmw",
+        by_publisher,
+        publisher,
+    );
+    add(
+        Of::RmwSubscription,
+        "subscription_by_rmw",
+        by_subscription,
+        subscription,
+    );
     found.sort_by_key(|birth| birth.0);
     found
 }

@@ -49,25 +49,36 @@ impl Model {
     }
 }
 
+/// How a table is made: at once, or some rows at a time.
+enum Made {
+    Whole(fn(&Tables, &mut Columns<'_>)),
+    Parts(fn(&Tables, &mut Columns<'_>, Range<u32>)),
+}
+
+/// All tables by name.
+const TABLES: [(&str, Made); 15] = [
+    ("callback_instances", Made::Parts(Tables::executions)),
+    ("publications", Made::Parts(Tables::publications)),
+    ("takes", Made::Parts(Tables::takes)),
+    ("messages", Made::Parts(Tables::messages)),
+    ("one_sided_messages", Made::Parts(Tables::one_sided)),
+    ("executor_intervals", Made::Parts(Tables::intervals)),
+    ("service_calls", Made::Parts(Tables::calls)),
+    ("timer_activations", Made::Whole(Tables::activations)),
+    ("heap", Made::Whole(Tables::heap)),
+    ("callback_heap", Made::Whole(Tables::callback_heap)),
+    ("callback_allocations", Made::Whole(Tables::allocations)),
+    ("told", Made::Whole(Tables::told)),
+    ("connections", Made::Whole(Tables::connections)),
+    ("clock_offsets", Made::Whole(Tables::clock_offsets)),
+    ("broken_orders", Made::Whole(Tables::broken_orders)),
+];
+
 impl Tables {
     /// Their names.
-    pub const NAMES: &[&str] = &[
-        "callback_instances",
-        "publications",
-        "takes",
-        "messages",
-        "one_sided_messages",
-        "executor_intervals",
-        "service_calls",
-        "timer_activations",
-        "heap",
-        "callback_heap",
-        "callback_allocations",
-        "told",
-        "connections",
-        "clock_offsets",
-        "broken_orders",
-    ];
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TABLES.iter().map(|(name, _)| *name)
+    }
 
     pub(crate) fn new(mut model: Model) -> Self {
         let partners = model.partners();
@@ -98,8 +109,8 @@ impl Tables {
         found
     }
 
-    /// Columns (all, if none are named) of the batch of a table that begins with a row, and the row
-    /// that the next one begins with; the first one may be without rows, after the last one there is none.
+    /// Columns (all, if none are named) of a batch of a table, and what the next one begins with: the
+    /// first batch, with 0, may be without rows, after the last one there is none.
     ///
     /// # Errors
     ///
@@ -110,38 +121,14 @@ impl Tables {
         wanted: Option<&[String]>,
         from: u32,
     ) -> Result<Option<(RecordBatch, u32)>, ArrowError> {
-        let model = &self.model;
-        let first = match table {
-            "callback_instances" => model.callbacks.executions.first(),
-            "publications" => model.publications.rows.first(),
-            "takes" => model.takes.rows.first(),
-            "executor_intervals" => model.callbacks.intervals.first(),
-            _ => 0,
-        };
-        let range = from.max(first)..from.max(first).saturating_add(BATCH);
-        let next = range.end;
-        let mut made = Columns::new(&self.texts, wanted);
-        let columns = &mut made;
-        match table {
-            "callback_instances" => self.executions(columns, range),
-            "publications" => self.publications(columns, range),
-            "takes" => self.takes(columns, range),
-            "messages" => self.messages(columns, range),
-            "one_sided_messages" => self.one_sided(columns, range),
-            "executor_intervals" => self.intervals(columns, range),
-            "service_calls" => self.calls(columns, range),
-            _ if from > 0 => return Ok(None),
-            "timer_activations" => self.activations(columns),
-            "heap" => self.heap(columns, false),
-            "callback_heap" => self.heap(columns, true),
-            "callback_allocations" => self.allocations(columns),
-            "told" => self.told(columns),
-            "connections" => self.connections(columns),
-            "clock_offsets" => self.clock_offsets(columns),
-            "broken_orders" => self.broken_orders(columns),
+        let next = from.saturating_add(BATCH);
+        let mut columns = Columns::new(&self.texts, wanted);
+        match TABLES.iter().find(|(name, _)| *name == table) {
+            Some((_, Made::Parts(made))) => made(self, &mut columns, from..next),
+            Some((_, Made::Whole(made))) if from == 0 => made(self, &mut columns),
             _ => return Ok(None),
         }
-        let found = made.batch()?;
+        let found = columns.batch()?;
         self.model.check()?;
         let there = from == 0 || found.num_rows() > 0;
         Ok(there.then_some((found, next)))

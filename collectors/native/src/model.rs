@@ -517,7 +517,7 @@ impl Pass {
         })?;
         let found = PyDict::new(py);
         let tables = Arc::new(Mutex::new(tables));
-        for name in Tables::NAMES {
+        for name in Tables::names() {
             let table = Table {
                 of: Arc::clone(&tables),
                 name,

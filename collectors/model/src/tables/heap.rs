@@ -30,8 +30,17 @@ struct HeapRow {
 }
 
 impl Tables {
-    /// The live blocks of each process, or of each of its callbacks, in steps of time.
-    pub(super) fn heap(&self, columns: &mut Columns<'_>, of_callbacks: bool) {
+    /// The live blocks of each process, in steps of time.
+    pub(super) fn heap(&self, columns: &mut Columns<'_>) {
+        self.living(columns, false);
+    }
+
+    /// The same of each callback of a process.
+    pub(super) fn callback_heap(&self, columns: &mut Columns<'_>) {
+        self.living(columns, true);
+    }
+
+    fn living(&self, columns: &mut Columns<'_>, of_callbacks: bool) {
         let mut changes: Vec<(i64, bool, Of, i64)> = Vec::new();
         for (_, block) in self.model.heap.blocks.iter() {
             let mut of: Of = (Some(block.process), None);

@@ -18,10 +18,10 @@ use crate::services::Call;
 /// Rows of a batch: its columns stay in the cache of the processor.
 pub(super) const BATCH: u32 = 1 << 12;
 
-/// Some rows with their numbers.
+/// Some rows with their numbers, counted from the first one that is not forgotten.
 pub(super) fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(Id<T>, T)> {
-    let within = |(of, _): &(Id<T>, T)| of.number() < range.end;
-    rows.from(range.start).take_while(within).collect()
+    let first = rows.first().saturating_add(range.start);
+    rows.from(first).take(range.len()).collect()
 }
 
 /// All tables, made batch by batch as they are asked for.
