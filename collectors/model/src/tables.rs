@@ -5,13 +5,12 @@ mod clocks;
 mod counts;
 mod heap;
 mod messages;
-mod state;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ahash::{HashMap, HashMapExt};
+use ahash::{HashMap, HashMapExt, HashSet};
 use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 
@@ -19,18 +18,39 @@ use crate::about::Source;
 use crate::callbacks::{Callbacks, Execution};
 use crate::columns::{Columns, Texts, columns};
 use crate::connections::Messages;
-use crate::identity::Thread;
-use crate::ids::{Id, flagged};
+use crate::identity::{Host, Process, Thread};
+use crate::ids::{Id, Maybe, flagged, get};
 use crate::model::Model;
+use crate::partners::Partners;
 use crate::publications::Publication;
-use crate::registry::Timer;
-use crate::rows::{NEVER, known};
+use crate::registry::{Name, Subscription, Timer};
+use crate::rows::{NEVER, Plain, Rows, known};
+use crate::services::Call;
 use crate::timers::{Activation, activations, beside_gap};
 
 pub use counts::Counts;
-pub use state::Tables;
 
-use state::{BATCH, some};
+use clocks::Nearest;
+
+/// Rows of a batch: its columns stay in the cache of the processor.
+const BATCH: u32 = 1 << 12;
+
+/// Some rows with their numbers, counted from the first one that is not forgotten.
+fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(Id<T>, T)> {
+    let first = rows.first().saturating_add(range.start);
+    rows.from(first).take(range.len()).collect()
+}
+
+/// All tables, made batch by batch as they are asked for.
+pub struct Tables {
+    model: Model,
+    partners: Partners,
+    messages: Messages,
+    calls: Vec<Call>,
+    texts: Texts,
+    stamps: HashMap<Maybe<Host>, Nearest>,
+    topics: HashSet<Maybe<Name>>,
+}
 
 impl Model {
     /// All tables.
@@ -44,7 +64,7 @@ impl Model {
             self.renumber();
         }
         let tables = Tables::new(self);
-        tables.check()?;
+        tables.model.check()?;
         Ok(tables)
     }
 }
@@ -103,9 +123,7 @@ impl Tables {
             stamps: HashMap::new(),
             topics,
         };
-        if !found.partners.alone.is_empty() {
-            found.stamps = found.stamps();
-        }
+        found.stamps = found.stamps();
         found
     }
 
@@ -132,6 +150,51 @@ impl Tables {
         self.model.check()?;
         let there = from == 0 || found.num_rows() > 0;
         Ok(there.then_some((found, next)))
+    }
+
+    /// The columns that say of which process rows are.
+    fn of_processes(
+        &self,
+        columns: &mut Columns<'_>,
+        processes: impl Iterator<Item = Maybe<Process>> + Clone,
+    ) {
+        let identity = &self.model.identity;
+        columns.host("host", processes.clone().map(|of| identity.host(of)));
+        columns.int32("vpid", processes.clone().map(|of| identity.vpid(of)));
+        columns.id("proc", processes);
+    }
+
+    /// The same of threads.
+    fn of_threads(
+        &self,
+        columns: &mut Columns<'_>,
+        threads: impl Iterator<Item = Id<Thread>> + Clone,
+    ) {
+        let identity = &self.model.identity;
+        let processes = threads.clone().map(|of| identity.process(of));
+        self.of_processes(columns, processes);
+        columns.int32("vtid", threads.clone().map(|of| identity.vtid(of)));
+        columns.int64("thread", threads.map(|of| identity.number(of)));
+    }
+
+    fn host(&self, thread: Id<Thread>) -> Maybe<Host> {
+        self.model.identity.host(self.model.process(thread))
+    }
+
+    fn execution(&self, number: Maybe<Execution>) -> Option<Execution> {
+        self.model.callbacks.executions.get(number)
+    }
+
+    fn start(&self, number: Maybe<Execution>) -> i64 {
+        self.execution(number).map_or(NEVER, |of| of.start)
+    }
+
+    fn end(&self, number: Maybe<Execution>) -> i64 {
+        self.execution(number).map_or(NEVER, |of| of.end)
+    }
+
+    fn node_at(&self, subscription: Maybe<Subscription>) -> Maybe<Name> {
+        get(&self.model.registry.subscriptions, subscription)?.node
     }
 
     fn executions(&self, columns: &mut Columns<'_>, range: Range<u32>) {

@@ -8,7 +8,7 @@ use crate::model::Model;
 use crate::rows::NEVER;
 use crate::services::Call;
 
-use super::state::Tables;
+use super::Tables;
 
 impl Tables {
     /// Calls; before Kilted the servers' executions alone.

@@ -5,7 +5,7 @@ use crate::identity::Host;
 use crate::ids::Maybe;
 use crate::rows::NEVER;
 
-use super::state::Tables;
+use super::Tables;
 
 impl Tables {
     /// By how much a latency between two hosts may be wrong; `NEVER` where nothing tells.
@@ -36,41 +36,63 @@ impl Tables {
     }
 }
 
-/// Sort stamps by time, and leave out those that are next to none of these times, which are sorted.
-pub(super) fn keep_nearest(stamps: &mut Vec<(i64, i64)>, times: &[i64]) {
-    stamps.sort_by_key(|(time, _)| *time);
-    let until = |place: usize| match stamps.get(place) {
-        Some((stamp, _)) => times.partition_point(|time| time <= stamp),
-        None => times.len(),
-    };
-    let mut before = 0;
-    let kept: Vec<bool> = (0..stamps.len())
-        .map(|place| {
-            let (here, next) = (until(place), until(place + 1));
-            let nearest = before < here || here < next;
-            before = here;
-            nearest
-        })
-        .collect();
-    let mut kept = kept.into_iter();
-    stamps.retain(|_| kept.next() == Some(true));
+/// A stamp: its time, and how far its clock was ahead.
+type Stamp = (i64, i64);
+
+/// The stamps that are nearest to some times.
+pub struct Nearest {
+    times: Vec<i64>,
+    /// Of each of the times the last stamp before it, and the first one that was not before it.
+    around: Vec<[Option<Stamp>; 2]>,
 }
 
-/// What was stamped nearest to a time, of two as near the later; `NEVER` where nothing was.
-pub(super) fn nearest(stamps: &[(i64, i64)], time: i64) -> i64 {
-    let after = stamps.partition_point(|(near, _)| *near < time);
-    match (
-        after.checked_sub(1).and_then(|place| stamps.get(place)),
-        stamps.get(after),
-    ) {
-        (None, None) => NEVER,
-        (Some((_, offset)), None) | (None, Some((_, offset))) => *offset,
-        (Some((before, one)), Some((behind, other))) => {
-            if time.wrapping_sub(*before) < behind.wrapping_sub(time) {
-                *one
-            } else {
-                *other
+impl Nearest {
+    /// No stamp yet.
+    pub(super) fn new(mut times: Vec<i64>) -> Self {
+        times.sort_unstable();
+        let around = vec![[None; 2]; times.len()];
+        Self { times, around }
+    }
+
+    /// Something was stamped.
+    pub(super) fn on_stamp(&mut self, at: i64, ahead: i64) {
+        let later = self.times.partition_point(|time| *time <= at);
+        if let Some([before, _]) = self.around.get_mut(later)
+            && before.is_none_or(|(time, _)| time <= at)
+        {
+            *before = Some((at, ahead));
+        }
+        if let Some([_, behind]) = self.around[..later].last_mut()
+            && behind.is_none_or(|(time, _)| time > at)
+        {
+            *behind = Some((at, ahead));
+        }
+    }
+
+    /// All was stamped: what is before a time is before those that come later, too.
+    pub(super) fn finish(&mut self) {
+        let (mut before, mut behind) = (None, None);
+        for of in &mut self.around {
+            before = of[0].or(before);
+            of[0] = before;
+        }
+        for of in self.around.iter_mut().rev() {
+            behind = of[1].or(behind);
+            of[1] = behind;
+        }
+    }
+
+    /// How far the clock was ahead at one of the times, of two stamps as near by the later; `NEVER`
+    /// where nothing was stamped.
+    pub(super) fn offset(&self, time: i64) -> i64 {
+        let place = self.times.partition_point(|of| *of < time);
+        match self.around.get(place) {
+            Some([Some((before, one)), Some((behind, other))]) => {
+                let is_before = time.wrapping_sub(*before) < behind.wrapping_sub(time);
+                if is_before { *one } else { *other }
             }
+            Some([Some((_, ahead)), None] | [None, Some((_, ahead))]) => *ahead,
+            _ => NEVER,
         }
     }
 }

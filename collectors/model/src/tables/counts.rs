@@ -6,7 +6,7 @@ use crate::ids::{Id, entry, get};
 use crate::registry::{Name, Subscription};
 use crate::rows::NEVER;
 
-use super::state::Tables;
+use super::Tables;
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use crate::ids::{Id, Maybe};
 use crate::registry::Callback;
 use crate::rows::NEVER;
 
-use super::state::Tables;
+use super::Tables;
 
 /// The heap is told of once in so many nanoseconds.
 const STEP: i64 = 100_000_000;

@@ -8,18 +8,15 @@ use crate::about::Source;
 use crate::callbacks::Execution;
 use crate::columns::{Columns, columns};
 use crate::decide::{Match, Outcome, Reason};
-use crate::identity::Host;
+use crate::identity::{Host, Process};
 use crate::ids::{Id, Maybe, get};
 use crate::messages::Message;
 use crate::publications::Publication;
 use crate::rows::NEVER;
 use crate::takes::Take;
 
-use super::clocks::{keep_nearest, nearest};
-use super::state::{Tables, some};
-
-/// So many stamps are held before those that are not needed leave.
-const MANY: usize = 1 << 16;
+use super::clocks::Nearest;
+use super::{Tables, some};
 
 /// A message with what it is of.
 struct MessageView {
@@ -28,6 +25,10 @@ struct MessageView {
     source: Source,
     take: Option<Take>,
     execution: Option<Execution>,
+    publisher: Maybe<Process>,
+    /// Its latency, and by how much that may be wrong.
+    latency: i64,
+    bound: i64,
 }
 
 impl Tables {
@@ -36,12 +37,20 @@ impl Tables {
         let rows = some(&self.messages.rows, range).into_iter();
         let rows = rows.map(|(_, row)| {
             let sent = model.publications.rows.get(row.publication);
+            let execution = self.execution(row.execution);
+            let (latency, bound) = match (&sent, &execution) {
+                (Some(sent), Some(ran)) => self.latency(sent, ran),
+                _ => (NEVER, NEVER),
+            };
             MessageView {
                 row,
                 sent,
                 source: sent.map(|of| model.source(&of)).unwrap_or_default(),
                 take: model.takes.rows.get(row.take),
-                execution: self.execution(row.execution),
+                execution,
+                publisher: sent.and_then(|of| model.process(of.thread)),
+                latency,
+                bound,
             }
         });
         let rows: Vec<MessageView> = rows.collect();
@@ -49,9 +58,8 @@ impl Tables {
             let taken = || model.registry.topic_at(of.row.subscription);
             of.source.topic.or_else(taken)
         };
-        let publisher = |of: &MessageView| identity.process(of.sent?.thread);
         let host = |of: &MessageView| {
-            let host = identity.host(publisher(of));
+            let host = identity.host(of.publisher);
             host.or_else(|| identity.host(of.row.process))
         };
         let sent =
@@ -59,35 +67,6 @@ impl Tables {
         let take = |of: &MessageView, time: fn(&Take) -> i64| of.take.as_ref().map_or(NEVER, time);
         let ran = |of: &MessageView, time: fn(&Execution) -> i64| {
             of.execution.as_ref().map_or(NEVER, time)
-        };
-        let measured = |of: &MessageView| match (&of.execution, &of.sent) {
-            (Some(execution), Some(sent)) => execution.start.wrapping_sub(sent.publish),
-            _ => NEVER,
-        };
-        // Not the subscription's host: nothing tells of that where tracing began late.
-        let hosts = |of: &MessageView| {
-            let ran = of.execution.as_ref();
-            let ran = ran.and_then(|it| identity.process(it.thread));
-            (identity.host(publisher(of)), identity.host(ran))
-        };
-        let between = |of: &MessageView| {
-            let (from, to) = hosts(of);
-            from != to && measured(of) != NEVER
-        };
-        let bound = |of: &MessageView| {
-            let (from, to) = hosts(of);
-            let time = of.sent.as_ref().map_or(NEVER, |sent| sent.publish);
-            if between(of) {
-                self.bound(from, to, time)
-            } else {
-                NEVER
-            }
-        };
-        // No latency that is no longer than it may be wrong.
-        let latency = |of: &MessageView| match (measured(of), bound(of)) {
-            (measured, NEVER) if !between(of) => measured,
-            (measured, bound) if bound != NEVER && measured > bound => measured,
-            _ => NEVER,
         };
         let age = |of: &MessageView| match (&of.take, &of.sent) {
             (Some(take), Some(sent)) if sent.header != NEVER => take.time.wrapping_sub(sent.header),
@@ -101,8 +80,8 @@ impl Tables {
             name "publisher_node" of.source.node;
             name "subscription_node" self.node_at(of.row.subscription);
             host "host" host(of);
-            host "publisher_host" identity.host(publisher(of));
-            int32 "publisher_vpid" identity.vpid(publisher(of));
+            host "publisher_host" identity.host(of.publisher);
+            int32 "publisher_vpid" identity.vpid(of.publisher);
             host "subscription_host" identity.host(of.row.process);
             int32 "subscription_vpid" identity.vpid(of.row.process);
             boolean "intra_process" of.row.intra;
@@ -115,8 +94,8 @@ impl Tables {
             int64 "rclcpp_take_ns" take(of, |row| row.rclcpp);
             int64 "callback_start_ns" ran(of, |row| row.start);
             int64 "callback_end_ns" ran(of, |row| row.end);
-            int64 "latency_ns" latency(of);
-            int64 "clock_bound_ns" bound(of);
+            int64 "latency_ns" of.latency;
+            int64 "clock_bound_ns" of.bound;
             int64 "data_age_ns" age(of);
             id "callback_instance_id" of.row.execution;
         );
@@ -131,42 +110,45 @@ impl Tables {
         columns.category("reason", decided().map(|of| of.reason as u8), Reason::WORDS);
     }
 
-    /// Stamps of the system clock, by host: time, and how far it was ahead of the events' clock. Those
-    /// are there that are the nearest ones of a take without a publication.
-    pub(super) fn stamps(&self) -> HashMap<Maybe<Host>, Vec<(i64, i64)>> {
+    /// How long after a publication an execution began, and by how much that may be wrong.
+    fn latency(&self, sent: &Publication, ran: &Execution) -> (i64, i64) {
+        // Not the subscription's host: nothing tells of that where tracing began late.
+        let [from, to] = [sent.thread, ran.thread].map(|of| self.host(of));
+        let latency = ran.start.wrapping_sub(sent.publish);
+        if from == to {
+            return (latency, NEVER);
+        }
+        let bound = self.bound(from, to, sent.publish);
+        // No latency that is no longer than it may be wrong.
+        let is_told = bound != NEVER && latency > bound;
+        (if is_told { latency } else { NEVER }, bound)
+    }
+
+    /// How far the system clock was ahead of the events' clock at takes without a publication, by
+    /// what was stamped nearest on their hosts.
+    pub(super) fn stamps(&self) -> HashMap<Maybe<Host>, Nearest> {
         let model = &self.model;
         let mut alone: HashMap<Maybe<Host>, Vec<i64>> = HashMap::new();
-        for take in self
-            .partners
-            .alone
-            .iter()
-            .filter_map(|number| model.takes.rows.get(*number))
-        {
-            let host = model.identity.host(model.process(take.thread));
-            alone.entry(host).or_default().push(take.time);
+        let takes = self.partners.alone.iter();
+        for take in takes.filter_map(|number| model.takes.rows.get(*number)) {
+            let times = alone.entry(self.host(take.thread)).or_default();
+            times.push(take.time);
         }
-        for times in alone.values_mut() {
-            times.sort_unstable();
-        }
-        let mut near: HashMap<Maybe<Host>, Vec<(i64, i64)>> = HashMap::new();
-        for (_, row) in model.publications.rows.iter() {
-            let host = model.identity.host(model.process(row.thread));
-            if row.rmw != NEVER
-                && row.stamp != NEVER
-                && !row.estimated
-                && let Some(times) = alone.get(&host)
-            {
-                let stamps = near.entry(host).or_default();
-                stamps.push((row.rmw, row.stamp.wrapping_sub(row.rmw)));
-                if stamps.len() >= MANY + 4 * times.len() {
-                    keep_nearest(stamps, times);
+        let alone = alone.into_iter();
+        let mut found: HashMap<_, _> = alone.map(|(of, times)| (of, Nearest::new(times))).collect();
+        if !found.is_empty() {
+            for (_, row) in model.publications.rows.iter() {
+                if row.rmw != NEVER
+                    && row.stamp != NEVER
+                    && !row.estimated
+                    && let Some(nearest) = found.get_mut(&self.host(row.thread))
+                {
+                    nearest.on_stamp(row.rmw, row.stamp.wrapping_sub(row.rmw));
                 }
             }
         }
-        for (host, stamps) in &mut near {
-            keep_nearest(stamps, alone.get(host).map_or(&[], Vec::as_slice));
-        }
-        near
+        found.values_mut().for_each(Nearest::finish);
+        found
     }
 
     /// Takes without a publication, with a latency from their source timestamps.
@@ -176,8 +158,8 @@ impl Tables {
         let alone = alone.take(range.len());
         let rows = alone.filter_map(|number| Some((*number, model.takes.rows.get(*number)?)));
         let rows = rows.map(|(number, take)| {
-            let host = model.identity.host(model.process(take.thread));
-            let offset = nearest(self.stamps.get(&host).map_or(&[], Vec::as_slice), take.time);
+            let nearest = self.stamps.get(&self.host(take.thread));
+            let offset = nearest.map_or(NEVER, |nearest| nearest.offset(take.time));
             let ahead = if offset == NEVER { 0 } else { offset };
             let sent = take.stamp.saturating_sub(ahead);
             let start = self.start(take.execution);
