@@ -1,5 +1,7 @@
 //! Partners for messages that no key joins; every row made here is labelled approximate.
 
+use std::collections::BTreeMap;
+
 use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::callbacks::Execution;
@@ -123,16 +125,6 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
     }
 }
 
-/// Executions for messages between processes: subscription, start and number.
-fn ran(model: &Model) -> impl Iterator<Item = (Id<Subscription>, i64, Id<Execution>)> {
-    let executions = model.callbacks.executions.iter();
-    executions.filter_map(|(number, execution)| {
-        let callback = model.registry.callback(execution.callback);
-        let of = model.registry.subscription_of(&callback)?;
-        (execution.intra == Some(false)).then_some((of, execution.start, number))
-    })
-}
-
 /// Subscriptions whose callbacks ran though no take of theirs was recorded.
 ///
 /// Middleware does not trace every way of taking: loaned messages are taken without an event up to
@@ -149,58 +141,64 @@ pub fn without_takes(model: &Model) -> Vec<Id<Subscription>> {
 }
 
 /// Publications and callbacks of subscriptions without takes, joined in order for each.
-///
-/// With as many callbacks as publications the first belongs to the first, if none starts before its
-/// publication. Otherwise a callback belongs to the latest publication before it, if no other
-/// callback does. Where neither holds for the whole of a subscription, nothing is joined.
 pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
-    let mut found = Vec::new();
     if untaken.is_empty() {
-        return found;
+        return Vec::new();
     }
-    let mut sent: HashMap<_, Vec<(i64, Id<Publication>)>> = HashMap::new();
-    let mut starts: HashMap<_, Vec<(i64, Id<Execution>)>> = HashMap::new();
-    for of in untaken {
-        sent.insert(*of, Vec::new());
-        starts.insert(*of, Vec::new());
-    }
+    let nothing = |of: &Id<Subscription>| (*of, (Vec::new(), Vec::new()));
+    let mut of_each: BTreeMap<_, (Vec<_>, Vec<_>)> = untaken.iter().map(nothing).collect();
     let mut existing = Existing::new(model, |of| untaken.contains(&of));
-    let mut pairs = Vec::new();
+    let mut there = Vec::new();
     for (message, row) in model.publications.rows.iter() {
-        existing.at(model, model.source(&row).topic, row.publish, &mut pairs);
-        for of in pairs.iter().filter(|_| row.intra == NEVER) {
-            if let Some(list) = sent.get_mut(of) {
-                list.push((row.publish, message));
+        existing.at(model, model.source(&row).topic, row.publish, &mut there);
+        for of in there.iter().filter(|_| row.intra == NEVER) {
+            if let Some((sent, _)) = of_each.get_mut(of) {
+                sent.push((row.publish, message));
             }
         }
     }
-    for (of, start, number) in ran(model) {
-        if let Some(list) = starts.get_mut(&of) {
-            list.push((start, number));
+    for (number, row) in model.callbacks.executions.iter() {
+        let callback = model.registry.callback(row.callback);
+        if row.intra == Some(false)
+            && let Some(of) = model.registry.subscription_of(&callback)
+            && let Some((_, starts)) = of_each.get_mut(&of)
+        {
+            starts.push((row.start, number));
         }
     }
-    for of in untaken {
-        let (sent, starts) = (&sent[of], &starts[of]);
-        let both = || sent.iter().zip(starts);
-        let whole =
-            sent.len() == starts.len() && both().all(|((publish, _), (start, _))| start >= publish);
-        if whole {
-            found.extend(
-                both().map(|((_, message), (_, number))| Matched::by_order(*message, *of, *number)),
-            );
-            continue;
-        }
-        let mut seen: HashSet<Id<Publication>> = HashSet::default();
-        let latest: Option<Vec<_>> = starts
-            .iter()
-            .map(|(start, number)| {
-                let after = sent.partition_point(|(publish, _)| publish <= start);
-                let (_, message) = *sent[..after].last()?;
-                seen.insert(message)
-                    .then_some(Matched::by_order(message, *of, *number))
-            })
-            .collect();
-        found.extend(latest.into_iter().flatten());
+    let mut found = Vec::new();
+    for (of, (sent, starts)) in of_each {
+        let joined = in_order(&sent, &starts).into_iter();
+        found.extend(joined.map(|(message, execution)| Matched {
+            message,
+            subscription: Some(of),
+            take: None,
+            execution: Some(execution),
+            by: Reason::InOrder,
+        }));
     }
     found
+}
+
+/// Publications and callbacks of one subscription that belong together, with their times.
+///
+/// With as many callbacks as publications the first belongs to the first, if none starts before its
+/// publication. Otherwise a callback belongs to the latest publication before it, if no other
+/// callback does. Where neither holds for all callbacks, nothing is joined.
+fn in_order(
+    sent: &[(i64, Id<Publication>)],
+    starts: &[(i64, Id<Execution>)],
+) -> Vec<(Id<Publication>, Id<Execution>)> {
+    let mut both = sent.iter().zip(starts);
+    if sent.len() == starts.len() && both.all(|((publish, _), (start, _))| start >= publish) {
+        let both = sent.iter().zip(starts);
+        return both.map(|((_, of), (_, number))| (*of, *number)).collect();
+    }
+    let mut seen: HashSet<Id<Publication>> = HashSet::default();
+    let latest = starts.iter().map(|(start, number)| {
+        let after = sent.partition_point(|(publish, _)| publish <= start);
+        let (_, message) = *sent[..after].last()?;
+        seen.insert(message).then_some((message, *number))
+    });
+    latest.collect::<Option<_>>().unwrap_or_default()
 }

@@ -56,21 +56,6 @@ impl Matched {
             by,
         }
     }
-
-    /// A callback joined to a publication without a take.
-    pub const fn by_order(
-        message: Id<Publication>,
-        subscription: Id<Subscription>,
-        execution: Id<Execution>,
-    ) -> Self {
-        Self {
-            message,
-            subscription: Some(subscription),
-            take: None,
-            execution: Some(execution),
-            by: Reason::InOrder,
-        }
-    }
 }
 
 plain! {
