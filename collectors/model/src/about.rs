@@ -2,12 +2,14 @@
 
 use ahash::HashMap;
 
-use crate::identity::{Host, Process};
+use crate::identity::Host;
 use crate::ids::{Maybe, get};
 use crate::kinds::{Kind, Kinds};
+use crate::model::Model;
 use crate::publications::{Guesses, Publication};
-use crate::registry::{Name, Publisher, Registry};
+use crate::registry::{Name, Publisher};
 use crate::rows::NEVER;
+use crate::takes::Take;
 
 /// Two hosts.
 pub type Hosts = (Maybe<Host>, Maybe<Host>);
@@ -35,14 +37,11 @@ pub struct Source {
     pub node: Maybe<Name>,
 }
 
-impl About {
-    /// What a publication of a process is of: by address, else by what else its process could publish.
-    pub(crate) fn source(
-        &self,
-        objects: &Registry,
-        process: Maybe<Process>,
-        row: &Publication,
-    ) -> Source {
+impl Model {
+    /// What a publication is of: by address, else by what else its process could publish.
+    pub(crate) fn source(&self, row: &Publication) -> Source {
+        let (about, objects) = (&self.about, &self.registry);
+        let process = self.process(row.thread);
         let discovery = objects.discovery;
         let mut found = Source {
             publisher: row.publisher,
@@ -54,11 +53,11 @@ impl About {
         }
         let above = row.rclcpp != NEVER || row.intra != NEVER;
         let rcl = row.rcl != NEVER;
-        if self.enabled.has(Kind::RclPublish) && !above && !rcl {
+        if about.enabled.has(Kind::RclPublish) && !above && !rcl {
             if known.is_none() {
                 found.topic = discovery;
             }
-        } else if self.enabled.has(Kind::RclPublish) && found.topic == discovery {
+        } else if about.enabled.has(Kind::RclPublish) && found.topic == discovery {
             // It went through rcl, of whose publisher the event is missing.
             found.topic = None;
         } else if known.is_none()
@@ -73,9 +72,9 @@ impl About {
         if found.topic.is_none()
             && row.rclcpp != NEVER
             && !rcl
-            && !self.enabled.has(Kind::RclPublish)
+            && !about.enabled.has(Kind::RclPublish)
         {
-            let steps = self.guesses.get(&process);
+            let steps = about.guesses.get(&process);
             let steps = steps.map_or(&[][..], Vec::as_slice);
             let after = steps.partition_point(|(since, ..)| *since <= row.publish);
             let last = steps[..after].last();
@@ -84,5 +83,21 @@ impl About {
             found.node = get(&objects.publishers, found.publisher).and_then(|of| of.node);
         }
         found
+    }
+
+    /// The topic of a take: the middleware's own have no event of rcl.
+    pub(crate) fn take_topic(&self, take: &Take) -> Maybe<Name> {
+        let known = &self.registry;
+        let of = get(&known.subscriptions, take.subscription);
+        let own = of.is_none() && take.rcl == NEVER && !take.intra;
+        let topic = of.and_then(|of| of.topic);
+        if own && self.about.enabled.has(Kind::RclTake) {
+            known.discovery
+        } else if take.rcl != NEVER && topic == known.discovery {
+            // What rcl took is of a subscription of which rcl's event is missing.
+            None
+        } else {
+            topic
+        }
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::UInt32Type;
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt32Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-    StringArray, UInt32Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
+    UInt32Array,
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
 
-use crate::identity::Host;
+use crate::identity::{Host, NOTHING};
 use crate::ids::{Maybe, last};
 use crate::registry::Name;
 use crate::rows::NEVER;
@@ -66,18 +66,9 @@ impl<'a> Columns<'a> {
             .is_none_or(|wanted| wanted.iter().any(|wanted| wanted == name))
     }
 
-    fn add(&mut self, name: &'static str, array: ArrayRef) {
-        self.found.push((name, array));
-    }
-
     /// Times or numbers, null where `NEVER`.
     pub fn int64(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
-        if !self.wants(name) {
-            return;
-        }
-        let values: Vec<i64> = values.collect();
-        let nulls = nulls(&values, NEVER);
-        self.add(name, Arc::new(Int64Array::new(values.into(), nulls)));
+        self.numbers::<Int64Type>(name, values, NEVER);
     }
 
     /// Numbers of objects and rows.
@@ -93,12 +84,21 @@ impl<'a> Columns<'a> {
 
     /// Numbers of processes and threads, null where -1.
     pub fn int32(&mut self, name: &'static str, values: impl Iterator<Item = i32>) {
-        if !self.wants(name) {
-            return;
+        self.numbers::<Int32Type>(name, values, NOTHING);
+    }
+
+    fn numbers<T: ArrowPrimitiveType>(
+        &mut self,
+        name: &'static str,
+        values: impl Iterator<Item = T::Native>,
+        nothing: T::Native,
+    ) {
+        if self.wants(name) {
+            let values: Vec<T::Native> = values.collect();
+            let nulls = nulls(&values, nothing);
+            let values = PrimitiveArray::<T>::new(values.into(), nulls);
+            self.found.push((name, Arc::new(values)));
         }
-        let values: Vec<i32> = values.collect();
-        let nulls = nulls(&values, -1);
-        self.add(name, Arc::new(Int32Array::new(values.into(), nulls)));
     }
 
     /// Names.
@@ -134,9 +134,8 @@ impl<'a> Columns<'a> {
             return;
         }
         let there = u32::try_from(texts.len()).unwrap_or(NO_TEXT);
-        let mut values: Vec<u32> = values
-            .map(|value| if value < there { value } else { NO_TEXT })
-            .collect();
+        let known = |value| if value < there { value } else { NO_TEXT };
+        let mut values: Vec<u32> = values.map(known).collect();
         let nulls = nulls(&values, NO_TEXT);
         if nulls.is_some() {
             // What is null has a number of its own all the same.
@@ -151,14 +150,15 @@ impl<'a> Columns<'a> {
         };
         let keys = UInt32Array::new(values.into(), nulls);
         if let Ok(array) = DictionaryArray::<UInt32Type>::try_new(keys, texts) {
-            self.add(name, Arc::new(array));
+            self.found.push((name, Arc::new(array)));
         }
     }
 
     /// Truths.
     pub fn boolean(&mut self, name: &'static str, values: impl Iterator<Item = Option<bool>>) {
         if self.wants(name) {
-            self.add(name, Arc::new(values.collect::<BooleanArray>()));
+            let values: BooleanArray = values.collect();
+            self.found.push((name, Arc::new(values)));
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::HashMap;
 use arrow_schema::ArrowError;
 
-use crate::about::{About, Source};
+use crate::about::About;
 use crate::callbacks::{Callbacks, Execution};
 use crate::gaps::{Continuity, Gaps};
 use crate::heap::Heap;
@@ -16,7 +16,7 @@ use crate::kinds::Kind;
 use crate::matches::Matches;
 use crate::offsets::Offsets;
 use crate::publications::{Publication, Publications};
-use crate::registry::{HandleKind, Name, Registry, RingBuffer, Subscription};
+use crate::registry::{HandleKind, Registry, RingBuffer, Subscription};
 use crate::ring_buffers::RingBuffers;
 use crate::rows::{Disk, NEVER, Rows};
 use crate::services::Services;
@@ -235,7 +235,7 @@ impl Model {
             let (rows, takes) = (&mut publications.rows, &mut self.takes.rows);
             let topic = known.topic(of.publisher);
             self.matches.on_publish(rows, takes, row, topic);
-            if self.about.source(known, event.process, &of).topic != known.discovery {
+            if self.source(&of).topic != self.registry.discovery {
                 self.on_stamp(event, of.stamp);
             }
         }
@@ -273,7 +273,7 @@ impl Model {
 
     /// Number publications in the order of their first events again.
     pub(crate) fn renumber(&mut self) {
-        let nothing = self.publications.rows.nothing();
+        let nothing = Rows::on(self.disk.as_ref());
         let rows = std::mem::replace(&mut self.publications.rows, nothing);
         let mut order: Vec<(i64, i64, Id<Publication>)> = rows
             .iter()
@@ -295,28 +295,6 @@ impl Model {
             let now = messages.iter().filter_map(|from| moved[from.place()]);
             *messages = now.collect();
         }
-    }
-
-    /// The topic of a take: the middleware's own have no event of rcl.
-    pub(crate) fn take_topic(&self, take: &Take) -> Maybe<Name> {
-        let known = &self.registry;
-        let of = get(&known.subscriptions, take.subscription);
-        let own = of.is_none() && take.rcl == NEVER && !take.intra;
-        let topic = of.and_then(|of| of.topic);
-        if own && self.about.enabled.has(Kind::RclTake) {
-            known.discovery
-        } else if take.rcl != NEVER && topic == known.discovery {
-            // What rcl took is of a subscription of which rcl's event is missing.
-            None
-        } else {
-            topic
-        }
-    }
-
-    /// What a publication is of: see `About::source`.
-    pub(crate) fn source(&self, row: &Publication) -> Source {
-        let process = self.process(row.thread);
-        self.about.source(&self.registry, process, row)
     }
 
     /// When something was taken or, without a take, an execution began.

@@ -213,11 +213,6 @@ impl<T: Plain> Rows<T> {
         }
     }
 
-    /// None, in the same place.
-    pub fn nothing(&self) -> Self {
-        Self::on(self.disk.as_ref())
-    }
-
     /// Forget those before a row, as far as they fill pages; their numbers stay theirs. Not with a disk.
     pub fn forget(&mut self, is_old: impl Fn(&T) -> bool) {
         let old = |page: &Page<T>| page.rows.len() == PAGE && page.rows.last().is_some_and(&is_old);
