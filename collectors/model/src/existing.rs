@@ -10,12 +10,15 @@ use crate::registry::{Name, Subscription};
 pub const USUAL_WAIT: i64 = 1_000_000_000;
 
 /// Which subscriptions exist as something is published.
-pub struct Existing {
-    on_topic: HashMap<Id<Name>, Vec<Id<Subscription>>>,
-    /// Of each the first publication after the last event of its process.
-    after: HashMap<Id<Subscription>, i64>,
-    /// Of each the publications after its process had gone.
-    pub gone: Vec<u64>,
+pub struct Existing(HashMap<Id<Name>, Vec<Candidate>>);
+
+/// A subscription of a topic.
+struct Candidate {
+    number: Id<Subscription>,
+    /// The first publication after the last event of its process.
+    after: Option<i64>,
+    /// How many came after its process had gone.
+    gone: u64,
 }
 
 impl Existing {
@@ -26,14 +29,14 @@ impl Existing {
             if let Some(topic) = model.registry.topic_at(Some(number))
                 && wanted(number)
             {
-                on_topic.entry(topic).or_default().push(number);
+                on_topic.entry(topic).or_default().push(Candidate {
+                    number,
+                    after: None,
+                    gone: 0,
+                });
             }
         }
-        Self {
-            on_topic,
-            after: HashMap::new(),
-            gone: vec![0; model.registry.subscriptions.len()],
-        }
+        Self(on_topic)
     }
 
     /// Those of a topic at a time, but for those of processes that had gone; times never fall.
@@ -45,9 +48,9 @@ impl Existing {
         found: &mut Vec<Id<Subscription>>,
     ) {
         found.clear();
-        let there = topic.and_then(|topic| self.on_topic.get(&topic));
-        for number in there.into_iter().flatten() {
-            let of = &model.registry.subscriptions[number.place()];
+        let there = topic.and_then(|topic| self.0.get_mut(&topic));
+        for candidate in there.into_iter().flatten() {
+            let of = &model.registry.subscriptions[candidate.number.place()];
             if publish < of.created || publish >= of.ended {
                 continue;
             }
@@ -55,15 +58,23 @@ impl Existing {
             if publish > end {
                 // It has gone when more than a second, and more than one publication, follows its
                 // last event, and nothing of it may be missing.
-                let first = *self.after.entry(*number).or_insert(publish);
+                let first = *candidate.after.get_or_insert(publish);
                 if publish > first.max(end.saturating_add(USUAL_WAIT))
                     && !model.gaps.overlap(of.process, end, publish)
                 {
-                    self.gone[number.place()] += 1;
+                    candidate.gone += 1;
                     continue;
                 }
             }
-            found.push(*number);
+            found.push(candidate.number);
         }
+    }
+
+    /// Of each subscription the publications after its process had gone, if there were any.
+    pub fn gone(&self) -> Vec<(Id<Subscription>, u64)> {
+        let all = self.0.values().flatten().filter(|of| of.gone > 0);
+        let mut found: Vec<_> = all.map(|of| (of.number, of.gone)).collect();
+        found.sort_unstable();
+        found
     }
 }

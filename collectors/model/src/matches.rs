@@ -7,6 +7,8 @@
 //! joiner), its timestamp is at most the largest one of its topic that left: then it is noted, and what
 //! belongs to it is looked for among all rows in the end.
 
+use std::iter::successors;
+
 use ahash::{HashMap, HashSet};
 
 use crate::ids::{Id, Maybe};
@@ -183,28 +185,16 @@ pub fn chains(
     found
 }
 
-/// Takes of a chain, the first one first.
-pub fn chained(takes: &Rows<Take>, first: Maybe<Take>, found: &mut Vec<(Id<Take>, Take)>) {
-    found.clear();
-    let mut next = first;
-    while let Some((number, take)) = next.and_then(|number| Some((number, takes.get(number)?))) {
-        found.push((number, take));
-        next = take.next;
-    }
-    found.reverse();
+/// Takes of a chain, the last one first.
+pub fn chain(takes: &Rows<Take>, last: Maybe<Take>) -> impl Iterator<Item = (Id<Take>, Take)> {
+    let take = |number: Maybe<Take>| Some((number?, takes.get(number)?));
+    successors(take(last), move |(_, of)| take(of.next))
 }
 
 /// Whether no take of its subscription is in the chain before a take.
 fn is_first(takes: &Rows<Take>, before: Maybe<Take>, number: Id<Take>) -> bool {
     let of = takes.get(number).map(|take| take.subscription);
-    let mut place = before;
-    while let Some(take) = takes.get(place) {
-        if Some(take.subscription) == of {
-            return false;
-        }
-        place = take.next;
-    }
-    true
+    chain(takes, before).all(|(_, take)| Some(take.subscription) != of)
 }
 
 /// Say of the takes of a chain that their publication was found: of one subscription the first.

@@ -1,27 +1,27 @@
 //! A row for each publication and each subscription that existed then.
 
+use std::iter::successors;
+
 use crate::decide::{Decision, Match, Outcome, Reason};
 use crate::existing::Existing;
-use crate::ids::{Id, Maybe, get, last, numbered};
-use crate::matches::chained;
+use crate::ids::{Id, Maybe, get, last};
+use crate::matches::chain;
 use crate::messages::{Leg, Matched, Message};
 use crate::model::Model;
 use crate::partners::Partners;
 use crate::publications::{Enqueue, Fate, Publication};
 use crate::registry::Subscription;
 use crate::rows::NEVER;
-use crate::takes::Take;
 
 /// Where the rows are made.
 pub struct Pairing {
-    existing: Existing,
+    pub existing: Existing,
     /// How many of the partners have had their turn.
     more: usize,
     /// Publications without a topic of which rclcpp alone told.
     pub unnamed: u64,
     /// Other publications without a topic, of which not even the publisher is known.
     pub unknown_publishers: u64,
-    chain: Vec<(Id<Take>, Take)>,
     there: Vec<Id<Subscription>>,
     matched: Vec<Matched>,
     given: Vec<Enqueue>,
@@ -35,17 +35,10 @@ impl Pairing {
             more: 0,
             unnamed: 0,
             unknown_publishers: 0,
-            chain: Vec::new(),
             there: Vec::new(),
             matched: Vec::new(),
             given: Vec::new(),
         }
-    }
-
-    /// Of each subscription the publications after its process had gone.
-    pub fn gone(&self) -> Vec<(Id<Subscription>, u64)> {
-        let gone = numbered(&self.existing.gone).map(|(of, count)| (of, *count));
-        gone.filter(|(_, count)| *count > 0).collect()
     }
 
     /// The rows of one publication.
@@ -168,15 +161,15 @@ impl Pairing {
     ) {
         self.matched.clear();
         if row.taken.is_some() && !partners.shared.contains(&message) {
-            chained(&model.takes.rows, row.taken, &mut self.chain);
             let by = if row.estimated {
                 Reason::NearestTimestamp
             } else {
                 Reason::SameTimestamp
             };
-            let taken = self.chain.iter().filter(|(_, take)| take.matched);
-            let taken = taken.map(|(number, take)| Matched::new(message, (*number, take), by));
+            let taken = chain(&model.takes.rows, row.taken).filter(|(_, take)| take.matched);
+            let taken = taken.map(|(number, take)| Matched::new(message, (number, &take), by));
             self.matched.extend(taken);
+            self.matched.reverse();
         }
         while let Some(one) = partners.more.get(self.more)
             && one.message <= message
@@ -188,11 +181,9 @@ impl Pairing {
             self.matched.sort_by_key(|one| last(one.subscription));
         }
         self.given.clear();
-        let mut number = row.given;
-        while let Some(one) = model.ring_buffers.rows.get(number) {
-            self.given.push(one);
-            number = one.next;
-        }
+        let buffers = &model.ring_buffers.rows;
+        let given = successors(buffers.get(row.given), |one| buffers.get(one.next));
+        self.given.extend(given);
         self.given.reverse();
     }
 }

@@ -6,7 +6,7 @@ use crate::approximate;
 use crate::decide::Reason;
 use crate::identity::Process;
 use crate::ids::{Id, Maybe, get, last};
-use crate::matches::{Key, chained};
+use crate::matches::{Key, chain};
 use crate::messages::Matched;
 use crate::model::Model;
 use crate::publications::Publication;
@@ -38,14 +38,14 @@ impl Model {
     /// Takes of publications that share their key: the first belongs to the first.
     fn ambiguous(&mut self) -> (Vec<Matched>, HashSet<Id<Publication>>) {
         let (mut found, mut shared) = (Vec::new(), HashSet::default());
-        let mut chain = Vec::new();
         for mut messages in std::mem::take(&mut self.matches.shared).into_values() {
             messages.sort_unstable();
             let mut next: HashMap<_, usize> = HashMap::new();
             for first in &messages {
                 let taken = self.publications.rows.get(*first).and_then(|row| row.taken);
-                chained(&self.takes.rows, taken, &mut chain);
-                for (number, take) in &chain {
+                let mut taken: Vec<_> = chain(&self.takes.rows, taken).collect();
+                taken.reverse();
+                for (number, take) in &taken {
                     let rank = next.entry(take.subscription).or_default();
                     let message = messages.get(*rank);
                     if let Some(take) = self.takes.rows.edit(*number) {

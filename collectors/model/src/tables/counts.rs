@@ -86,7 +86,7 @@ impl Tables {
                 ("unseen_frees", model.heap.unseen),
                 ("failed", model.heap.failed),
             ],
-            gone: self.messages.pairing.gone(),
+            gone: self.messages.pairing.existing.gone(),
             untaken: self.partners.untaken.clone(),
             alone_on: topics
                 .iter()
