@@ -351,7 +351,7 @@ class InMemory:
     tables: dict[str, pl.DataFrame]
 
     def table(self, name: str) -> pl.LazyFrame:
-        return self.tables[name].lazy()
+        return self.tables[name].lazy().with_columns(run=pl.lit(""))
 
 
 CHAIN = Chain.of("/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink")

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from roslens.analysis.chains.estimates import FollowedChain
-from roslens.analysis.flow.chain import run_by_run
 from roslens.analysis.flow.chains import UNTOLD, mean_parts
 from roslens.analysis.reports.numbers import (
     milliseconds,
@@ -137,7 +136,7 @@ def parts_table(chain: FollowedChain) -> ReportTable:
     for row in parts.iter_rows(named=True):
         same = [pl.col(n).eq_missing(pl.lit(row[n])) for n in ("hop", "topic", "node", "part")]
         here = hops.filter(*same)
-        values = [of_run["duration_ns"] for of_run in run_by_run(here)]
+        values = [of_run["duration_ns"] for of_run in here.partition_by("run")]
         rows.append(
             [
                 row["topic"],

@@ -33,7 +33,6 @@ def with_calls(
     Numbers of what is added are negative. Executions of services count as subscriptions' of
     their requests.
     """
-    keys = ["run"] if "run" in messages.columns else []
     messages = messages.with_columns(at_least=pl.lit(value=False))
     served = pl.col("kind") == "service"
     instances = instances.with_columns(
@@ -46,12 +45,12 @@ def with_calls(
     goals = goals.filter(pl.col("goal_sent_ns").is_not_null())
     parts = []
     if calls.height:
-        parts += _of_calls(calls, keys)
+        parts += _of_calls(calls)
     if goals.height:
-        parts += _of_goals(goals, keys)
+        parts += _of_goals(goals)
     for part in parts:
-        sent = part.unique([*keys, "message_id"], keep="first", maintain_order=True).select(
-            *keys,
+        sent = part.unique(["run", "message_id"], keep="first", maintain_order=True).select(
+            "run",
             "message_id",
             "topic",
             pl.col("publisher_node").alias("node"),
@@ -59,7 +58,7 @@ def with_calls(
             pl.col("within").alias(_NUMBER),
         )
         made = part.filter(pl.col(_NUMBER) < 0).select(
-            *keys,
+            "run",
             _NUMBER,
             pl.lit("subscription").alias("kind"),
             pl.col("topic").alias("name"),
@@ -73,18 +72,18 @@ def with_calls(
     return messages, publications, instances
 
 
-def _of_calls(calls: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
+def _of_calls(calls: pl.DataFrame) -> list[pl.DataFrame]:
     """Requests, of which several servers may take one, and responses."""
-    call = pl.struct(*keys, "client_id", "sequence_number").rank("dense").cast(pl.Int64)
+    call = pl.struct("run", "client_id", "sequence_number").rank("dense").cast(pl.Int64)
     numbered = calls.with_columns(
         request=-4 * call,
         response=-4 * pl.int_range(1, pl.len() + 1) - 1,
         response_at_least=pl.col("response_called_ns").is_null(),
     )
-    return _there_and_back(numbered, keys, (REQUEST, RESPONSE))
+    return _there_and_back(numbered, (REQUEST, RESPONSE))
 
 
-def _of_goals(goals: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
+def _of_goals(goals: pl.DataFrame) -> list[pl.DataFrame]:
     """Goals and their results, as calls whose server works from taking the goal to its result."""
     row = pl.int_range(1, pl.len() + 1)
     as_calls = goals.with_columns(
@@ -102,17 +101,14 @@ def _of_goals(goals: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
         response_at_least=pl.lit(value=True),
         **{_NUMBER: pl.when(pl.col("goal_taken_ns").is_not_null()).then(-4 * row - 2)},
     )
-    return _there_and_back(as_calls, keys, (GOAL, RESULT))
+    return _there_and_back(as_calls, (GOAL, RESULT))
 
 
-def _there_and_back(
-    calls: pl.DataFrame, keys: list[str], ends: tuple[str, str]
-) -> list[pl.DataFrame]:
+def _there_and_back(calls: pl.DataFrame, ends: tuple[str, str]) -> list[pl.DataFrame]:
     """A message to the server and one back; their topics end so."""
     taken = pl.col("response_taken_ns")
     request = _message(
         calls,
-        keys,
         {
             "message_id": pl.col("request"),
             "topic": pl.col("service") + ends[0],
@@ -128,7 +124,6 @@ def _there_and_back(
     )
     response = _message(
         calls.filter(pl.col("response_sent_ns").is_not_null()),
-        keys,
         {
             "message_id": pl.col("response"),
             "topic": pl.col("service") + ends[1],
@@ -147,7 +142,6 @@ def _there_and_back(
 
 def _message(
     frame: pl.DataFrame,
-    keys: list[str],
     values: Mapping[str, pl.Expr],
     way: tuple[str, str],
 ) -> pl.DataFrame:
@@ -155,7 +149,7 @@ def _message(
     sender, receiver = way
     started = pl.col("callback_start_ns").is_not_null()
     return frame.select(
-        *keys,
+        "run",
         *(value.alias(name) for name, value in values.items()),
         pl.col(f"{sender}_node").alias("publisher_node"),
         pl.col(f"{receiver}_node").alias("subscription_node"),

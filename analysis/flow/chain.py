@@ -74,7 +74,7 @@ class HeldFlow:
 
     def __init__(self, tables: Tables, runs: Sequence[str] | None = None) -> None:
         messages, publications, instances, links = flow_tables(tables)
-        if runs is not None and run_keys(messages):
+        if runs is not None:
             counts = pl.col("run").is_in(list(runs))
             messages, publications, instances = (
                 frame.filter(counts) for frame in (messages, publications, instances)
@@ -107,14 +107,3 @@ def flow_tables(tables: Tables, *, calls: bool = True) -> Flow:
         instances,
         declared_links(tables.table("message_links").collect()),
     )
-
-
-def run_by_run(frame: pl.DataFrame) -> list[pl.DataFrame]:
-    """The rows of each run; of one run, all."""
-    keys = run_keys(frame)
-    return frame.partition_by(keys, maintain_order=True) if keys else [frame]
-
-
-def run_keys(frame: pl.DataFrame) -> list[str]:
-    """Numbers count within a run."""
-    return ["run"] if "run" in frame.columns else []

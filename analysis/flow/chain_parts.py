@@ -27,7 +27,6 @@ recorded."""
 def hops_of(
     flow: pl.DataFrame,
     chain: Chain,
-    keys: list[str],
     kinds: Sequence[LinkKind | None],
     *,
     with_source: bool,
@@ -36,15 +35,13 @@ def hops_of(
     parts: list[pl.DataFrame] = []
     if with_source:
         parts.append(
-            _part(flow, keys, chain, number=0, part="source", end=pl.col("publish_ns_0"), order=0)
+            _part(flow, chain, number=0, part="source", end=pl.col("publish_ns_0"), order=0)
         )
     for number in range(len(chain.topics)):
         ends = _ends(number, kinds[number] if number < len(kinds) else None, len(kinds))
         for part, end in ends.items():
-            parts.append(
-                _part(flow, keys, chain, number=number, part=part, end=end, order=len(parts))
-            )
-    instance = [*keys, "instance"]
+            parts.append(_part(flow, chain, number=number, part=part, end=end, order=len(parts)))
+    instance = ["run", "instance"]
     line = pl.concat(parts).sort(*instance, "order")
     # A part whose end was not recorded goes on into the next one, which is named after both.
     known = pl.col("end_ns").is_not_null()
@@ -84,7 +81,6 @@ def _ends(number: int, kind: LinkKind | None, between: int) -> dict[str, pl.Expr
 
 def _part(
     flow: pl.DataFrame,
-    keys: list[str],
     chain: Chain,
     *,
     number: int,
@@ -99,7 +95,7 @@ def _part(
         part, pl.lit(value=False)
     )
     return flow.select(
-        *keys,
+        "run",
         "instance",
         "begin_ns",
         pl.lit(number).alias("hop"),

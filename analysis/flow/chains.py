@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_by_run, run_keys
+from roslens.analysis.flow.chain import Chain, Tables, flow_tables
 from roslens.analysis.flow.chain_parts import hops_of
 from roslens.analysis.flow.links import Link, LinkKind, link_between
 from roslens.analysis.measures.pauses import PAUSE, recorded_time
@@ -74,7 +74,8 @@ class ChainInstances:
 
     def times_of_runs(self) -> list[pl.Series]:
         """``latency_ns`` of the complete instances of each run that has any of the chain."""
-        return [by_run["latency_ns"].drop_nulls() for by_run in run_by_run(self.instances)]
+        by_run = self.instances.partition_by("run", maintain_order=True)
+        return [of_run["latency_ns"].drop_nulls() for of_run in by_run]
 
     def response_times(self) -> pl.DataFrame:
         """Per run: ``instances``, ``best_ns``, ``slowest_ns`` and ``worst_ns``.
@@ -89,10 +90,7 @@ class ChainInstances:
             pl.col("latency_ns").max().alias("slowest_ns"),
             pl.col("worst_ns").max().alias("worst_ns"),
         )
-        keys = run_keys(self.instances)
-        if not keys:
-            return self.complete.select(figures)
-        return self.complete.group_by(keys, maintain_order=True).agg(figures)
+        return self.complete.group_by("run", maintain_order=True).agg(figures)
 
 
 def chain_instances(
@@ -125,36 +123,35 @@ def chain_instances(
             chain.nodes[1:-1], chain.topics[:-1], chain.topics[1:], strict=True
         )
     )
-    keys = run_keys(messages)
     messages = _with_clock_bounds(messages.filter(pl.col("topic").is_in(chain.topics))).select(
-        *keys, *_OF_MESSAGE, "topic", "publisher_node", "subscription_node"
+        "run", *_OF_MESSAGE, "topic", "publisher_node", "subscription_node"
     )
     flow = _hop(messages, chain, 0)
-    flow = flow.sort(*keys, "publish_ns_0", "message_id_0", "subscription_id_0")
+    flow = flow.sort("run", "publish_ns_0", "message_id_0", "subscription_id_0")
     for number, kind in enumerate(kinds, start=1):
         outputs = publications.filter(
             (pl.col("topic") == chain.topics[number]) & (pl.col("node") == chain.nodes[number])
-        ).select(*keys, "message_id", pl.col("publish_ns").alias("out_ns"), "callback_instance_id")
+        ).select("run", "message_id", pl.col("publish_ns").alias("out_ns"), "callback_instance_id")
         used = (
-            _direct(outputs, keys)
+            _direct(outputs)
             if kind is None
-            else _USED[kind](outputs, _received(instances, chain, number, keys), keys)
+            else _USED[kind](outputs, _received(instances, chain, number))
         )
         used = used.rename({n: f"{n}_{number}" for n in ("message_id", "out_ns", "sure")})
-        inlet = [*keys, f"callback_instance_id_{number - 1}"]
+        inlet = ["run", f"callback_instance_id_{number - 1}"]
         flow = flow.join(
             used,
             left_on=inlet,
-            right_on=[*keys, "callback_instance_id"],
+            right_on=["run", "callback_instance_id"],
             how="left",
             maintain_order="left",
         ).join(
             _hop(messages, chain, number),
-            on=[*keys, f"message_id_{number}"],
+            on=["run", f"message_id_{number}"],
             how="left",
             maintain_order="left",
         )
-    flow = _with_begin(flow, publications, instances, keys, begin)
+    flow = _with_begin(flow, publications, instances, begin)
     losses = tables.table("losses")
     flow = _with_outcome(flow, chain, kinds, losses).with_row_index("instance")
     last = len(chain.topics) - 1
@@ -163,7 +160,7 @@ def chain_instances(
         pl.col("instance").cast(pl.Int64),
         pl.when(done).then(f"callback_end_ns_{last}").alias("end_ns"),
     ).with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("latency_ns"))
-    flow = _with_worst(flow, keys, losses).with_columns(
+    flow = _with_worst(flow, losses).with_columns(
         pl.when(pl.col("publisher_host_0") == pl.col(f"subscription_host_{last}"))
         .then(0.0)
         .otherwise(pl.sum_horizontal(f"clock_bound_ns_{n}" for n in range(last + 1)))
@@ -179,8 +176,8 @@ def chain_instances(
     columns += ["outcome", "stopped_at", "match"]
     return ChainInstances(
         chain=chain,
-        instances=flow.select(*keys, "instance", *columns),
-        made_hops=partial(hops_of, flow.filter(done), chain, keys, kinds,
+        instances=flow.select("run", "instance", *columns),
+        made_hops=partial(hops_of, flow.filter(done), chain, kinds,
                           with_source=begin == "callback"),
         links=kinds,
     )  # fmt: skip
@@ -237,17 +234,17 @@ def _hop(messages: pl.DataFrame, chain: Chain, number: int) -> pl.DataFrame:
     )
 
 
-def _direct(outputs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+def _direct(outputs: pl.DataFrame) -> pl.DataFrame:
     """The first publication in each execution."""
     return (
         outputs.filter(pl.col("callback_instance_id").is_not_null())
         .sort("out_ns")
-        .unique([*keys, "callback_instance_id"], keep="first", maintain_order=True)
+        .unique(["run", "callback_instance_id"], keep="first", maintain_order=True)
         .with_columns(sure=pl.lit(value=True))
     )
 
 
-def _received(instances: pl.DataFrame, chain: Chain, number: int, keys: list[str]) -> pl.DataFrame:
+def _received(instances: pl.DataFrame, chain: Chain, number: int) -> pl.DataFrame:
     """Executions that took in what the node received, also from other publishers."""
     return (
         instances.filter(
@@ -255,12 +252,12 @@ def _received(instances: pl.DataFrame, chain: Chain, number: int, keys: list[str
             & (pl.col("node") == chain.nodes[number])
             & (pl.col("name") == chain.topics[number - 1])
         )
-        .select(*keys, "callback_instance_id", pl.col("start_ns").alias("since_ns"))
+        .select("run", "callback_instance_id", pl.col("start_ns").alias("since_ns"))
         .sort("since_ns", "callback_instance_id")
     )
 
 
-def _last_received(outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+def _last_received(outputs: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
     """For each publication the last execution that began before it."""
     return (
         outputs.drop("callback_instance_id")
@@ -269,7 +266,7 @@ def _last_received(outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str
             received,
             left_on="out_ns",
             right_on="since_ns",
-            by=keys or None,
+            by="run",
             strategy="backward",
             check_sortedness=False,
         )
@@ -279,48 +276,47 @@ def _last_received(outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str
     )
 
 
-def _used_once(outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+def _used_once(outputs: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
     """For each publication the message that it used up.
 
     In the callback of a message: that one. Else the last one received before it that no other
     publication used; `sure` is false where several waited, or an older one than used before.
     """
     number = "callback_instance_id"
-    own = outputs.join(received, on=[*keys, number], how="semi").select(*keys, number).unique()
-    waiting = received.join(own, on=[*keys, number], how="anti")
-    comes = waiting.select(*keys, at="since_ns", **{number: pl.col(number)}, message_id=None)
-    goes = outputs.join(own, on=[*keys, number], how="anti").select(
-        *keys, at="out_ns", **{number: None}, message_id="message_id"
+    own = outputs.join(received, on=["run", number], how="semi").select("run", number).unique()
+    waiting = received.join(own, on=["run", number], how="anti")
+    comes = waiting.select("run", at="since_ns", **{number: pl.col(number)}, message_id=None)
+    goes = outputs.join(own, on=["run", number], how="anti").select(
+        "run", at="out_ns", **{number: None}, message_id="message_id"
     )
-    found: dict[tuple[object, ...], list[tuple[int, int, bool]]] = {}
-    stacks: dict[tuple[object, ...], list[int]] = {}
-    newest: dict[tuple[object, ...], int] = {}
-    for *key, _, instance, message in (
+    found: list[tuple[str, int, int, bool]] = []
+    stacks: dict[str, list[int]] = {}
+    newest: dict[str, int] = {}
+    for run, _, instance, message in (
         pl.concat([comes, goes], how="vertical_relaxed").sort("at", maintain_order=True).iter_rows()
     ):
-        run = tuple(key)
         stack = stacks.setdefault(run, [])
         if instance is not None:
             stack.append(instance)
         elif stack:
             sure = len(stack) == 1 and stack[-1] > newest.get(run, -1)
             newest[run] = max(newest.get(run, -1), stack[-1])
-            found.setdefault(run, []).append((message, stack.pop(), sure))
+            found.append((run, message, stack.pop(), sure))
     used = pl.DataFrame(
-        [(*run, *row) for run, rows in found.items() for row in rows],
-        schema=[*keys, "message_id", number, "sure"],
+        found,
+        schema=["run", "message_id", number, "sure"],
         orient="row",
         schema_overrides={
-            **{k: outputs.schema[k] for k in (*keys, "message_id")},
+            **{k: outputs.schema[k] for k in ("run", "message_id")},
             number: received.schema[number],
             "sure": pl.Boolean,
         },
     )
-    times = outputs.select(*keys, "message_id", "out_ns")
-    itself = outputs.join(own, on=[*keys, number], how="semi").with_columns(sure=pl.lit(value=True))
-    columns = [*keys, "message_id", "out_ns", number, "sure"]
+    times = outputs.select("run", "message_id", "out_ns")
+    itself = outputs.join(own, on=["run", number], how="semi").with_columns(sure=pl.lit(value=True))
+    columns = ["run", "message_id", "out_ns", number, "sure"]
     return pl.concat(
-        [itself.select(columns), used.join(times, on=[*keys, "message_id"]).select(columns)]
+        [itself.select(columns), used.join(times, on=["run", "message_id"]).select(columns)]
     ).sort("out_ns")
 
 
@@ -331,18 +327,17 @@ def _with_begin(
     flow: pl.DataFrame,
     publications: pl.DataFrame,
     instances: pl.DataFrame,
-    keys: list[str],
     begin: Begin,
 ) -> pl.DataFrame:
     if begin == "publish":
         return flow.with_columns(pl.col("publish_ns_0").alias("begin_ns"))
     number = "callback_instance_id"
     starts = (
-        publications.select(*keys, pl.col("message_id").alias("message_id_0"), number)
-        .join(instances.select(*keys, number, "start_ns"), on=[*keys, number])
-        .select(*keys, "message_id_0", pl.col("start_ns").alias("begin_ns"))
+        publications.select("run", pl.col("message_id").alias("message_id_0"), number)
+        .join(instances.select("run", number, "start_ns"), on=["run", number])
+        .select("run", "message_id_0", pl.col("start_ns").alias("begin_ns"))
     )
-    flow = flow.join(starts, on=[*keys, "message_id_0"], how="left", maintain_order="left")
+    flow = flow.join(starts, on=["run", "message_id_0"], how="left", maintain_order="left")
     return flow.with_columns(pl.col("begin_ns").fill_null(pl.col("publish_ns_0")))
 
 
@@ -352,7 +347,7 @@ def _has_gap(
     """Whether the tracer lost events of a host between two times of each row."""
     lasted = pl.col(end) - pl.col(begin)
     return (
-        flow.lazy().select(*run_keys(flow), host, begin, end, lasted=lasted)
+        flow.lazy().select("run", host, begin, end, lasted=lasted)
         .with_row_index()
         .pipe(recorded_time, losses.filter(~PAUSE), begin, end, host=host)
         .sort("index")
@@ -391,12 +386,12 @@ def _with_outcome(
     return flow.with_columns(outcome.alias("outcome"), stopped.alias("stopped_at"))
 
 
-def _with_worst(flow: pl.DataFrame, keys: list[str], losses: pl.LazyFrame) -> pl.DataFrame:
+def _with_worst(flow: pl.DataFrame, losses: pl.LazyFrame) -> pl.DataFrame:
     """Add worst_ns, from the begin of the complete instance before; null where another may be."""
     outcome, before = pl.col("outcome"), ("pauses", "untold")
     begins = (
         flow.lazy()
-        .group_by(*keys, "begin_ns")
+        .group_by("run", "begin_ns")
         .agg(
             pl.col("publisher_host_0").first(),
             complete=(outcome == "complete").any(),
@@ -405,14 +400,14 @@ def _with_worst(flow: pl.DataFrame, keys: list[str], losses: pl.LazyFrame) -> pl
         .with_columns(at="begin_ns")
         .pipe(recorded_time, losses, "at", host="publisher_host_0")
         .filter(~pl.col("paused"))
-        .sort(*keys, "begin_ns")
-        .with_columns((pl.col("untold") & ~pl.col("complete")).cum_sum().over(*keys, "pauses"))
+        .sort("run", "begin_ns")
+        .with_columns((pl.col("untold") & ~pl.col("complete")).cum_sum().over("run", "pauses"))
         .filter("complete")
-        .select(*keys, "begin_ns", before_ns=pl.col("begin_ns").shift(1).over(*keys, *before))
+        .select("run", "begin_ns", before_ns=pl.col("begin_ns").shift(1).over("run", *before))
         .collect()
     )
     return flow.join(
-        begins, on=[*keys, "begin_ns"], how="left", maintain_order="left"
+        begins, on=["run", "begin_ns"], how="left", maintain_order="left"
     ).with_columns((pl.col("end_ns") - pl.col("before_ns")).alias("worst_ns"))
 
 
@@ -427,7 +422,7 @@ def mean_parts(found: ChainInstances) -> pl.DataFrame:
         the mean latency.
     """
     count = found.complete.height
-    instance = [*run_keys(found.hops), "instance", "hop"]
+    instance = ["run", "instance", "hop"]
     return (
         found.hops.with_columns(place=pl.int_range(pl.len()).over(instance))
         .group_by("hop", "topic", "node", "part")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
+from roslens.analysis.flow.chain import Chain, Tables, flow_tables
 from roslens.analysis.flow.links import Link
 from roslens.collectors.topics import internal
 from roslens.recording.errors import TooLargeError
@@ -26,7 +26,6 @@ def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
         partial_sync, source, sink), ``count`` of messages.
     """
     messages, publications, instances, declared = flow_tables(tables)
-    keys = run_keys(messages)
     links = [*links, *declared]
     public = ~internal()
     received = (
@@ -39,8 +38,8 @@ def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
     sent = (
         publications.filter(public & pl.col("node").is_not_null())
         .join(
-            runs.select(*keys, "callback_instance_id", pl.col("name").alias("inlet")),
-            on=[*keys, "callback_instance_id"],
+            runs.select("run", "callback_instance_id", pl.col("name").alias("inlet")),
+            on=["run", "callback_instance_id"],
             how="left",
         )
         .group_by("node", "inlet", pl.col("topic").alias("outlet"))

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from roslens.analysis.flow.chain import Tables, flow_tables, run_keys
+from roslens.analysis.flow.chain import Tables, flow_tables
 from roslens.analysis.measures.measured_part import start_up_s
 from roslens.collectors._native import response_time_bounds
 
@@ -103,14 +103,13 @@ class Thread:
 def executor_threads(tables: Tables, warm_up_s: float | None = None) -> list[Thread]:
     """The threads that executed callbacks; parameters as of `callback_bounds`."""
     messages, _, instances, _ = flow_tables(tables, calls=False)
-    keys = run_keys(instances)
     timers, losses = pl.collect_all(
         [
-            tables.table("timer_activations").select(*keys, "callback_instance_id", "release_ns"),
-            tables.table("losses").select(*keys, "kind"),
+            tables.table("timer_activations").select("run", "callback_instance_id", "release_ns"),
+            tables.table("losses").select("run", "kind"),
         ]
     )
-    on = [*keys, "callback_instance_id"]
+    on = ["run", "callback_instance_id"]
     own_host = pl.col("publisher_host").eq_missing(pl.col("subscription_host"))
     published = (
         messages.filter((pl.col("outcome") == "delivered") & own_host)
@@ -125,9 +124,6 @@ def executor_threads(tables: Tables, warm_up_s: float | None = None) -> list[Thr
     rows = rows.with_columns(
         ready=pl.when(ready.is_not_null()).then(pl.min_horizontal(ready, "start_ns"))
     ).drop_nulls(["callback_id", "vtid"])
-    if not keys:
-        no_run = pl.lit(None, dtype=pl.String).alias("run")
-        rows, losses = rows.with_columns(no_run), losses.with_columns(no_run)
     ran = pl.struct(_THREAD).n_unique().over("run", "callback_id")
     rows = rows.with_columns(several=ran > 1).with_columns(
         pl.col("several").any().over("run", *_THREAD),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 import yaml
 
-from roslens.analysis.flow.chain import Tables, flow_tables, run_keys
+from roslens.analysis.flow.chain import Tables, flow_tables
 from roslens.analysis.flow.links import Link, link_between
 from roslens.collectors.topics import internal
 
@@ -36,24 +36,23 @@ def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
         Those that are declared; a node's topics among them are left alone.
     """
     _, publications, instances, declared = flow_tables(tables)
-    keys = run_keys(instances)
     known = [*links, *declared]
     received = instances.filter(pl.col("kind") == "subscription").select(
-        *keys,
+        "run",
         "node",
         pl.col("name").alias("inlet"),
         "callback_instance_id",
         pl.col("start_ns").alias("since_ns"),
     )
     sent = publications.filter(~internal() & pl.col("node").is_not_null()).select(
-        *keys,
+        "run",
         "node",
         pl.col("topic").alias("outlet"),
         "message_id",
         pl.col("publish_ns").alias("out_ns"),
         "callback_instance_id",
     )
-    within = sent.join(received, on=[*keys, "node", "callback_instance_id"])
+    within = sent.join(received, on=["run", "node", "callback_instance_id"])
     candidates = (
         within.group_by("node", "outlet", maintain_order=True)
         .agg(pl.col("inlet").unique().sort())
@@ -70,25 +69,25 @@ def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
             for inlet in inlets
         ]
         if outputs.height >= LEAST_PUBLICATIONS and all(
-            _one_each(outputs, inputs, keys) for inputs in each
+            _one_each(outputs, inputs) for inputs in each
         ):
             found += [Link("partial_sync", node, inlet, outlet) for inlet in inlets]
     return found
 
 
-def _one_each(outputs: pl.DataFrame, inputs: pl.DataFrame, keys: list[str]) -> bool:
+def _one_each(outputs: pl.DataFrame, inputs: pl.DataFrame) -> bool:
     """Whether nearly each publication found an input of its own, and few inputs are left."""
     if outputs.height < SHARE * inputs.height:
         return False
     said = pl.concat(
         [
-            outputs.select(*keys, at="out_ns", came=0, went=1),
-            inputs.select(*keys, at="since_ns", came=1, went=0),
+            outputs.select("run", at="out_ns", came=0, went=1),
+            inputs.select("run", at="since_ns", came=1, went=0),
         ]
     ).sort("at", maintain_order=True)
     sums = (pl.col("came").cum_sum(), pl.col("went").cum_sum())
     counted = said.select("went", *(
-        (x.over(keys) if keys else x).alias(name)
+        x.over("run").alias(name)
         for x, name in zip(sums, ("all_came", "all_went"), strict=True)
     ))  # fmt: skip
     served = counted.filter((pl.col("went") == 1) & (pl.col("all_came") >= pl.col("all_went")))

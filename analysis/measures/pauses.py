@@ -29,7 +29,7 @@ def recorded_time(
     Parameters
     ----------
     rows
-        With `host` and `times` (ns), and of several runs ``run``.
+        With ``run``, `host` and `times` (ns).
     losses
         The table of that name, of the same runs; None: nothing paused.
     times
@@ -43,8 +43,8 @@ def recorded_time(
     found = None if losses is None else _pauses(losses)
     if found is None or found.is_empty():
         return rows.with_columns(**_WHOLE)
-    key, inside = ["_run", "_host"], pl.col("_end") > pl.col("_at")
-    rows = rows.with_columns(_run=_run_of(rows), _host=pl.col(host).cast(pl.String))
+    key, inside = ["run", "_host"], pl.col("_end") > pl.col("_at")
+    rows = rows.with_columns(_host=pl.col(host).cast(pl.String))
     for time in reversed(times):
         recorded = pl.when(inside).then("_begin").otherwise(pl.col("_at") - pl.col("_length"))
         rows = (
@@ -60,7 +60,7 @@ def recorded_time(
             )
             .drop("_at", *(set(found.columns) - set(key)))
         )  # fmt: skip
-    return rows.drop(key)
+    return rows.drop("_host")
 
 
 def paused_runs(losses: pl.LazyFrame) -> list[str]:
@@ -97,19 +97,15 @@ def whole_only(losses: pl.LazyFrame, what: str) -> None:
         )
 
 
-def _run_of(rows: pl.LazyFrame) -> pl.Expr:
-    return pl.col("run").cast(pl.String) if "run" in rows.collect_schema() else pl.lit("")
-
-
 def _pauses(losses: pl.LazyFrame) -> pl.DataFrame:
     """Each in order of its begin, with how long those before it were; what overlaps is one."""
     length = pl.col("_end") - pl.col("_begin")
-    one = ("_run", "_host")
+    one = ("run", "_host")
     new = (pl.col("_begin") > pl.col("_end").cum_max().shift(1)).fill_null(value=True)
     return (
         losses.filter(~of_kernel())
         .select(
-            _run=_run_of(losses), _host=pl.col("host").cast(pl.String),
+            "run", _host=pl.col("host").cast(pl.String),
             _begin=pl.col("begin_ns").fill_null(0), _end=pl.col("end_ns").fill_null(FOREVER),
         )
         .sort("_begin")

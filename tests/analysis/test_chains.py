@@ -35,8 +35,7 @@ class Model:
         runs = {f"run{k}": trace.tables() for k, trace in enumerate(traces)}
         self.tables = {
             name: pl.concat(
-                frames[name] if len(traces) == 1 else frames[name].with_columns(run=pl.lit(run))
-                for run, frames in runs.items()
+                frames[name].with_columns(run=pl.lit(run)) for run, frames in runs.items()
             )
             for name in runs["run0"]
         }
@@ -161,7 +160,7 @@ def test_the_worst_case_waits_since_the_last_that_arrived() -> None:
         end(trace, us + 20, us + 12)
     found = chain_instances(Model(trace), CHAIN)
     assert found.instances["worst_ns"].to_list() == [None, None, 238_000]
-    assert found.response_times().rows() == [(2, 38_000, 38_000, 238_000)]
+    assert found.response_times().rows() == [("run0", 2, 38_000, 38_000, 238_000)]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,8 @@ class Sent:
 
     def table(self, name: str) -> pl.LazyFrame:
         """As a recording gives it."""
-        return table(name, *(row | {"host": "h0"} for row in self.rows.get(name, ()))).lazy()
+        found = table(name, *(row | {"host": "h0"} for row in self.rows.get(name, ())))
+        return found.lazy().with_columns(run=pl.lit("r"))
 
 
 begins = st.lists(

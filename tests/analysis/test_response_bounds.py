@@ -69,7 +69,7 @@ class Tables:
         }
 
     def table(self, name: str) -> pl.LazyFrame:
-        return self.frames[name].lazy()
+        return self.frames[name].lazy().with_columns(run=pl.lit("r"))
 
 
 def scheduled(

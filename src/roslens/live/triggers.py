@@ -223,8 +223,8 @@ class Tables:
         return found
 
     def table(self, name: str) -> pl.LazyFrame:
-        """The same, lazily."""
-        return self.frame(name).lazy()
+        """The same, lazily, as of one run."""
+        return self.frame(name).lazy().with_columns(run=pl.lit(""))
 
     def along(self, chain: str) -> ChainInstances:
         """What went along a chain; nothing where no message went along one of its hops yet."""
@@ -232,7 +232,7 @@ class Tables:
             try:
                 found = chain_instances(self, Chain.of(chain))
             except UsageError:
-                kinds = {"outcome": pl.String, "at_least": pl.Boolean}
+                kinds = {"run": pl.String, "outcome": pl.String, "at_least": pl.Boolean}
                 times = dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)
                 none = pl.DataFrame(schema={**times, **kinds})
                 found = ChainInstances(Chain.of(chain), none, lambda: none, ())
