@@ -377,7 +377,7 @@ class _Messages:
         edges = np.linspace(at.min(), at.max(), chunks + 1)[1:-1]
         place = np.searchsorted(edges, at)
         kept = [
-            rows[_hull(at[rows], self.d[rows])]
+            rows[corners(at[rows], self.d[rows] + WANDER / 2 * (at[rows] - at[rows].mean()) ** 2)]
             for key in np.unique(np.stack([self.i, self.j, place]), axis=1).T
             for rows in [
                 np.flatnonzero((self.i == key[0]) & (self.j == key[1]) & (place == key[2]))
@@ -387,15 +387,16 @@ class _Messages:
         return self.take(chosen[np.argsort(at[chosen], kind="stable")])
 
 
-def _hull(at: Floats, d: Ints) -> npt.NDArray[np.intp]:
-    if at.size <= 8:
-        return np.arange(at.size)
-    points = np.stack([at - at.mean(), d + WANDER / 2 * (at - at.mean()) ** 2], axis=1)
+def corners(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
+    """Which points are corners of their convex hull: no other can bound a line; if few, all."""
+    if x.size <= 8:
+        return np.arange(x.size)
+    points = np.stack([x, y], axis=1)
     points -= points.min(axis=0)
     try:
         return np.sort(ConvexHull(points / np.maximum(points.max(axis=0), 1e-9)).vertices)
     except QhullError:  # all on one line
-        return np.arange(at.size)
+        return np.arange(x.size)
 
 
 def _greatest(

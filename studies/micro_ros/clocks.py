@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
+from roslens.collectors.ros2.clock_fit import corners
+
 Floats = NDArray[np.float64]
 
 LEAST_EXCHANGES = 10
@@ -125,10 +127,8 @@ def fit_clocks(
     rough = (least[late] - least[early]) / max(1.0, forward[late] - forward[early])
     least -= rough * forward
     most -= rough * backward
-    # Only corners of the hull can bound a line.
-    forward, least = _hull(forward, least)
-    backward, most = _hull(backward, -most)
-    most = -most
+    there, back = corners(forward, least), corners(backward, most)
+    forward, least, backward, most = forward[there], least[there], backward[back], most[back]
     scale = max(1.0, float(np.abs(least).max()), float(np.abs(most).max()))
     rows = np.concatenate(
         [
@@ -144,7 +144,7 @@ def fit_clocks(
         )
         return None if found.fun is None or found.status else float(found.fun)
 
-    inner = np.linspace(float(backward[0]), float(forward[-1]), _KNOTS)
+    inner = np.linspace(float(backward.min()), float(forward.max()), _KNOTS)
     knots = np.concatenate([[min(first, inner[0])], inner, [max(last, inner[-1])]])
     low, high = np.empty(knots.size), np.empty(knots.size)
     for i, knot in enumerate(knots):
@@ -167,23 +167,6 @@ def fit_clocks(
 def _refused(count: int, why: str) -> ClockFit:
     nothing = np.empty(0)
     return ClockFit(0, 0, nothing, nothing, nothing, (np.nan, np.nan), count, why)
-
-
-def _hull(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """The upper hull of points by x (Andrew 1979)."""
-    order = np.lexsort((y, x))
-    corners: list[tuple[float, float]] = []
-    for point in zip(x[order].tolist(), y[order].tolist(), strict=True):
-        while len(corners) > 1:
-            (ax, ay), (bx, by) = corners[-2:]
-            if (bx - ax) * (point[1] - ay) < (by - ay) * (point[0] - ax):
-                break
-            corners.pop()
-        if corners and corners[-1][0] == point[0]:
-            corners.pop()
-        corners.append(point)
-    found = np.array(corners)
-    return found[:, 0], found[:, 1]
 
 
 @dataclass(frozen=True)

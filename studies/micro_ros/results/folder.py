@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -40,6 +40,8 @@ from roslens.studies.micro_ros.results.exchanges import (
 )
 from roslens.studies.micro_ros.results.frames import LATENCY, MEMORY, THROUGHPUT
 from roslens.studies.micro_ros.results.tasks import read_heap, read_tasks
+
+T = TypeVar("T")
 
 LIVE = pl.Schema(
     {
@@ -186,13 +188,14 @@ class _Reader:
         if (self.folder / PROFILING_NAME).is_file():
             self._try(self._profiling)
 
-    def _try(self, read: Callable[..., None], *arguments: Any) -> None:
+    def _try(self, read: Callable[..., T], *arguments: Any) -> T | None:
         try:
             with read_here(self.folder, "results of micro-ROS"):
-                read(*arguments)
+                return read(*arguments)
         except UsageError as error:
             # Relative: a report need not tell the folders of a machine.
             self._find(str(error).replace(f"{self.folder}/", "").replace(f"{self.folder}: ", ""))
+            return None
 
     def _find(self, what: str) -> None:
         self._add_row("findings", what)
@@ -222,10 +225,7 @@ class _Reader:
             self.results.slot_bytes[entity] = int(about["mtu"]) * int(about["depth"])
         baseline: ElfMemory | None = None
         if (folder / "baseline.elf").is_file():
-            try:
-                baseline = read_elf(folder / "baseline.elf")
-            except UsageError as error:
-                self._find(str(error).replace(f"{self.folder}/", ""))
+            baseline = self._try(read_elf, folder / "baseline.elf")
         else:
             self._find(
                 f"memory/{entity}: no baseline.elf: static memory is the difference to the same "
@@ -392,13 +392,7 @@ class _Reader:
 
     def _about(self, folder: Path) -> dict[str, Any]:
         path = folder / "about.json"
-        if not path.is_file():
-            return {}
-        try:
-            about = read_json(path)
-        except UsageError as error:
-            self._find(str(error).replace(f"{self.folder}/", ""))
-            return {}
+        about = self._try(read_json, path) if path.is_file() else None
         return about if isinstance(about, dict) else {}
 
 
