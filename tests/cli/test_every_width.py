@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
 import pytest
+from tests.nights import nights
 from tests.samples import SAMPLES
 
-import roslens as rl
 from roslens.cli import main
 
 NUMBER = re.compile(r"(?<![\w.,/-])[-+]?\d[\d,]*(?:\.\d+)?(?:e\d+)?(?![\w/]*[\w/]\d)")
@@ -40,26 +38,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(SAMPLES / "lifecycle" / "000_r0_cell", made / "other")
     nights(made / "nightly")
     return made
-
-
-def nights(folder: Path) -> None:
-    """A catalog of 20 nights whose P99 is given, 30 % higher from the 15th on."""
-    manifest = json.loads((SAMPLES / "two_process/000_r0_fastrtps/manifest.json").read_text())
-    for number in range(20):
-        manifest |= {"campaign": f"night{number:03d}", "start_ns": (1000 + number) * 86400 * 10**9}
-        run = folder / f"night{number:03d}" / "run"
-        run.mkdir(parents=True)
-        (run / "manifest.json").write_text(json.dumps(manifest))
-    found = rl.catalog(folder)
-    chance = np.random.default_rng(1).standard_normal(20)
-    rows = found.frame.collect().with_columns(
-        pl.Series("latency_p99", np.where(np.arange(20) < 14, 1e6, 1.3e6) * (1 + 0.01 * chance)),
-        pl.lit(value=True).alias("collected"),
-    )
-    metadata = pl.read_parquet_metadata(found.file)
-    rows.write_parquet(
-        found.file, metadata={k: v for k, v in metadata.items() if k.startswith("roslens")}
-    )
 
 
 def numbers(value: Any, names: tuple[str, ...], here: bool = False) -> Iterator[float]:

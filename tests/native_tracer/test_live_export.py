@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -25,6 +24,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 from tests import programs
+from tests.free_port import free_port
 from tests.native_tracer.test_native_tracer import environment
 from tests.native_tracer.test_watch import is_written, roslens, wait_for
 
@@ -248,9 +248,7 @@ def test_opentelemetry_is_sent_the_same_as_prometheus(start, folder, tmp_path, c
 
 
 def test_a_collector_that_is_not_there_is_told_of_once(start, folder):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     program = start(100_000, 1000)
     try:
         wait_for(lambda: is_written(folder))
@@ -280,9 +278,7 @@ def test_a_port_answers_whoever_has_the_token(start, folder, tmp_path):
     token = tmp_path / "token"
     token.write_text(TOKEN + "\n")
     token.chmod(0o600)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     program = start(100_000, 1000)
     watching = None
     try:

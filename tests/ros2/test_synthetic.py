@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from ros2_trace import Trace, at, findings, rows
 from stage import burst_tables, tables_of
+from test_actions import CANCEL, FEEDBACK, GOAL, RESULT, STATUS, action, call, tell
 
 from roslens.tracing.ros import RosEnvironment, embedded_ros
 
@@ -341,60 +342,16 @@ def test_a_service_with_two_servers(ros: RosEnvironment, tmp_path: Path) -> None
 
 def test_an_action_whose_goal_is_cancelled(ros: RosEnvironment, tmp_path: Path) -> None:
     """Goal 1 runs to its end with two feedbacks; goal 2 is cancelled after one."""
-    trace = Trace()
-    trace.node(1, 0x100, "client")
-    trace.node(2, 0x100, "server", pid=2)
-    parts = {"send_goal": 0x200, "cancel_goal": 0x300, "get_result": 0x400}
-    gids = {part: [handle >> 8, *[7] * 15] for part, handle in parts.items()}
-    for k, (part, handle) in enumerate(parts.items()):
-        name = f"/move/_action/{part}"
-        trace.emit(
-            5 + k, "rcl_service_init", service_handle=handle, node_handle=0x100,
-            rmw_service_handle=handle + 1, service_name=name, pid=2,
-        )  # fmt: skip
-        trace.emit(10 + k, "rmw_client_init", rmw_client_handle=handle + 1, gid=gids[part])
-        trace.emit(
-            13 + k, "rcl_client_init", client_handle=handle, node_handle=0x100,
-            rmw_client_handle=handle + 1, service_name=name,
-        )  # fmt: skip
-    trace.publisher(20, 0x500, "/move/_action/feedback", node=0x100, pid=2)
-    trace.publisher(22, 0x600, "/move/_action/status", node=0x100, pid=2)
-
-    def call(part: str, number: int, *moments: int) -> None:
-        sent, taken, answered, back = moments
-        handle = parts[part] + 1
-        key = {"request": 1, "sequence_number": number}
-        trace.emit(sent, "rmw_send_request", rmw_client_handle=handle, **key)
-        trace.emit(
-            taken, "rmw_take_request", rmw_service_handle=handle, client_gid=gids[part], taken=1,
-            pid=2, **key,
-        )  # fmt: skip
-        trace.emit(
-            answered, "rmw_send_response", rmw_service_handle=handle, response=1,
-            client_gid=gids[part], sequence_number=number, timestamp=at(answered), pid=2,
-        )  # fmt: skip
-        trace.emit(
-            back, "rmw_take_response", rmw_client_handle=handle, response=1,
-            sequence_number=number, source_timestamp=at(answered), taken=1,
-        )  # fmt: skip
-
-    def tell(publisher: int, *moments: int) -> None:
-        for us in moments:
-            trace.emit(us, "rcl_publish", publisher_handle=publisher, message=1, pid=2)
-            trace.emit(
-                us + 1, "rmw_publish", rmw_publisher_handle=publisher + 1, message=1,
-                timestamp=at(us + 1), pid=2,
-            )  # fmt: skip
-
-    call("send_goal", 1, 100, 110, 120, 130)
-    call("get_result", 1, 135, 138, 170, 180)
-    tell(0x600, 124, 164)
-    tell(0x500, 140, 150)
-    call("send_goal", 2, 300, 310, 320, 330)
-    call("get_result", 2, 335, 338, 400, 410)
-    call("cancel_goal", 1, 360, 365, 370, 375)
-    tell(0x600, 324, 367, 394)
-    tell(0x500, 350)
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    call(trace, RESULT, 1, 135, 138, 170, 180)
+    tell(trace, STATUS, 124, 164)
+    tell(trace, FEEDBACK, 140, 150)
+    call(trace, GOAL, 2, 300, 310, 320, 330)
+    call(trace, RESULT, 2, 335, 338, 400, 410)
+    call(trace, CANCEL, 1, 360, 365, 370, 375)
+    tell(trace, STATUS, 324, 367, 394)
+    tell(trace, FEEDBACK, 350)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(
         tables["action_goals"], "action", "client_node", "server_node", "sequence_number",
@@ -402,14 +359,14 @@ def test_an_action_whose_goal_is_cancelled(ros: RosEnvironment, tmp_path: Path) 
         "result_requested_ns", "result_sent_ns", "result_taken_ns", "cancel_sent_ns",
         "finished_ns", "first_feedback_ns", "last_feedback_ns", "feedback_count", "match", "alone",
     ) == [
-        ("/move", "/client", "/server", 1, 100, 110, 120, 130, 135, 170, 180, None, 164, 140, 150,
+        ("/move", "/client1", "/server", 1, 100, 110, 120, 130, 135, 170, 180, None, 164, 140, 150,
          2, "exact", True),
-        ("/move", "/client", "/server", 2, 300, 310, 320, 330, 335, 400, 410, 360, 394, 350, 350,
+        ("/move", "/client1", "/server", 2, 300, 310, 320, 330, 335, 400, 410, 360, 394, 350, 350,
          1, "exact", True),
     ]  # fmt: skip
     assert rows(tables["actions"], "vpid", "action", "role", "created_ns") == [
-        (2, "/move", "server", 5),
-        (1, "/move", "client", 13),
+        (9, "/move", "server", 5),
+        (1, "/move", "client", 10.5),
     ]
     assert troubles(tables) == {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,11 +9,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import duckdb
 import fsspec
 import polars as pl
 import pytest
+from tests.nights import manifests
 from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
@@ -24,7 +25,6 @@ from roslens.fleet.trees import session_of
 from roslens.recording import UsageError
 
 OTHER = SAMPLES / "lifecycle" / "000_r0_cell"
-DAY_NS = 86_400 * 10**9
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -34,22 +34,15 @@ class Quiet(SimpleHTTPRequestHandler):
         return
 
 
-def manifests(folder: Path, count: int) -> None:
-    """Manifests alone, one a day from 2026-01-01, distributions in turn."""
-    data = json.loads((RUN / "manifest.json").read_text())
-    start = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 10**9
-    for number in range(count):
-        run = folder / f"night{number:03d}" / "run"
-        run.mkdir(parents=True)
-        data |= {"campaign": f"night{number:03d}", "start_ns": start + number * DAY_NS}
-        data["factors"] = {"payload": 100 * (number % 2)}
-        data["environment"]["ros_distro"] = ("humble", "jazzy")[number % 2]
-        (run / "manifest.json").write_text(json.dumps(data))
+def in_turn(data: dict[str, Any], number: int) -> None:
+    """Payloads and distributions."""
+    data["factors"] = {"payload": 100 * (number % 2)}
+    data["environment"]["ros_distro"] = ("humble", "jazzy")[number % 2]
 
 
 def test_selecting(tmp_path: Path) -> None:
     """Counts by hand: 40 nights, every second one jazzy with payload 100."""
-    manifests(tmp_path, 40)
+    manifests(tmp_path, 40, in_turn)
     found = rl.catalog(tmp_path)
     assert len(found.select()) == 40
     assert len(found.select(distro="jazzy")) == 20
@@ -74,7 +67,7 @@ def test_moments() -> None:
 
 
 def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
-    manifests(tmp_path, 5)
+    manifests(tmp_path, 5, in_turn)
     found = Catalog(rl.catalog(tmp_path).tree, tmp_path / "own.parquet")
     first = found.update()
     assert (first.recordings, first.renewed, first.removed) == (5, 5, 0)
@@ -89,7 +82,7 @@ def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
 
 
 def test_a_damaged_catalog_is_made_again(tmp_path: Path) -> None:
-    manifests(tmp_path, 3)
+    manifests(tmp_path, 3, in_turn)
     found = rl.catalog(tmp_path)
     found.file.write_bytes(found.file.read_bytes()[:100])
     assert found.update().renewed == 3

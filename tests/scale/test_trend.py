@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import permutations
 from pathlib import Path
 
@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.nights import START, nights
 from tests.programs import roslens
-from tests.samples import RUN
 
 import roslens as rl
 from roslens.analysis.estimate import Cell
@@ -31,7 +31,6 @@ from roslens.fleet.series import series_of
 from roslens.recording import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
-START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def series(values: list[list[float]], commits: list[str] | None = None, **cell: str) -> Series:
@@ -235,33 +234,9 @@ def test_another_machine_or_other_work_on_it_is_no_regression(
     assert found.exit_code == (1 if verdict == "regression" else 3)
 
 
-def manifests(folder: Path, count: int) -> None:
-    data = json.loads((RUN / "manifest.json").read_text())
-    for number in range(count):
-        run = folder / f"night{number:03d}" / "run"
-        run.mkdir(parents=True)
-        start = int((START + timedelta(days=number)).timestamp()) * 10**9
-        data |= {"campaign": f"night{number:03d}", "start_ns": start}
-        data["environment"]["git_commit"] = ("a" if number < 14 else "b") * 40
-        (run / "manifest.json").write_text(json.dumps(data))
-
-
 @pytest.fixture
 def nightly(tmp_path: Path) -> Path:
-    """A catalog of 20 nights whose P99 is given, 30 % higher from the 15th on."""
-    manifests(tmp_path, 20)
-    found = rl.catalog(tmp_path)
-    random = np.random.default_rng(1)
-    level = np.where(np.arange(20) < 14, 1e6, 1.3e6)
-    rows = found.frame.collect().with_columns(
-        pl.Series("latency_p99", level * (1 + 0.01 * random.standard_normal(20))),
-        pl.lit(value=True).alias("collected"),
-    )
-    metadata = pl.read_parquet_metadata(found.file)
-    rows.write_parquet(
-        found.file, metadata={k: v for k, v in metadata.items() if k.startswith("roslens")}
-    )
-    return tmp_path
+    return nights(tmp_path)
 
 
 def test_series_of_a_catalog(nightly: Path) -> None:

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from roslens.recording.scratch import lock_of
 from roslens.studies.storage.results.runs import Facts
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "studies" / "storage" / "workloads" / "storage" / "run.py"
 SHM = Path("/dev/shm")
+ON_SHM = [pytest.mark.live, pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm")]
+"""Marks of tests that write there."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from mcap.reader import make_reader
-from storage_cells import RUN, SHM, Cell, Done, left_over
+from storage_cells import ON_SHM, RUN, Cell, Done, left_over
 from tests.programs import wait_for
 
 from roslens.recording import UsageError
@@ -22,10 +22,7 @@ from roslens.studies.storage.results.runs import read_storage_run
 from roslens.studies.storage.workloads.storage.cells import bytes_of
 from roslens.studies.storage.workloads.storage.run import load_of, start
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm"),
-]
+pytestmark = ON_SHM
 
 
 def test_rows_are_those_of_the_published_tool(cell: Cell) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
-import pytest
-from storage_cells import SHM, left_over
+from storage_cells import ON_SHM, left_over
 from tests.rclcpp import need_sources
 
 import roslens as rl
@@ -15,10 +14,7 @@ from roslens.tracing import campaign
 from roslens.tracing.ros_choice import is_sourced
 from roslens.tracing.suite import load_suite
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm"),
-]
+pytestmark = ON_SHM
 
 
 def test_every_message_is_accounted_for(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from storage_cells import SHM, Cell, left_over
+from storage_cells import ON_SHM, Cell, left_over
 
 from roslens.studies.storage.results.runs import read_storage_run
 from roslens.studies.storage.workloads.storage.power_loss import SYNC, WRITE, read_log
@@ -14,10 +14,7 @@ from roslens.studies.storage.workloads.storage.run import load_of, start
 from roslens.studies.storage.workloads.storage_resilience.prepare import WRITE_LOG
 from roslens.tracing.sampling.preloaded import preloadable
 
-pytestmark = [
-    pytest.mark.live,
-    pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm"),
-]
+pytestmark = ON_SHM
 # Preset and configuration files, and what the file must show for it.
 CONFIGS = {
     "sqlite_default": "sqlite3",

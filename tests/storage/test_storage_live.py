@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from storage_cells import ROOT, SHM
+from storage_cells import ON_SHM, ROOT
 
 import roslens as rl
 from roslens.recording import UsageError
@@ -23,8 +23,7 @@ from roslens.tracing.suite import load_suite
 CONFIGS = ("sqlite_default", "mcap_default")
 
 pytestmark = [
-    pytest.mark.live,
-    pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm"),
+    *ON_SHM,
     pytest.mark.skipif(shutil.which("lttng") is None, reason="no LTTng"),
 ]
 

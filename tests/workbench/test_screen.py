@@ -345,6 +345,16 @@ def test_zoom_marks_and_range_by_keyboard(lab: Lab) -> None:
     lab.press("Escape")
 
 
+def to_the_node(lab: Lab) -> int:
+    """Go to the track of callbacks of a node by keyboard; its number."""
+    tracks = lab.timeline_tables.tracks
+    wanted = next(i for i, track in enumerate(tracks) if track.label == NODE)
+    rows = lab.timeline("places")["rows"]
+    place = next(i for i, row in enumerate(rows) if row.get("track") == wanted)
+    lab.press(*len(rows) * ["ArrowUp"], *place * ["ArrowDown"])
+    return wanted
+
+
 def test_groups_and_tracks_by_keyboard(lab: Lab) -> None:
     """By process, node, executor; collapsed, pinned, hidden."""
     lab.show_all()
@@ -372,10 +382,7 @@ def test_groups_and_tracks_by_keyboard(lab: Lab) -> None:
     lab.press("C")
     # The track of callbacks of a node: pinned, hidden, and shown again.
     lab.press("ArrowDown")
-    wanted = next(i for i, track in enumerate(tracks) if track.label == NODE)
-    rows = lab.timeline("places")["rows"]
-    place = next(i for i, row in enumerate(rows) if row.get("track") == wanted)
-    lab.press(*len(rows) * ["ArrowUp"], *place * ["ArrowDown"])
+    wanted = to_the_node(lab)
     lab.said("(track)")
     lab.press("i")
     lab.said("pinned to the top")
@@ -395,10 +402,7 @@ def test_callbacks_topics_and_help_by_keyboard(lab: Lab) -> None:
     lab.show_all()
     lab.press("Escape")
     tracks = lab.timeline_tables.tracks
-    wanted = next(i for i, track in enumerate(tracks) if track.label == NODE)
-    rows = lab.timeline("places")["rows"]
-    place = next(i for i, row in enumerate(rows) if row.get("track") == wanted)
-    lab.press(*len(rows) * ["ArrowUp"], *place * ["ArrowDown"])
+    wanted = to_the_node(lab)
     # Its callbacks one by one, up to the first that received the topic's message.
     messages = (
         lab.opened.messages.filter(pl.col("topic") == TOPIC)
