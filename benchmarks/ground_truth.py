@@ -265,11 +265,7 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     first = "request_sent_ns" if whole else "callback_start_ns"
     states = pl.when(pl.col("callback_start_ns").is_not_null()).then(pl.lit("served"))
     states = states.otherwise(pl.lit("not served"))
-    verdict = Verdict(
-        logged=truth.height,
-        received=truth.height - truth["received_ns"].null_count(),
-        outcomes=_outcomes(rows, states),
-    )
+    verdict = _begun(truth, rows, states)
     logged = (truth if whole else truth.drop_nulls("called_ns")).sort(
         "sent_ns" if whole else "called_ns"
     )
@@ -318,11 +314,7 @@ def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     received = pl.col("received_ns").is_not_null()
     ended = pl.col("result_taken_ns").is_not_null()
     states = pl.when(ended).then(pl.lit("with result")).otherwise(pl.lit("without"))
-    verdict = Verdict(
-        logged=truth.height,
-        received=truth.filter(received).height,
-        outcomes=_outcomes(rows, states),
-    )
+    verdict = _begun(truth, rows, states)
     sent = truth.sort("sent_ns")
     both = _in_order(verdict, sent, rows.sort("goal_sent_ns"), ["action"], "action_goal_id")
     both = both.drop_nulls(["sent_ns", "action_goal_id"])
@@ -469,11 +461,7 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold a messages table against logged messages, in the order in which they were sent."""
     topics = truth["topic"].unique().to_list()
     rows = messages.filter(pl.col("topic").is_in(topics))
-    verdict = Verdict(
-        logged=truth.height,
-        received=truth.height - truth["received_ns"].null_count(),
-        outcomes=_outcomes(rows, pl.col("outcome")),
-    )
+    verdict = _begun(truth, rows, pl.col("outcome"))
     way = [name for name in _WAY if name in truth.columns]
     # Their ids grow in the order in which they were made, as the log's numbers do; subscriptions of
     # another process than the publisher's come last.
@@ -530,11 +518,7 @@ def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold a messages table that need not tell everything against logged messages."""
     topics = truth["topic"].unique().to_list()
     rows = messages.filter(pl.col("topic").is_in(topics) & pl.col("publish_ns").is_not_null())
-    verdict = Verdict(
-        logged=truth.height,
-        received=truth.height - truth["received_ns"].null_count(),
-        outcomes=_outcomes(rows, pl.col("outcome")),
-    )
+    verdict = _begun(truth, rows, pl.col("outcome"))
     sent = truth.sort("sent_ns", maintain_order=True)
     seen = rows.sort("publish_ns", maintain_order=True)
     both = _in_order(verdict, sent, seen, ["topic"], "message_id")
@@ -551,6 +535,12 @@ def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     start = pl.col("received_ns") - pl.col("sent_ns") - pl.col("latency_ns")
     verdict.longer_ns = both.filter(received).select(start).to_series().drop_nulls()
     return verdict
+
+
+def _begun(truth: pl.DataFrame, rows: pl.DataFrame, states: pl.Expr) -> Verdict:
+    """What was logged, what of it was received, and the states of the rows of a table."""
+    received = truth["received_ns"].count()
+    return Verdict(truth.height, received, _outcomes(rows, states))
 
 
 def _outcomes(rows: pl.DataFrame, of: pl.Expr) -> dict[str, int]:

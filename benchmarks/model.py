@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
 from multiprocessing import get_context
@@ -35,10 +36,8 @@ def collect(trace: Path, output: Path, threads: int, *more: str) -> tuple[float,
     ]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "POLARS_MAX_THREADS": str(threads)}
     begin = time.perf_counter()
-    with Path(os.devnull).open("wb") as nothing:
-        redirect = [(os.POSIX_SPAWN_DUP2, nothing.fileno(), 1)]
-        process = os.posix_spawn(sys.executable, command, environment, file_actions=redirect)
-    _, status, used = os.wait4(process, 0)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
     wall = time.perf_counter() - begin
     if status:
         raise SystemExit(f"{trace}: collecting failed")

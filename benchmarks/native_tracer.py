@@ -19,7 +19,6 @@ window is full.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import signal
@@ -30,11 +29,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tracer_cost import text
+from tracer_cost import runs_of, text
 
 from roslens.analysis.statistics.over_runs import student_t
 from roslens.collectors.reader import open_trace
-from roslens.recording import find_recordings
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.ros import embedded_ros
@@ -129,15 +127,9 @@ def burst(emit: Path, library: Path, variables: dict[str, str]) -> tuple[float, 
 def latency(campaign: Path) -> None:
     runs: dict[str, dict[int, tuple[float, float]]] = {}
     discarded = 0
-    for recording in find_recordings(campaign):
-        manifest = recording.manifest
-        if manifest is None or manifest.status != "complete":
-            continue
+    for _, manifest, log in runs_of(campaign):
         discarded += manifest.loss.discarded_events or 0
-        with (recording.native / "messages.csv").open() as stream:
-            rows = [x for x in csv.DictReader(stream) if x["callback_realtime_ns"]]
-        found = [int(x["callback_realtime_ns"]) - int(x["publish_realtime_ns"]) for x in rows]
-        cuts = statistics.quantiles(found, n=100)
+        cuts = statistics.quantiles(log["latency_ns"].drop_nulls(), n=100)
         of_tracer = runs.setdefault(str(manifest.factors["recorded_by"]), {})
         of_tracer[manifest.repetition] = (cuts[49] / 1e3, cuts[98] / 1e3)
     print(f"{sum(map(len, runs.values()))} runs, {discarded} events discarded")

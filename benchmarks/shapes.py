@@ -14,6 +14,7 @@ import argparse
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -109,17 +110,14 @@ def main() -> int:
 
 def run(folder: Path) -> tuple[float, float]:
     """CPU seconds and MiB of making the tables in a process of its own."""
-    read, write_end = os.pipe()
-    command = [sys.executable, __file__, str(folder), "--model"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "POLARS_MAX_THREADS": "2"}
-    redirect = [(os.POSIX_SPAWN_DUP2, write_end, 1)]
-    process = os.posix_spawn(sys.executable, command, environment, file_actions=redirect)
-    os.close(write_end)
-    with open(read, encoding="utf-8") as told:  # noqa: PTH123  (a pipe)
-        text = told.read()
-    if os.waitpid(process, 0)[1]:
-        raise SystemExit("the model failed")
-    spent, peak = map(float, text.split())
+    done = subprocess.run(
+        [sys.executable, __file__, str(folder), "--model"],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "POLARS_MAX_THREADS": "2"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    spent, peak = map(float, done.stdout.split())
     return spent, peak
 
 

@@ -11,45 +11,20 @@ of a message from publisher to callback. ``native_tracer.py cost`` times single 
 from __future__ import annotations
 
 import argparse
-import csv
-import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from roslens.analysis.estimate import not_none
 from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.collectors.reader import open_trace
-from roslens.recording import find_recordings
+from roslens.recording import Recording, find_recordings
+from roslens.recording.manifest import Manifest
 
 PUBLISHED_NS_PER_EVENT = 158.0
 PUBLISHED_LATENCY_NS = 3300.0
-
-
-@dataclass(frozen=True)
-class CostRun:
-    """One run: what it recorded, in which block, and what was measured without the tracer.
-
-    Attributes
-    ----------
-    recorded
-        The level: which events.
-    block
-        Its repetition.
-    latency_ns
-        Median over messages of callback - publish by the program's own clock; None: not known.
-    cpu_ns
-        CPU time of the recorded processes per message.
-    events
-        Recorded events per message.
-    """
-
-    recorded: str
-    block: int
-    latency_ns: float | None
-    cpu_ns: float | None
-    events: float
 
 
 @dataclass(frozen=True)
@@ -75,58 +50,56 @@ class Cost:
     ns_per_event: Interval
 
 
-def costs(runs: Iterable[CostRun], base: str = "nothing", level: float = 0.95) -> list[Cost]:
-    """The cost of each level but `base`, paired with the run of `base` in the same block.
+def costs(runs: pl.DataFrame) -> list[Cost]:
+    """The cost of each level but ``nothing``, paired with the run of that in the same block.
 
     A block without both runs says nothing about their difference and is left out.
+
+    Parameters
+    ----------
+    runs
+        ``recorded`` (the level: which events), ``block`` (its repetition), and as measured without
+        the tracer, per message: ``latency_ns`` (median of callback - publish by the program's own
+        clock), ``cpu_ns`` (of the recorded processes), ``events``; null where it is not known.
     """
-    by_level: dict[str, dict[int, CostRun]] = {}
-    for run in runs:
-        by_level.setdefault(run.recorded, {})[run.block] = run
-    without = by_level.pop(base, {})
-    return [_cost(name, blocks, without, level) for name, blocks in by_level.items()]
-
-
-def _cost(
-    name: str, blocks: Mapping[int, CostRun], without: Mapping[int, CostRun], level: float
-) -> Cost:
-    pairs = [(run, without[block]) for block, run in blocks.items() if block in without]
-    latency = [
-        run.latency_ns - none.latency_ns
-        for run, none in pairs
-        if run.latency_ns is not None and none.latency_ns is not None
-    ]
-    cpu = [
-        (run.cpu_ns - none.cpu_ns, run.events)
-        for run, none in pairs
-        if run.cpu_ns is not None and none.cpu_ns is not None
-    ]
-    return Cost(
-        name,
-        sum(run.events for run, _ in pairs) / len(pairs) if pairs else 0.0,
-        student_t(latency, level),
-        student_t([more for more, _ in cpu], level),
-        student_t([more / events for more, events in cpu if events > 0], level),
+    nothing = pl.col("recorded") == "nothing"
+    pairs = runs.filter(~nothing).join(runs.filter(nothing), on="block", suffix="_of_none")
+    cpu = pl.col("cpu_ns") - pl.col("cpu_ns_of_none")
+    more = pairs.select(
+        "recorded",
+        "events",
+        latency_ns=pl.col("latency_ns") - pl.col("latency_ns_of_none"),
+        cpu_ns=cpu,
+        ns_per_event=pl.when(pl.col("events") > 0).then(cpu / pl.col("events")),
     )
+    return [
+        Cost(
+            str(name),
+            not_none(of["events"].mean()),
+            *(student_t(of[x].drop_nulls()) for x in ("latency_ns", "cpu_ns", "ns_per_event")),
+        )
+        for (name,), of in more.group_by("recorded", maintain_order=True)
+    ]
+
+
+def runs_of(campaign: Path) -> Iterator[tuple[Recording, Manifest, pl.DataFrame]]:
+    """The runs that completed, with the program's own log of messages, and ``latency_ns`` in it."""
+    for recording in find_recordings(campaign):
+        manifest = recording.manifest
+        if manifest is not None and manifest.status == "complete":
+            log = pl.read_csv(recording.native / "messages.csv")
+            latency = pl.col("callback_realtime_ns") - pl.col("publish_realtime_ns")
+            yield recording, manifest, log.with_columns(latency_ns=latency.cast(pl.Int64))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("campaign", type=Path, help="of the suite tracer-cost")
     campaign = parser.parse_args().campaign
-    runs, discarded, disturbed = [], 0, 0
-    for recording in find_recordings(campaign):
-        manifest = recording.manifest
-        if manifest is None or manifest.status != "complete":
-            continue
+    rows, discarded, disturbed = [], 0, 0
+    for recording, manifest, log in runs_of(campaign):
         discarded += manifest.loss.discarded_events or 0
         disturbed += bool(manifest.disturbances)
-        with (recording.native / "messages.csv").open() as stream:
-            rows = list(csv.DictReader(stream))
-        received = [r for r in rows if r["callback_realtime_ns"]]
-        latencies = [
-            int(r["callback_realtime_ns"]) - int(r["publish_realtime_ns"]) for r in received
-        ]
         usage = pl.read_parquet(recording.resources).filter(
             pl.col("process").str.starts_with("demo_")
         )
@@ -134,23 +107,22 @@ def main() -> None:
         ready = manifest.timing.ready_ns if manifest.timing else None
         warm = usage.filter(pl.col("time_ns") >= (ready or 0))
         used = pl.col("cpu_time_ns").max() - pl.col("cpu_time_ns").min()
-        cpu = warm.group_by("vpid").agg(used)["cpu_time_ns"].sum()
-        runs.append(
-            CostRun(
-                str(manifest.factors["recorded"]),
-                manifest.repetition,
-                statistics.median(latencies) if latencies else None,
-                cpu / len(rows) if rows else None,
-                open_trace(recording.path).info().events / len(rows),
-            )
+        rows.append(
+            {
+                "recorded": str(manifest.factors["recorded"]),
+                "block": manifest.repetition,
+                "latency_ns": log["latency_ns"].median(),
+                "cpu_ns": warm.group_by("vpid").agg(used)["cpu_time_ns"].sum() / log.height,
+                "events": open_trace(recording.path).info().events / log.height,
+            }
         )
     print(
-        f"{len(runs)} runs, {disturbed} of them disturbed by their host, {discarded} events "
+        f"{len(rows)} runs, {disturbed} of them disturbed by their host, {discarded} events "
         "discarded; intervals 95 % over blocks"
     )
     print(f"{'recorded':12}{'events per':>12}{'more latency':>26}{'more CPU time':>28}{'CPU':>26}")
     print(f"{'':12}{'message':>12}{'ns per message':>26}{'ns per message':>28}{'ns per event':>26}")
-    for cost in costs(runs):
+    for cost in costs(pl.DataFrame(rows, infer_schema_length=None)):
         print(
             f"{cost.recorded:12}{cost.events:12.2f}{text(cost.latency_ns):>26}"
             f"{text(cost.cpu_ns):>28}{text(cost.ns_per_event):>26}"

@@ -1,22 +1,25 @@
 """The cost of tracing is a difference within blocks; values by hand."""
 
+import polars as pl
 import pytest
-from benchmarks.tracer_cost import CostRun, costs
+from benchmarks.tracer_cost import costs
 
 from roslens.tracing.suite import load_suite, suite_command
+
+COLUMNS = ("recorded", "block", "latency_ns", "cpu_ns", "events")
 
 
 def test_costs_are_differences_within_blocks():
     runs = [
-        CostRun("nothing", 0, 100.0, 1000.0, 0.0),
-        CostRun("nothing", 1, 200.0, 3000.0, 0.0),
-        CostRun("nothing", 2, 300.0, 5000.0, 0.0),
-        CostRun("all", 0, 110.0, 1400.0, 2.0),
-        CostRun("all", 1, 220.0, 3500.0, 2.0),
-        CostRun("all", 2, 330.0, 5600.0, 2.0),
-        CostRun("all", 3, 1e9, 1e9, 2.0),  # its block has no other run
+        ("nothing", 0, 100.0, 1000.0, 0.0),
+        ("nothing", 1, 200.0, 3000.0, 0.0),
+        ("nothing", 2, 300.0, 5000.0, 0.0),
+        ("all", 0, 110.0, 1400.0, 2.0),
+        ("all", 1, 220.0, 3500.0, 2.0),
+        ("all", 2, 330.0, 5600.0, 2.0),
+        ("all", 3, 1e9, 1e9, 2.0),  # its block has no other run
     ]
-    (cost,) = costs(runs)
+    (cost,) = costs(pl.DataFrame(runs, COLUMNS, orient="row"))
     assert cost.recorded == "all"
     assert cost.events == 2.0
     # Differences 10, 20, 30: mean 20, s = 10, t(0.975, 2) = 4.3027.
@@ -28,7 +31,8 @@ def test_costs_are_differences_within_blocks():
 
 
 def test_what_cannot_be_said_is_refused():
-    (cost,) = costs([CostRun("nothing", 0, None, None, 0.0), CostRun("all", 0, 1.0, 1.0, 2.0)])
+    runs = [("nothing", 0, None, None, 0.0), ("all", 0, 1.0, 1.0, 2.0)]
+    (cost,) = costs(pl.DataFrame(runs, COLUMNS, orient="row"))
     assert cost.latency_ns.value is None
     assert "no run has a value" in cost.latency_ns.refused
 
