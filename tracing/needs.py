@@ -47,7 +47,7 @@ def without_sources(names: Iterable[str], note: Callable[[str], None]) -> dict[s
     missing = {}
     for name in names:
         try:
-            obtain(name, note=note)
+            obtain(name, note)
         except (UsageError, RunFailedError) as error:
             missing[name] = str(error)
     return missing

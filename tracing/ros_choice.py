@@ -71,7 +71,6 @@ def with_middlewares(
     ros: RosEnvironment | None,
     wanted: Collection[str],
     note: Callable[[str], None] = lambda _: None,
-    sources: Path | None = None,
 ) -> tuple[RosEnvironment | None, dict[str, str]]:
     """The ROS 2 with those middlewares that are compiled on demand for an embedded one.
 
@@ -83,8 +82,6 @@ def with_middlewares(
         Names of packages.
     note
         Called with one line when something takes long.
-    sources
-        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
 
     Returns
     -------
@@ -96,7 +93,7 @@ def with_middlewares(
         return ros, missing
     for name in (x for x in MIDDLEWARES if x in wanted):
         try:
-            ros = MIDDLEWARES[name](ros, note, sources)
+            ros = MIDDLEWARES[name](ros, note)
         except (UsageError, RunFailedError) as error:
             missing[name] = str(error)
     return ros, missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -37,17 +38,20 @@ def build(sources: Path | None, console: Console) -> None:
     def note(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    ros, folder = embedded_ros(note), given_folder(sources)
-    made = rclcpp_for(ros, note, folder)
+    if sources is not None:
+        os.environ[VARIABLE] = str(sources)
+    given_folder()  # refused before anything is compiled
+    ros = embedded_ros(note)
+    made = rclcpp_for(ros, note)
     if is_sourced():
         note("a ROS 2 is sourced: suites take that one, whose programs colcon builds")
     else:
         prepared_variables(PROGRAMS, note)
-    _, missing = with_middlewares(ros, MIDDLEWARES, note, folder)
+    _, missing = with_middlewares(ros, MIDDLEWARES, note)
     for name, why in missing.items():
         note(f"{name} is left out: {why}")
     say(made.prefix)
-    say(rosbag2_for(ros, note, folder).prefixes[0])
+    say(rosbag2_for(ros, note).prefixes[0])
 
 
 def compile_nodes(path: Path, output: Path, console: Console) -> None:

@@ -48,13 +48,13 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Source]:
     return found
 
 
-def archive(tmp_path: Path, suffix: str = ".tar.gz") -> Path:
-    """A folder with an archive of the source."""
-    folder = tmp_path / "archives"
-    folder.mkdir()
-    with tarfile.open(folder / f"own{suffix}", "w:gz" if suffix == ".tar.gz" else "w") as tar:
-        tar.add(written(tmp_path / "tree"), "own")
-    return folder
+@pytest.fixture
+def folder(table: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of archives, which the variable names."""
+    assert table
+    (found := tmp_path / "archives").mkdir()
+    monkeypatch.setenv(sources.VARIABLE, str(found))
+    return found
 
 
 def test_the_digest_is_of_names_kinds_and_contents(tmp_path: Path) -> None:
@@ -66,44 +66,37 @@ def test_the_digest_is_of_names_kinds_and_contents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".tar.gz", ".tar"])
-def test_a_folder_of_archives(table: dict[str, Source], tmp_path: Path, suffix: str) -> None:
-    folder = archive(tmp_path, suffix)
-    place = obtain("own", folder)
+def test_a_folder_of_archives(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    with tarfile.open(folder / f"own{suffix}", "w:gz" if suffix == ".tar.gz" else "w") as tar:
+        tar.add(written(tmp_path / "tree"), "own")
+    place = obtain("own")
+    assert place.name == "own"
     assert (place / "a" / "one.cpp").read_bytes() == FILES["a/one.cpp"]
     # It is had once, and then without the folder.
-    assert obtain("own", Path("/nowhere")) == place
-    assert table["own"].name == place.name
-
-
-def test_the_variable_names_the_folder(
-    table: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(sources.VARIABLE, str(archive(tmp_path)))
-    assert obtain("own").is_dir()
     monkeypatch.setenv(sources.VARIABLE, str(tmp_path / "none"))
+    assert obtain("own") == place
     with pytest.raises(UsageError, match="none: no such folder of sources"):
         sources.given_folder()
-    assert table
 
 
 def test_what_is_not_the_pinned_commit_is_refused_and_not_kept(
-    table: dict[str, Source], tmp_path: Path
+    folder: Path, tmp_path: Path
 ) -> None:
-    (folder := tmp_path / "archives").mkdir()
     with pytest.raises(UsageError, match=r"archives: has no own\.tar\.zst"):
-        obtain("own", folder)
+        obtain("own")
     written(tmp_path / "tree")
     (tmp_path / "tree" / "a" / "one.cpp").write_bytes(b"int two;\n")
     with tarfile.open(folder / "own.tar", "w") as tar:
         tar.add(tmp_path / "tree", "own")
     with pytest.raises(UsageError, match=r"own\.tar: is not roslens/own at 000000000000"):
-        obtain("own", folder)
+        obtain("own")
     (folder / "own.tar").write_bytes((folder / "own.tar").read_bytes()[:700])
     with pytest.raises(UsageError, match=r"own\.tar: (damaged|is not|has no)"):
-        obtain("own", folder)
+        obtain("own")
     left = tmp_path / "cache" / "sources"
     assert [x.name for x in left.iterdir() if x.is_dir()] == []
-    assert table
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -159,4 +152,4 @@ def test_the_archives_at_hand_are_the_pinned_ones(
     at_hand = {name: of for name, of in pinned().items() if [*Path(folder).glob(f"{name}.tar*")]}
     assert "rclcpp" in at_hand
     for name, source in at_hand.items():
-        assert tree_digest(obtain(name, Path(folder)), source.folders) == source.sha256
+        assert tree_digest(obtain(name), source.folders) == source.sha256

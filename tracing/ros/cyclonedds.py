@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.middleware import REPLACED, compile_library, with_library
 from roslens.tracing.ros.packages import (
     CPP,
+    Note,
     described,
     listed,
     made_once,
@@ -63,9 +63,7 @@ class Cyclone:
     include: tuple[str, ...] = ()
 
 
-def cyclonedds_for(
-    ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
-) -> RosEnvironment:
+def cyclonedds_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvironment:
     """The embedded ROS 2 with Cyclone DDS beside Fast DDS, compiled if it is not there yet.
 
     Fast DDS stays the one that programs get: `RosEnvironment.with_middleware` chooses.
@@ -76,13 +74,11 @@ def cyclonedds_for(
         The embedded ROS 2.
     note
         Called with one line when a step begins, and with how far it is.
-    sources
-        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
 
     Raises
     ------
     UsageError
-        What lies in the folder of sources is not what is wanted.
+        What lies in ``$ROSLENS_SOURCES`` is not what is wanted.
     RunFailedError
         There is no Cyclone DDS, no compiler, no space, no source, or it does not compile.
     """
@@ -92,7 +88,7 @@ def cyclonedds_for(
     prefix = _prefix(ros, cyclone)
 
     def build() -> dict[str, str]:
-        tree = obtain(_SOURCE, sources, note) / NAME
+        tree = obtain(_SOURCE, note) / NAME
         note("compiling Cyclone DDS' middleware for the embedded ROS 2, once: half a minute")
         return _build(prefix, ros, cyclone, tree, note)
 
@@ -140,7 +136,7 @@ def _build(
     ros: RosEnvironment,
     cyclone: Cyclone,
     tree: Path,
-    note: Callable[[str], None],
+    note: Note,
 ) -> dict[str, str]:
     include = prefix / "build" / "include"
     put(include / "rmw_dds_common/security.hpp", _SECURITY.read_text(encoding="utf-8"))

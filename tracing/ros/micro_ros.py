@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.packages import (
     GENERATORS,
     LOG,
+    Note,
     bundled,
     generating,
     made_once,
@@ -253,9 +254,7 @@ def found_compiler(target: Target) -> str:
     return path
 
 
-def micro_ros_for(
-    ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
-) -> MicroRos:
+def micro_ros_for(ros: RosEnvironment, note: Note = lambda _: None) -> MicroRos:
     """Find micro-ROS and its agent, compiled if they are not there yet.
 
     Parameters
@@ -264,13 +263,11 @@ def micro_ros_for(
         The embedded ROS 2, by whose DDS the agent speaks with ROS nodes.
     note
         Called with one line when a step begins, and with how far it is.
-    sources
-        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
 
     Raises
     ------
     UsageError
-        What lies in the folder of sources is not what is wanted.
+        What lies in ``$ROSLENS_SOURCES`` is not what is wanted.
     RunFailedError
         There is no compiler, no space, no source, or it does not compile.
     """
@@ -282,7 +279,7 @@ def micro_ros_for(
         for name in SOURCES:
             place = made.trees / name
             place.unlink(missing_ok=True)
-            place.symlink_to(obtain(name, sources, note))
+            place.symlink_to(obtain(name, note))
         note("compiling micro-ROS and its agent, once: some minutes")
         _build(made, ros, note)
         return {
@@ -311,7 +308,7 @@ def _prefix(ros: RosEnvironment) -> Path:
     return prefix_of("micro-ros", ros, compilers, parts)
 
 
-def _build(made: MicroRos, ros: RosEnvironment, note: Callable[[str], None]) -> None:
+def _build(made: MicroRos, ros: RosEnvironment, note: Note) -> None:
     build, log = made.prefix / "build", made.prefix / LOG
     build.mkdir(exist_ok=True)
     _generate(made, ros, log)
@@ -422,7 +419,7 @@ def _of_transports(transports: Path, target: Target) -> list[Path]:
     return [transports / f"{name}.c" for name in names]
 
 
-def _build_agent(made: MicroRos, root: Path, log: Path, note: Callable[[str], None]) -> None:
+def _build_agent(made: MicroRos, root: Path, log: Path, note: Note) -> None:
     tree, build = made.trees / _AGENT, made.prefix / "build" / "agent"
     values = defaults(tree / "CMakeLists.txt")
     # Discovery of agents, other middlewares and CAN are not needed; its logger wants a library.

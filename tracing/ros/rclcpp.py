@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from roslens.tracing.ros.packages import (
     LOG,
     C,
     Library,
+    Note,
     bundled,
     described,
     facts_of,
@@ -104,9 +105,7 @@ class Rclcpp:
         )
 
 
-def rclcpp_for(
-    ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
-) -> Rclcpp:
+def rclcpp_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rclcpp:
     """Find the rclcpp of the embedded ROS 2, compiled if it is not there yet.
 
     Parameters
@@ -115,13 +114,11 @@ def rclcpp_for(
         The embedded ROS 2.
     note
         Called with one line when a step begins, and with how far it is.
-    sources
-        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
 
     Raises
     ------
     UsageError
-        What lies in the folder of sources is not what is wanted.
+        What lies in ``$ROSLENS_SOURCES`` is not what is wanted.
     RunFailedError
         There is no compiler, no space, no source, or it does not compile.
     """
@@ -129,7 +126,7 @@ def rclcpp_for(
     found = Rclcpp(_prefix(ros, compiler), ros.python.parents[1], compiler)
 
     def build() -> dict[str, str]:
-        trees = {name: obtain(name, sources, note) for name in SOURCES}
+        trees = {name: obtain(name, note) for name in SOURCES}
         note("compiling rclcpp for the embedded ROS 2, once: some minutes")
         return _build(found, ros, trees, note)
 
@@ -150,7 +147,7 @@ def _prefix(ros: RosEnvironment, compiler: tuple[str, ...]) -> Path:
 
 
 def _build(
-    made: Rclcpp, ros: RosEnvironment, trees: Mapping[str, Path], note: Callable[[str], None]
+    made: Rclcpp, ros: RosEnvironment, trees: Mapping[str, Path], note: Note
 ) -> dict[str, str]:
     prefix, build, log = made.prefix, made.prefix / "build", made.prefix / LOG
     build.mkdir(exist_ok=True)

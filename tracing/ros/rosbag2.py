@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from roslens.tracing.ros.packages import (
     MANIFEST,
     C,
     Library,
+    Note,
     described,
     facts_of,
     joined,
@@ -199,9 +200,7 @@ def sourced_rosbag2(environ: Mapping[str, str]) -> Rosbag2:
     )
 
 
-def rosbag2_for(
-    ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
-) -> Rosbag2:
+def rosbag2_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rosbag2:
     """The one of the embedded ROS 2, compiled if it is not there yet; and its rclcpp.
 
     Parameters
@@ -210,13 +209,11 @@ def rosbag2_for(
         The embedded ROS 2.
     note
         Called with one line when a step begins, and with how far it is.
-    sources
-        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
 
     Raises
     ------
     UsageError
-        What lies in the folder of sources is not what is wanted.
+        What lies in ``$ROSLENS_SOURCES`` is not what is wanted.
     RunFailedError
         There is no compiler, no space, no source, or it does not compile.
     """
@@ -233,20 +230,18 @@ def rosbag2_for(
     def build() -> dict[str, str]:
         names = [*_SOURCES, *(x.source for x in lacking if x.source is not None)]
         # All of them before anything is compiled, which takes long.
-        trees = {name: _obtained(name, lacking, sources, note) for name in names}
-        rclcpp = rclcpp_for(ros, note, sources)
+        trees = {name: _obtained(name, lacking, note) for name in names}
+        rclcpp = rclcpp_for(ros, note)
         note("compiling rosbag2's storage plugins for the embedded ROS 2, once: some minutes")
         return _build(prefix, rclcpp, trees, lacking, note)
 
     made_once(prefix, "rosbag2's plugins", SPACE, build)
-    return _made(prefix, rclcpp_for(ros, note, sources), ros)
+    return _made(prefix, rclcpp_for(ros, note), ros)
 
 
-def _obtained(
-    name: str, lacking: Sequence[OfSystem], sources: Path | None, note: Callable[[str], None]
-) -> Path:
+def _obtained(name: str, lacking: Sequence[OfSystem], note: Note) -> Path:
     try:
-        return obtain(name, sources, note)
+        return obtain(name, note)
     except (UsageError, RunFailedError) as error:
         needed = [x for x in lacking if x.source is not None]
         if name not in {x.source for x in needed}:
@@ -305,7 +300,7 @@ def _build(
     rclcpp: Rclcpp,
     trees: Mapping[str, Path],
     lacking: Sequence[OfSystem],
-    note: Callable[[str], None],
+    note: Note,
 ) -> dict[str, str]:
     build, log = prefix / "build", prefix / LOG
     build.mkdir(exist_ok=True)

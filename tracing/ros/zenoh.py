@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from roslens.tracing.ros.middleware import REPLACED, compile_library, with_libra
 from roslens.tracing.ros.packages import (
     CPP,
     LOG,
+    Note,
     described,
     listed,
     made_once,
@@ -59,9 +59,7 @@ _OTHERS = ("rmw_test_fixture.cpp", "main.cpp")
 """Files of what is not its library."""
 
 
-def zenoh_for(
-    ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
-) -> RosEnvironment:
+def zenoh_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvironment:
     """The embedded ROS 2 with Zenoh beside Fast DDS, compiled if it is not there yet.
 
     Fast DDS stays the one that programs get: `RosEnvironment.with_middleware` chooses.
@@ -72,13 +70,11 @@ def zenoh_for(
         The embedded ROS 2.
     note
         Called with one line when a step begins, and with how far it is.
-    sources
-        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
 
     Raises
     ------
     UsageError
-        What lies in the folder of sources is not what is wanted, or has it not.
+        What lies in ``$ROSLENS_SOURCES`` is not what is wanted, or has it not.
     RunFailedError
         There is no cargo, no compiler, no space, no source, or it does not compile.
     """
@@ -93,7 +89,7 @@ def zenoh_for(
     prefix = prefix_of("zenoh", ros, [compiler, cargo], (*parts, *digests))
 
     def build() -> dict[str, str]:
-        trees = {name: obtain(name, sources, note) for name in SOURCES}
+        trees = {name: obtain(name, note) for name in SOURCES}
         note("compiling Zenoh for the embedded ROS 2, once: some minutes")
         headers = _compile_zenoh(prefix, trees["zenoh_c"], cargo)
         files = [x for x in listed(trees["rmw_zenoh"]) if x.name not in _OTHERS]

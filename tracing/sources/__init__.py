@@ -77,8 +77,8 @@ def pinned() -> dict[str, Source]:
     }
 
 
-def given_folder(folder: Path | None = None) -> Path | None:
-    """The folder of archives: the one given, else ``$ROSLENS_SOURCES``; None for none.
+def given_folder() -> Path | None:
+    """The folder of archives, ``$ROSLENS_SOURCES``; None for none.
 
     Raises
     ------
@@ -86,24 +86,21 @@ def given_folder(folder: Path | None = None) -> Path | None:
         It is no folder.
     """
     configured = os.environ.get(VARIABLE)
-    if folder is None and configured:
-        folder = Path(configured)
-    if folder is not None and not folder.is_dir():
+    if not configured:
+        return None
+    folder = Path(configured)
+    if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder of sources ({VARIABLE}, --sources)")
     return folder
 
 
-def obtain(
-    name: str, folder: Path | None = None, note: Callable[[str], None] = lambda _: None
-) -> Path:
-    """The verified files of a pinned source, in the user's cache.
+def obtain(name: str, note: Callable[[str], None] = lambda _: None) -> Path:
+    """The verified files of a pinned source, in the user's cache; cloned without `given_folder`.
 
     Parameters
     ----------
     name
         In the table.
-    folder
-        Of archives; default: ``$ROSLENS_SOURCES``. None: it is cloned.
     note
         Called with one line where it is cloned.
 
@@ -119,7 +116,7 @@ def obtain(
         return found
     source = pinned()[name]
     place = _place_of(source)
-    archives = given_folder(folder)
+    archives = given_folder()
     with locked(place.with_name(place.name + ".lock")):
         if not place.is_dir():
             with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}.") as scratch:
