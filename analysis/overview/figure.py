@@ -8,21 +8,20 @@ from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 
 _LONGEST_NAME = 88
+_MOST = 8
 
 
 @style.styled
-def topics_plot(topics: pl.DataFrame, most: int = 8) -> Plot:
-    """From the median over P99 to the longest latency of each topic.
+def topics_plot(topics: pl.DataFrame) -> Plot:
+    """From the median over P99 to the longest latency of each topic, of the first eight.
 
     Parameters
     ----------
     topics
         As of `roslens.analysis.overview.runs_and_topics.topics_by_cell`, with ``worst_ms`` above 0;
         at least one.
-    most
-        Rows at most, the first.
     """
-    rows = topics.head(most).to_dicts()
+    rows = topics.head(_MOST).to_dicts()
     names = [_named(row) for row in rows]
     lines = max(name.count("\n") for name in names)
     figure = style.new_figure(1.0 + (0.3 + 0.14 * lines) * len(rows))

@@ -260,17 +260,13 @@ def _sentence(row: Mapping[str, Any], limit: str) -> str:
     return told
 
 
-def lateness_by_cause(
-    runs: Sequence[Run], late: Mapping[str, Late], level: float = 0.95
-) -> list[Estimate]:
+def lateness_by_cause(runs: Sequence[Run], late: Mapping[str, Late]) -> list[Estimate]:
     """``lateness_<cause>`` of each cell, the largest first; causes without a share are left out.
 
     Parameters
     ----------
     late
         By name of the run. Runs without lateness have no shares and are left out.
-    level
-        Nominal coverage, 0..1.
     """
     found: list[Estimate] = []
     for members in cells_of(runs).values():
@@ -281,7 +277,7 @@ def lateness_by_cause(
         shares = np.stack([ns / ns.sum() for ns in some])
         count = sum(len(late[run.name].excess) for run in members)
         of_cell = [
-            value_over_runs(_metric(kind), members[0].cell, shares[:, code].tolist(), count, level)
+            value_over_runs(_metric(kind), members[0].cell, shares[:, code].tolist(), count)
             for code, kind in enumerate(KINDS)
             if shares[:, code].any()
         ]

@@ -183,18 +183,17 @@ class Bend:
     gain: float
 
 
-def best_bend(rows: ArrayLike, least: float = 0.1) -> Bend:
+def best_bend(rows: ArrayLike) -> Bend:
     """Break all rows at the one place that two lines for each fit best.
 
     Segmented least squares (Bai and Perron 1998, Econometrica 66, with one break), every row
-    first scaled by its own error about one line, so that all rows count the same.
+    first scaled by its own error about one line, so that all rows count the same. Each part is a
+    tenth of all or longer.
 
     Parameters
     ----------
     rows
         Series on a common, equally spaced grid, shape (runs, n), n >= 10.
-    least
-        Each part is at least so long, as a part of all.
     """
     y = np.atleast_2d(np.asarray(rows, dtype=np.float64))
     n = y.shape[1]
@@ -208,7 +207,7 @@ def best_bend(rows: ArrayLike, least: float = 0.1) -> Bend:
     if not bent.any():
         return Bend(n // 2, 0.0)
     back = _errors(y[:, ::-1])[:, ::-1]
-    edge = max(3, math.ceil(least * n))
+    edge = max(3, math.ceil(0.1 * n))
     candidates = np.arange(edge, n - edge + 1)
     both = (ahead[bent][:, candidates - 1] + back[bent][:, candidates]) / whole[bent, None]
     left = both.mean(axis=0)

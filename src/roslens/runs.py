@@ -10,6 +10,7 @@ import polars as pl
 from roslens.analysis.measures.bag import BagBeside, join_bag
 from roslens.analysis.measures.silences import NEEDED, SCHEMA, silences
 from roslens.analysis.overview.runs_and_topics import runs_overview
+from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.bag import bag_beside, read_bag
 from roslens.collectors.decoding import recorded_until
@@ -142,12 +143,12 @@ class Runs(RunTables):
         if not self.not_read:
             return []
         names = ", ".join(self.not_read[:5])
-        return [f"{_count(len(self.not_read), 'recording')} could not be read: {names}"]
+        return [f"{counted(len(self.not_read), 'recording')} could not be read: {names}"]
 
     def copies_told(self) -> list[str]:
         """A sentence for each recording of which others were copies."""
         return [
-            f"{_count(len(places), 'recording')} left out as copies of {original}: "
+            f"{counted(len(places), 'recording')} left out as copies of {original}: "
             + ", ".join(map(str, places[:3]))
             + (f" and {len(places) - 3} more" if len(places) > 3 else "")
             for original, places in self.copies.items()
@@ -159,20 +160,20 @@ class Runs(RunTables):
         if findings["run"].n_unique() < len(self.runs):
             return None
         why = next((run.failure for run in self.runs if run.failure), findings["what"][0])
-        return f"nothing to report of {_count(len(self.runs), 'run')}: {why}"
+        return f"nothing to report of {counted(len(self.runs), 'run')}: {why}"
 
     def _told(self) -> Iterator[tuple[str, bool]]:
         """What was recorded, in lines, and whether each is a warning."""
         events = int(self.table("processes").select(pl.col("events").sum()).collect().item() or 0)
         lost = [loss for loss in self.tracer_loss if loss.any]
         cells = len({run.label for run in self.runs})
-        found = f"{_count(len(self.runs), 'run')} in {_count(cells, 'cell')}, {events:,} events"
+        found = f"{counted(len(self.runs), 'run')} in {counted(cells, 'cell')}, {events:,} events"
         found += not_read_in_words(len(self.not_read))
         if self.views:
-            found += f" (part of each: {_count(len(self.views), 'view')})"
+            found += f" (part of each: {counted(len(self.views), 'view')})"
         yield found, False
         named = ", ".join(f"{x.run.name} ({x.text})" for x in lost[:5])
-        loss = f"THE TRACER LOST EVENTS in {_count(len(lost), 'run')}: {named}"
+        loss = f"THE TRACER LOST EVENTS in {counted(len(lost), 'run')}: {named}"
         yield (loss, True) if lost else ("the tracer lost nothing", False)
         if self._spans and not self.views:
             seconds = sorted((end - begin) / 1e9 for begin, end in self._spans.values())
@@ -220,7 +221,3 @@ class Runs(RunTables):
         )
         parts: list[Sentence | ReportTable] = [*told, table]
         return "\n".join(part._repr_html_() for part in parts)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

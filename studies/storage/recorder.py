@@ -42,9 +42,7 @@ def recorder_estimates(runs: Sequence[RecorderRun], level: float) -> list[Estima
 def recorder_headline(runs: Sequence[RecorderRun]) -> str:
     """What was lost in all, by whom, and up to which rate nothing was."""
     facts = [found.facts for found in runs]
-    published = sum(f.published for f in facts)
-    middleware = published - sum(f.received for f in facts)
-    cache = sum(f.lost_in_cache for f in facts)
+    published, middleware, cache = _counts(facts)
     if not middleware and not cache:
         return f"Nothing was lost of {published:,} messages."
     lossy = {f.rate_bytes_per_s for f in facts if f.written < f.published}
@@ -72,11 +70,16 @@ def recorder_sentences(runs: Sequence[RecorderRun]) -> list[str]:
     ]
 
 
-def _at(rate: int, facts: Sequence[RecorderFacts]) -> str:
+def _counts(facts: Sequence[RecorderFacts]) -> tuple[int, int, int]:
+    """Messages published, lost by the middleware, and lost by the cache."""
     published = sum(f.published for f in facts)
+    received = sum(f.received for f in facts)
+    return published, published - received, sum(f.lost_in_cache for f in facts)
+
+
+def _at(rate: int, facts: Sequence[RecorderFacts]) -> str:
+    published, middleware, cache = _counts(facts)
     sizes = " or ".join(_size(x) for x in sorted({f.message_bytes for f in facts}))
-    middleware = published - sum(f.received for f in facts)
-    cache = sum(f.lost_in_cache for f in facts)
     if not middleware and not cache:
         return f"at {rate / 2**20:g} MiB/s none of {published:,} messages of {sizes} was lost"
     return (
