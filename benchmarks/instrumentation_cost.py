@@ -58,16 +58,14 @@ def main() -> None:
                     session = stack.enter_context(
                         recording_session(daemon, TracingOptions(kernel="off"), folder / "trace")
                     )
-                run = subprocess.run(
+                said = subprocess.check_output(
                     alone.command(NODE, str(options.calls), trace_rclpy=traced),
                     env=alone.process_environment(preload=preload) | daemon.workload_variables,
-                    check=True,
-                    capture_output=True,
                     text=True,
                 )
             if session is not None:
                 discarded += session.loss.discarded_events or 0
-            found[mode].append(json.loads(run.stdout))
+            found[mode].append(json.loads(said))
     print(f"{options.processes} processes for each mode, {discarded} events discarded")
     print(f"{'':14}{'callback [ns]':>24}{'publish() [ns]':>24}")
     for mode, results in found.items():

@@ -113,14 +113,12 @@ def cost(emit: Path, native: Path, scratch: Path, processes: int) -> None:
 
 
 def burst(emit: Path, library: Path, variables: dict[str, str]) -> tuple[float, float]:
-    run = subprocess.run(
+    said = subprocess.check_output(
         [str(emit), "cost", str(BURST)],
         env={**os.environ, **variables, "LD_PRELOAD": str(library)},
-        check=True,
-        capture_output=True,
         text=True,
     )
-    event, clock = map(float, run.stdout.split())
+    event, clock = map(float, said.split())
     return event, clock
 
 

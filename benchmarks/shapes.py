@@ -110,14 +110,12 @@ def main() -> int:
 
 def run(folder: Path) -> tuple[float, float]:
     """CPU seconds and MiB of making the tables in a process of its own."""
-    done = subprocess.run(
+    said = subprocess.check_output(
         [sys.executable, __file__, str(folder), "--model"],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "POLARS_MAX_THREADS": "2"},
-        stdout=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    spent, peak = map(float, done.stdout.split())
+    spent, peak = map(float, said.split())
     return spent, peak
 
 

@@ -43,14 +43,7 @@ def record(folder: Path, options: argparse.Namespace) -> None:
         tool = [sys.executable, "-m", "roslens", "dev", "ros", "compile"]
         subprocess.run([*tool, str(PROGRAM), "-o", place], check=True)
         program = str(Path(place) / PROGRAM.stem)
-        tried = [
-            float(
-                subprocess.run(
-                    [program, "0", "50000000", "-1"], check=True, capture_output=True
-                ).stdout
-            )
-            for _ in range(3)
-        ]
+        tried = [float(subprocess.check_output([program, "0", "50000000", "-1"])) for _ in range(3)]
         loops = round(50_000_000 * BUSY * PERIOD_S / min(tried))
         for number, change in enumerate(order):
             slower = -1 if change == NONE else int(change) % FUNCTIONS

@@ -257,10 +257,8 @@ def directly(program: Path, asked: tuple[Any, ...]) -> list[int | None]:
         least += [length] if len(times) <= jobs else []
         longest = [(sums[n:] - sums[:-n]).max() for n in range(1, most + 1)]
         lines.append("; ".join(" ".join(map(str, x)) for x in ([later], least, longest)))
-    done = subprocess.run(
-        [program], input="\n".join(lines), text=True, capture_output=True, check=True
-    )
-    return [None if x == "none" else int(x) for x in done.stdout.split()]
+    said = subprocess.check_output([program], input="\n".join(lines), text=True)
+    return [None if x == "none" else int(x) for x in said.split()]
 
 
 @pytest.mark.recording

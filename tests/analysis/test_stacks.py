@@ -440,7 +440,7 @@ def test_pprof_file_by_the_protobuf_package(found: pl.DataFrame) -> None:
 def read_by_pprof(file: Path, *options: str) -> dict[str, tuple[int, int]]:
     """Of each function its own time and that with what it calls [ns]."""
     command = ["go", "tool", "pprof", "-top", "-unit=ns", "-nodefraction=0", *options, file]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    told = subprocess.check_output(command, text=True)
     rows = [x.split(maxsplit=5) for x in told.splitlines() if x.strip()[:1].isdigit()]
     return {x[5]: (int(x[0].removesuffix("ns")), int(x[3].removesuffix("ns"))) for x in rows}
 

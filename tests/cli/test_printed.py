@@ -104,11 +104,10 @@ def test_width_is_that_of_columns_or_of_the_terminal(columns: str | None) -> Non
     code = "from roslens.printed import terminal_width; print(terminal_width())"
     environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
     environment |= {"COLUMNS": columns} if columns else {}
-    piped = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, check=True, env=environment, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert piped.stdout.split() == [columns or "200"]
+    piped = subprocess.check_output(
+        [sys.executable, "-c", code], text=True, env=environment, stdin=subprocess.DEVNULL
+    )
+    assert piped.split() == [columns or "200"]
     ours, theirs = pty.openpty()
     try:
         subprocess.run(["stty", "cols", "91"], stdin=theirs, check=True)

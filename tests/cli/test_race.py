@@ -156,10 +156,8 @@ def test_two_suites_race_by_the_latency_of_their_topic(roslens: Roslens, tmp_pat
 
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
-    done = subprocess.run(
-        ["git", "-C", folder, *who, *arguments], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    said = subprocess.check_output(["git", "-C", folder, *who, *arguments], text=True)
+    return said.strip()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ VALUES = [
 
 
 def text_of(*words: str | Path) -> list[str]:
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.check_output(words, text=True).splitlines()
 
 
 def shown(line: str) -> list[str]:

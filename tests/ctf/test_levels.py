@@ -51,9 +51,9 @@ def test_levels_reach_info_and_events(root: Path) -> None:
     assert told == [*expected.values(), None]
     text = roslens("events", root, "--fields", "log_level").stdout.splitlines()
     # babeltrace2 knows no names for other numbers, and has none for these then.
-    theirs = subprocess.run(
-        ["babeltrace2", "--fields=loglevel", str(root)], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    theirs = subprocess.check_output(
+        ["babeltrace2", "--fields=loglevel", str(root)], text=True
+    ).splitlines()
     for name in ("p:alarm", "p:detail"):
         [ours] = [line for line in text if name in line]
         [other] = [line for line in theirs if name in line]

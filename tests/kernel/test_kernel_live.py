@@ -213,10 +213,9 @@ def test_the_same_as_trace_cmd_beside_it(tmp_path):
         why = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
         pytest.skip(f"trace-cmd cannot record here: {why[-1]}")
     assert not recording.troubles
-    report = subprocess.run(
-        ["trace-cmd", "report", "-R", "-t", "own.dat"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    report = subprocess.check_output(
+        ["trace-cmd", "report", "-R", "-t", "own.dat"], cwd=tmp_path, text=True
+    )
     theirs: dict[int, list[tuple[int, int]]] = {}
     inside = False
     begin = end = 0

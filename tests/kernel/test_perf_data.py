@@ -119,10 +119,11 @@ def test_the_same_as_perf_script(tmp_path):
     )  # fmt: skip
     if done.returncode or not (tmp_path / "own.data").is_file():
         pytest.skip(f"perf cannot record here: {done.stderr.strip()[-200:]}")
-    told = subprocess.run(
+    told = subprocess.check_output(
         ["perf", "script", "-i", "own.data", "--ns", "-F", "cpu,time,event,trace"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        cwd=tmp_path,
+        text=True,
+    )
     line = re.compile(
         r"\[(\d+)\]\s+(\d+)\.(\d{9}):\s+sched:sched_switch:.* prev_pid=(\d+) .* next_pid=(\d+) "
     )

@@ -78,7 +78,7 @@ def test_static_memory_is_that_of_the_structures(campaign: Path) -> None:
     found = dict(counted.select("count", "bytes").iter_rows())
     for count in COUNTS:
         command = ["arm-none-eabi-nm", "-S", str(folder / str(count) / "firmware.elf")]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        said = subprocess.check_output(command, text=True)
         sizes = {
             name: int(size, 16)
             for size, name in re.findall(r"^\S+ (\S+) [bBdD] (\w+)$", said, re.MULTILINE)

@@ -97,19 +97,17 @@ def read(file: Path, kind: str) -> pl.DataFrame:
     with file.open("rb") as stream:
         found = [message for _, _, message in make_reader(stream).iter_messages()]
     ros = embedded_ros()
-    decoded = subprocess.run(
+    decoded = subprocess.check_output(
         [str(ros.python), "-c", STAMPS, kind],
         input="\n".join(x.data.hex() for x in found),
         env=ros.process_environment(),
-        capture_output=True,
         text=True,
-        check=True,
     )
     return pl.DataFrame(
         {
             "source_timestamp_ns": [x.publish_time for x in found],
             "received_ns": [x.log_time for x in found],
             "length": [len(x.data) for x in found],
-            "stamp_ns": [int(x) for x in decoded.stdout.split()],
+            "stamp_ns": [int(x) for x in decoded.split()],
         }
     ).sort("source_timestamp_ns")

@@ -299,14 +299,10 @@ def test_a_folder_that_becomes_writable_has_the_loss_before(tmp_path, library):
     )
     compile_program(source, library, tmp_path / "late")
     folder = tmp_path / "not-yet"
-    run = subprocess.run(
-        [str(tmp_path / "late"), str(folder)],
-        env=environment(library, folder),
-        check=True,
-        capture_output=True,
-        text=True,
+    said = subprocess.check_output(
+        [str(tmp_path / "late"), str(folder)], env=environment(library, folder), text=True
     )
-    assert run.stdout == "500\n"
+    assert said == "500\n"
     # A child does not tell its parent's loss once more; it may end after it.
     wait_for(lambda: counted(folder) == (8, 500))
 
@@ -318,14 +314,12 @@ def test_a_program_that_loads_unloads_and_executes_another(emit, library, folder
         "tools.ros_trace_callback_start(None, True); "
         "os.environ['LD_PRELOAD'] = sys.argv[1]; os.execv(sys.argv[2], sys.argv[2:])"
     )
-    run = subprocess.run(
+    said = subprocess.check_output(
         [sys.executable, "-c", script, str(library), str(emit), "run", "5", "2"],
         env={**os.environ, "ROSLENS_TRACE_FOLDER": str(folder)},
-        check=True,
-        capture_output=True,
         text=True,
     )
-    assert run.stdout == "10\n"
+    assert said == "10\n"
     assert counted(folder) == (2 + 10, 0)
     assert open_trace(folder).read([EVENT])[EVENT]["vpid"].n_unique() == 1
 
@@ -410,13 +404,9 @@ def test_the_command_line_says_what_to_export(emit, tmp_path):
         f"python -P -m roslens info --json {tmp_path}/t"
     )
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    run = subprocess.run(
-        ["bash", "-c", script],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": path},
+    run = subprocess.check_output(
+        ["bash", "-c", script], text=True, env={**os.environ, "PATH": path}
     )
-    said, told = run.stdout.split("\n", 1)
+    said, told = run.split("\n", 1)
     assert said == "50"
     assert json.loads(told)["events_by_name"] == {EVENT: 50}

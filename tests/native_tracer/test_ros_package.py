@@ -88,7 +88,7 @@ def test_a_python_node_records_its_messages_and_callbacks(
     env = [str(prefix / "lib/roslens_tracer/env"), str(tmp_path / "it's here")]
     with ros.isolated(tmp_path / "log") as own_ros:
         environ = own_ros.process_environment()
-        told = subprocess.run(env, env=environ, capture_output=True, text=True, check=True).stdout
+        told = subprocess.check_output(env, env=environ, text=True)
         exports = shlex.split(told.replace("export ", ""))
         environ |= dict(export.split("=", 1) for export in exports)
         subprocess.run([ros.python, script], env=environ, check=True, timeout=120)

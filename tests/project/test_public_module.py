@@ -57,5 +57,5 @@ def test_help_of_a_table_says_what_its_columns_mean() -> None:
 
 def test_importing_it_loads_no_tables() -> None:
     code = "import roslens, sys; print(*{'polars', 'numpy', 'rich', 'cyclopts'} & {*sys.modules})"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == ""
+    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert said.strip() == ""

@@ -101,13 +101,11 @@ def test_what_is_not_the_pinned_commit_is_refused_and_not_kept(
 
 def git(folder: Path, *arguments: str) -> str:
     who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    return subprocess.run(
+    return subprocess.check_output(
         ["git", "-C", str(folder), *who, *arguments],
         env={k: v for k, v in os.environ.items() if not k.startswith("GIT_")},
-        check=True,
-        capture_output=True,
         text=True,
-    ).stdout.strip()
+    ).strip()
 
 
 def test_a_repository_is_cloned_at_the_commit(

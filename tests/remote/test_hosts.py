@@ -57,10 +57,8 @@ def test_words_arrive_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("ROSLENS_SSH", str(ssh))
     words = ["a b", "$(touch hit)", "`id`", "'", '"', ";ls", "*", "\\", "\n", "-x", "~"]
     show = [sys.executable, "-c", "import sys; print(sys.argv[1:])"]
-    run = subprocess.run(
-        ssh_command("robot", [*show, *words], "X=1"), capture_output=True, text=True, check=True
-    )
-    assert run.stdout == f"{words}\n"
+    said = subprocess.check_output(ssh_command("robot", [*show, *words], "X=1"), text=True)
+    assert said == f"{words}\n"
     assert "BatchMode=yes" in ssh_command("robot", ["true"])
     assert ssh_command("robot", ["true"])[-3:] == ["--", "robot", "exec true"]
 

@@ -149,12 +149,9 @@ def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
         "ros2:executor_wait_start": [],
         "ros2:executor_wait_end": [],
     }
-    text = subprocess.run(
-        ["babeltrace2", "-o", "ctf-metadata", str(next(trace.rglob("metadata")).parent)],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    text = subprocess.check_output(
+        ["babeltrace2", "-o", "ctf-metadata", str(next(trace.rglob("metadata")).parent)], text=True
+    )
     found = {}
     for block in text.split("event {")[1:]:
         name = re.search(r'name = "([^"]+)"', block)

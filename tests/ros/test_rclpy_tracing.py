@@ -276,14 +276,10 @@ def test_off_means_nothing_is_touched(ros: RosEnvironment, tmp_path: Path) -> No
         "print('callback' in vars(rclpy.timer.Timer), rclpy.publisher.Publisher.publish.__module__,"
         "rclpy.node.Node.create_timer.__module__, any('rclpy_tracing' in m for m in sys.modules))"
     )
-    run = subprocess.run(
-        [str(ros.python), "-c", code],
-        env=ros.process_environment(preload=ros.preload()),
-        capture_output=True,
-        text=True,
-        check=True,
+    said = subprocess.check_output(
+        [str(ros.python), "-c", code], env=ros.process_environment(preload=ros.preload()), text=True
     )
-    assert run.stdout.split() == ["False", "rclpy.publisher", "rclpy.node", "False"]
+    assert said.split() == ["False", "rclpy.publisher", "rclpy.node", "False"]
 
 
 @pytest.mark.live

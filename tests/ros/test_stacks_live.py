@@ -227,10 +227,9 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     # A sample of the moments in which the program is loaded need not be whole.
     assert samples.filter(pl.col("path").str.contains("alpha|beta"))["whole"].all()
     command = ["perf", "report", "-f", "-i", kept, "--stdio", "-g", "none", "--children"]
-    told = subprocess.run(
-        [*command, "--no-inline", "--comm", "burn", "--percentage", "relative"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+    told = subprocess.check_output(
+        [*command, "--no-inline", "--comm", "burn", "--percentage", "relative"], text=True
+    )
     rows = re.findall(r"^ +([\d.]+)% +([\d.]+)% .*\[\.\] (alpha|beta|spend)$", told, re.MULTILINE)
     assert len(rows) == 3
     whole = samples["cpu_ns"].sum()
@@ -241,7 +240,7 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     write_perfetto({**tables, "cpu_samples": samples}, tmp_path / "perfetto")
     shown = stacks_in(tmp_path / "perfetto")
     command = ["perf", "script", "-f", "-i", kept, "--ns", "-F", "pid,tid,time"]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = subprocess.check_output(command, text=True)
     taken = re.findall(r"^ *(\d+)/(\d+) +(\d+)\.(\d{9}):", lines, re.MULTILINE)
     ours = [(int(s + ns), int(pid), int(tid)) for pid, tid, s, ns in taken]
     assert sorted(x[:3] for x in shown) == sorted(x for x in ours if x[1] != os.getpid())

@@ -20,9 +20,7 @@ from roslens.tracing.ros.tracetools import build_stub
 
 def exported(library: Path) -> set[str]:
     """Functions that a library exports, without the linker's and LTTng's own."""
-    text = subprocess.run(
-        ["nm", "-D", "--defined-only", str(library)], check=True, capture_output=True, text=True
-    ).stdout
+    text = subprocess.check_output(["nm", "-D", "--defined-only", str(library)], text=True)
     return {name for _, kind, name in map(str.split, text.splitlines()) if kind in "TW"}
 
 
@@ -59,14 +57,10 @@ def test_is_compiled_once(ros: RosEnvironment) -> None:
 def test_stands_in_for_the_wheels_library_and_its_old_lttng(ros: RosEnvironment) -> None:
     """The loader's list of a real process, from /proc."""
     code = "import rclpy; rclpy.init(); print(open('/proc/self/maps').read()); rclpy.shutdown()"
-    run = subprocess.run(
-        [str(ros.python), "-c", code],
-        env=ros.process_environment(preload=ros.preload()),
-        capture_output=True,
-        text=True,
-        check=True,
+    said = subprocess.check_output(
+        [str(ros.python), "-c", code], env=ros.process_environment(preload=ros.preload()), text=True
     )
-    loaded = {line.split()[-1] for line in run.stdout.splitlines() if ".so" in line}
+    loaded = {line.split()[-1] for line in said.splitlines() if ".so" in line}
     tracetools = {x for x in loaded if "libtracetools.so" in x}
     assert tracetools == {str(ros.preload()[0])}
     prefix = str(ros.python.parent.parent)

@@ -149,10 +149,9 @@ def _rename_host(trace: Path, number: int) -> None:
 
 def _check_order(root: Path, planned: list[tuple[str, dict[str, Any]]]) -> None:
     """What was recorded is what was planned, as babeltrace2 reads it."""
-    text = subprocess.run(
-        ["babeltrace2", "--names=none", "--fields=", str(root)],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+    text = subprocess.check_output(
+        ["babeltrace2", "--names=none", "--fields=", str(root)], text=True
+    )
     names = [line.split(" ros2:")[1].split(":")[0] for line in text.splitlines()]
     assert names == [name for name, _ in planned]
 

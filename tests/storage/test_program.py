@@ -264,10 +264,8 @@ def test_wrong_use_is_one_line_that_says_what_to_do(
 
 
 def test_a_disk_is_no_ram_disk_unless_accepted(cell: Cell, tmp_path: Path) -> None:
-    kind = subprocess.run(
-        ["stat", "-f", "-c", "%T", str(tmp_path)], text=True, capture_output=True, check=True
-    )
-    if kind.stdout.strip() in {"tmpfs", "ramfs"}:
+    kind = subprocess.check_output(["stat", "-f", "-c", "%T", str(tmp_path)], text=True)
+    if kind.strip() in {"tmpfs", "ramfs"}:
         pytest.skip("temporary files lie on a RAM disk here")
     done = cell(place=tmp_path)
     assert done.status == 2
@@ -333,7 +331,7 @@ def test_messages_that_come_slowly_all_arrive(cell: Cell) -> None:
 def test_a_disk_is_named_as_the_system_names_it(cell: Cell, tmp_path: Path) -> None:
     """Second implementation: df."""
     asked = ["df", "--output=fstype,source", str(tmp_path)]
-    said = subprocess.run(asked, text=True, capture_output=True, check=True).stdout
+    said = subprocess.check_output(asked, text=True)
     kind, source = said.splitlines()[1].split(maxsplit=1)
     done = cell(place=tmp_path, any_disk=True)
     assert done.status == 0, done.said
