@@ -80,6 +80,15 @@ def end(trace: Trace, us: float, stamp: float) -> None:
     trace.receive(us, SUB_B, CALL_SINK, stamp=at(stamp), pid=3)
 
 
+def once() -> Trace:
+    """A message that goes all the way: from 100 to 208 us."""
+    trace = line()
+    tick(trace, 100)
+    forward(trace, 150, 102, 160)
+    end(trace, 200, 162)
+    return trace
+
+
 CHAIN = Chain.of("/source -> /a -> /b -> /b_out -> /sink")
 INSTANCES = ("begin_ns", "end_ns", "latency_ns", "outcome", "stopped_at")
 
@@ -90,10 +99,7 @@ def parts(hops: pl.DataFrame, instance: int = 0) -> list[tuple[Any, ...]]:
 
 
 def test_one_instance_and_its_parts() -> None:
-    trace = line()
-    tick(trace, 100)
-    forward(trace, 150, 102, 160)
-    end(trace, 200, 162)
+    trace = once()
     found = chain_instances(Model(trace), CHAIN)
     assert found.links == (None,)
     assert rows(found.instances, *INSTANCES) == [(100, 208, 108_000, "complete", None)]
@@ -114,10 +120,7 @@ def test_one_instance_and_its_parts() -> None:
 
 
 def test_a_chain_may_begin_with_the_callback_that_publishes() -> None:
-    trace = line()
-    tick(trace, 100)
-    forward(trace, 150, 102, 160)
-    end(trace, 200, 162)
+    trace = once()
     found = chain_instances(Model(trace), CHAIN, begin="callback")
     assert rows(found.instances, *INSTANCES) == [(95, 208, 113_000, "complete", None)]
     assert parts(found.hops)[:2] == [
@@ -178,10 +181,7 @@ def test_clocks_of_hosts_bound_a_chain(
     hosts: tuple[str, str, str], bounds: tuple[int | None, int | None], expected: float
 ) -> None:
     """By hand: the bounds of the messages between hosts add up."""
-    trace = line()
-    tick(trace, 100)
-    forward(trace, 150, 102, 160)
-    end(trace, 200, 162)
+    trace = once()
     model = Model(trace)
     first = pl.col("topic") == "/a"
     model.tables["messages"] = model.tables["messages"].with_columns(
@@ -211,10 +211,7 @@ def test_only_the_first_output_of_a_callback_counts() -> None:
 
 def test_parts_without_an_event_between_are_one() -> None:
     """Neither rmw_publish of /a nor rclcpp_take: nobody can say where the one ended."""
-    trace = line()
-    tick(trace, 100)
-    forward(trace, 150, 102, 160)
-    end(trace, 200, 162)
+    trace = once()
     trace.rows = [row for row in trace.rows if row[0] != "rclcpp_take"]
     found = chain_instances(Model(trace), CHAIN)
     assert parts(found.hops)[1:4] == [
