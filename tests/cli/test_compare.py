@@ -60,7 +60,7 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
 def test_factors_that_are_not_matched_on(roslens: Roslens, tmp_path: Path) -> None:
     base = metrics(tmp_path / "fast", 1.0, "a", rmw="fastrtps")
     new = metrics(tmp_path / "cyclone", 1.2, "a", rmw="cyclonedds")
-    apart = roslens("compare", base, new).stdout
+    apart = " ".join(roslens("compare", base, new).stdout.split())
     assert "only in NEW" in apart
     assert "rmw is fastrtps in BASE and cyclonedds in NEW. --across rmw compares them" in apart
     for option in ("--across", "--ignore"):

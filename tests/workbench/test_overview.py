@@ -354,14 +354,14 @@ def chain_of_two() -> ChainInstances:
     rows = []
     for instance, (transport, callback) in enumerate([(2, 4), (6, 8)]):
         rows += [
-            (instance, 0, "/t", "/b", "transport", transport * MS),
-            (instance, 0, "/t", "/b", "callback", callback * MS),
+            ("r", instance, 0, "/t", "/b", "transport", transport * MS),
+            ("r", instance, 0, "/t", "/b", "callback", callback * MS),
         ]
-    hops = pl.DataFrame(
-        rows, schema=["instance", "hop", "topic", "node", "part", "duration_ns"], orient="row"
-    )
+    columns = ["run", "instance", "hop", "topic", "node", "part", "duration_ns"]
+    hops = pl.DataFrame(rows, schema=columns, orient="row")
     instances = pl.DataFrame(
         {
+            "run": "r",
             "instance": [0, 1, 2],
             "outcome": ["complete", "complete", "lost"],
             "latency_ns": [6 * MS, 14 * MS, None],
