@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from roslens.analysis.environment import (
     Differences,
@@ -368,7 +368,6 @@ def compare_sides(
         *apart.in_words(),
         *_loss_notes({"BASE": base, "NEW": new}),
         *missing,
-        *([] if compared else _nothing_in_both(unmatched)),
         *apart.unknown_in_words(),
     ]
     return Comparisons(
@@ -381,21 +380,6 @@ def compare_sides(
         differences=apart,
         across_machines=across_machines,
     )
-
-
-def _nothing_in_both(unmatched: Sequence[Unmatched]) -> list[str]:
-    """Which factors have no level in common."""
-    sides = [[u.cell for u in unmatched if u.only_in == side] for side in get_args(SideName)]
-    apart = {}
-    for name in dict.fromkeys(name for cells in sides for cell in cells for name in cell):
-        levels = [{str(x[name]) for x in cells if name in x} for cells in sides]
-        if all(levels) and levels[0].isdisjoint(levels[1]):
-            apart[name] = [", ".join(sorted(x)) for x in levels]
-    if not apart:
-        return []
-    named = "; ".join(f"{name} is {b} in BASE and {n} in NEW" for name, (b, n) in apart.items())
-    options = " ".join(f"--across {name}" for name in apart)
-    return [f"No cell is in both: {named}. {options} compares them all the same."]
 
 
 def runs_without_messages(side: Side, estimate: Estimate) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from roslens.analysis.reports.numbers import duration
 from roslens.analysis.timing.executors import OF_ONE_THREAD, ON_WAIT_SETS
 from roslens.analysis.timing.schema import (
     ExecutorKind,
@@ -52,6 +53,15 @@ class Took:
     add_ns: float | None = None
     exact_ns: float | None = None
     factor: float | None = None
+
+    def in_words(self) -> str:
+        """The callback, and how its execution time is changed."""
+        if self.factor is not None:
+            return f"{self.name} {self.factor:g}x"
+        if self.exact_ns is not None:
+            return f"{self.name} {duration(self.exact_ns)}"
+        added = self.add_ns or 0.0
+        return f"{self.name} {'-' if added < 0 else '+'}{duration(abs(added))}"
 
     @classmethod
     def of(cls, text: str) -> Took:
@@ -122,6 +132,14 @@ class Changes:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise UsageError(f"{name}: {number} is below 1")
+
+    def in_words(self) -> str:
+        """All that is asked, in a line."""
+        given = (("executor", self.executor), ("threads", self.threads), ("cpus", self.cpus))
+        said = [f"{name}={value}" for name, value in given if value is not None]
+        said += [took.in_words() for took in self.took]
+        said += [f"{topic} {hz:,.10g} Hz" for topic, hz in self.rates]
+        return ", ".join(said) or "nothing changed"
 
 
 def executor_kind(name: str) -> ExecutorKind:

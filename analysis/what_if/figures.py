@@ -8,7 +8,6 @@ from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.what_if.prediction import CURVE, Curve, Prediction
-from roslens.analysis.what_if.tables import asked_for
 
 
 @style.styled
@@ -33,7 +32,7 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
         axes.fill_betweenx(levels, low, high, color=style.colour(1), alpha=0.25, lw=0)
         axes.plot(value, levels, color=style.colour(1), label="predicted")
         caption += (
-            f". Predicted: {asked_for(prediction.changes)}. "
+            f". Predicted: {prediction.changes.in_words()}. "
             f"Band: {prediction.level:.0%} of simulated runs as long as the recorded ones, "
             "and with changes the model's error"
         )

@@ -412,16 +412,10 @@ def _not_reached(
     said = []
     for topic, hz in rates:
         parts = [
-            float(np.median(ran[:, n]) * will.period_ns / (again[0, n] * was.period_ns))
-            for of, to, again, ran in zip(
-                models,
-                asked,
-                (x.executions for x in before),
-                (x.executions for x in after),
-                strict=True,
-            )
+            float(np.median(ran.executions[:, n]) * will.period_ns / (once * was.period_ns))
+            for of, to, again, ran in zip(models, asked, before, after, strict=True)
             for n, (was, will) in enumerate(zip(of.callbacks, to.callbacks, strict=True))
-            if was.period_ns and will.period_ns and again[0, n]
+            if was.period_ns and will.period_ns and (once := again.executions[0, n])
             and any(x.topic == topic for x in was.publications)
         ]  # fmt: skip
         if parts and (part := float(np.mean(parts))) < _REACHED:

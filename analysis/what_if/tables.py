@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roslens.analysis.reports.numbers import duration, significant, unit_of_all
+from roslens.analysis.reports.numbers import significant, unit_of_all
 from roslens.analysis.reports.table import ReportTable, Sentence
-from roslens.analysis.what_if.changes import Changes
 from roslens.analysis.what_if.prediction import BARS, MODEL_ERROR, Predicted, Prediction
 
 _NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CPU"}
@@ -43,7 +42,7 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
     notes = [*refused, interval, *prediction.assumptions]
     rows = [_row(x) for x in shown]
     marked = frozenset(n for n, x in enumerate(shown) if x.refused is not None)
-    asked = asked_for(prediction.changes)
+    asked = prediction.changes.in_words()
     recorded = f" (recorded: {cell})" if cell else ""
     return ReportTable(
         ("what", "topic", "node", "unit", "recorded", "simulated", "predicted", "from", "to"),
@@ -54,25 +53,6 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
         left=frozenset(("what", "topic", "node", "unit")),
         minor=("simulated", "node"),
     )
-
-
-def asked_for(changes: Changes) -> str:
-    """The changes in a few words."""
-    said = [
-        f"{name}={value}"
-        for name in ("executor", "threads", "cpus")
-        if (value := getattr(changes, name)) is not None
-    ]
-    for took in changes.took:
-        if took.factor is not None:
-            said.append(f"{took.name} {took.factor:g}x")
-        elif took.exact_ns is not None:
-            said.append(f"{took.name} {duration(took.exact_ns)}")
-        elif took.add_ns is not None:
-            sign = "-" if took.add_ns < 0 else "+"
-            said.append(f"{took.name} {sign}{duration(abs(took.add_ns))}")
-    said += [f"{topic} {hz:,.10g} Hz" for topic, hz in changes.rates]
-    return ", ".join(said) or "nothing changed"
 
 
 def _lost(of: Predicted) -> bool:

@@ -380,7 +380,7 @@ def run_compare(
         )
         notes = _check_ignored({"BASE": left, "NEW": right}, across)
         found = compare_sides(left, right, metrics, fraction, across_machines=across_machines)
-        found = replace(found, notes=[*notes, *found.notes])
+        found = replace(found, notes=[*notes, *_nothing_in_both(found), *found.notes])
     if json_file is not None:
         write_text(json_file, found.json_text())
     if plot_file is not None:
@@ -421,6 +421,25 @@ def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str
                 )
         notes.append(f"across {name}: {told}")
     return notes
+
+
+def _nothing_in_both(found: Comparisons) -> list[str]:
+    """If nothing is compared: which factors have no level in common, and what compares them."""
+    if found.compared:
+        return []
+    sides = [[u.cell for u in found.unmatched if u.only_in == x] for x in ("base", "new")]
+    apart, options = [], []
+    for name in dict.fromkeys(name for cells in sides for cell in cells for name in cell):
+        base, new = ({str(cell[name]) for cell in cells if name in cell} for cells in sides)
+        if base and new and base.isdisjoint(new):
+            levels = [", ".join(sorted(x)) for x in (base, new)]
+            apart.append(f"{name} is {levels[0]} in BASE and {levels[1]} in NEW")
+            option = "--across" if len(base) == len(new) == 1 else "--ignore"
+            options.append(f"{option} {name}")
+    if not apart:
+        return []
+    told = f"{'; '.join(apart)}. {' '.join(options)}"
+    return [f"No cell is in both: {told} compares them all the same."]
 
 
 def write_text(path: Path, text: str) -> None:
