@@ -63,6 +63,9 @@ def test_factors_that_are_not_matched_on(roslens: Roslens, tmp_path: Path) -> No
     apart = " ".join(roslens("compare", base, new).stdout.split())
     assert "only in NEW" in apart
     assert "rmw is fastrtps in BASE and cyclonedds in NEW. --across rmw compares them" in apart
+    several = [metrics(tmp_path / x, 1.0, *x) for x in ("ab", "cd")]
+    apart = " ".join(roslens("compare", *several).stdout.split())
+    assert "cell is a, b in BASE and c, d in NEW. --ignore cell compares them" in apart
     for option in ("--across", "--ignore"):
         run = roslens("compare", base, new, option, "rmw", "--markdown")
         assert run.returncode == 1, run.stderr
