@@ -347,9 +347,15 @@ class FirstPage(Facts):
              *(_bound(r, _ms(r[name])) for name in ("p50_ms", "p99_ms", "worst_ms"))]
             for r in self.chains.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
+        guessed = self.chains["approximate"].sum()
         notes = [
             *_more(self.chains),
             *([BOUNDS] if self.chains["at_least"].any() else []),
+            *(
+                [f"{guessed:,} instances are approximate: a node may have used another message."]
+                if guessed
+                else []
+            ),
             *_too_few(rows, -3),
             f"Where the time goes: roslens chains {self._paths}",
         ]

@@ -260,9 +260,9 @@ def test_chains_are_counted_by_where_they_began() -> None:
     )
     name = str(begun.chain)
     # A percentile of fewer instances than its interval needs is none.
-    assert chains_overview([begun]).rows() == [(name, 3, 2, None, None, 14.0, False)]
-    assert chains_overview([begun], 5, 30).rows() == [(name, 2, 1, None, None, 14.0, False)]
-    assert chains_overview([begun], 40, 50).rows() == [(name, 0, 0, None, None, None, False)]
+    assert chains_overview([begun]).rows() == [(name, 3, 2, 1, None, None, 14.0, False)]
+    assert chains_overview([begun], 5, 30).rows() == [(name, 2, 1, 1, None, None, 14.0, False)]
+    assert chains_overview([begun], 40, 50).rows() == [(name, 0, 0, 0, None, None, None, False)]
     assert chains_overview([]).height == 0
 
 
@@ -366,6 +366,7 @@ def chain_of_two() -> ChainInstances:
             "outcome": ["complete", "complete", "lost"],
             "latency_ns": [6 * MS, 14 * MS, None],
             "at_least": [False, False, False],
+            "match": ["exact", "approximate", "approximate"],
         }
     )
     return ChainInstances(Chain(("/a", "/t", "/b")), instances, lambda: hops, ())

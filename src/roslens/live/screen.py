@@ -257,6 +257,7 @@ VIEWS: Mapping[str, Sequence[Column]] = {
     "chains": (
         Column("chain", "chain", _name),
         Column("complete", "n", _number),
+        Column("approximate", "approx.", _number),
         *_PERCENTILES,
         _WORST,
         Column("deadline_ms", "deadline", _time, asked=True),

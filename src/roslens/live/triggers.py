@@ -232,9 +232,9 @@ class Tables:
             try:
                 found = chain_instances(self, Chain.of(chain))
             except UsageError:
-                kinds = {"run": pl.String, "outcome": pl.String, "at_least": pl.Boolean}
+                kinds = dict.fromkeys(("run", "outcome", "match"), pl.String)
                 times = dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)
-                none = pl.DataFrame(schema={**times, **kinds})
+                none = pl.DataFrame(schema={**times, **kinds, "at_least": pl.Boolean})
                 found = ChainInstances(Chain.of(chain), none, lambda: none, ())
             self._along[chain] = found
         return self._along[chain]

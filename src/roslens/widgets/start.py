@@ -405,6 +405,7 @@ class StartPage:
             pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
             pl.col("worst_ms").alias("worst"), pl.col("complete").alias("n"),
             (pl.col("instances") - pl.col("complete")).alias("stopped"),
+            pl.col("approximate").alias("approx."),
             chain=bound + pl.col("chain"),
         )  # fmt: skip
         more = pl.DataFrame({"chain": _hidden(left_out, "chains")}, {"chain": pl.String})
