@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.recording import UsageError
+from roslens.recording.arrays import NDArray, np
 from roslens.recording.files import text_path
 
 _LOGS: Sequence[tuple[str, str, tuple[str, ...]]] = (

@@ -13,10 +13,34 @@ import psutil
 
 T = TypeVar("T")
 
+EXTRAS = (
+    *("IPython", "PIL", "anywidget", "distributed", "duckdb", "fsspec", "hdrh", "ipykernel"),
+    *("ipywidgets", "jinja2", "jupyter_client", "jupyterlab", "lz4", "matplotlib", "mcap"),
+    *("nbclient", "nbconvert", "nbformat", "pandas", "papermill", "pyarrow", "scipy", "seaborn"),
+    *("anyio", "mcp", "opentelemetry", "prometheus_client", "traitlets", "zstandard"),
+)
+PLAIN = (*EXTRAS, "numpy")
+"""What a plain installation has not."""
+BLOCKED = """
+import importlib.abc, sys
+class Blocks(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Blocks())
+from roslens.__main__ import run
+run()
+"""
+
 
 def roslens_command(*arguments: object) -> list[str]:
     """The words that run a verb as a process of its own."""
     return [sys.executable, "-P", "-m", "roslens", *map(str, arguments)]
+
+
+def without_command(names: tuple[str, ...], *arguments: object) -> list[str]:
+    """The same where these packages are not installed."""
+    return [sys.executable, "-P", "-c", BLOCKED.format(names=names), *map(str, arguments)]
 
 
 def roslens(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:

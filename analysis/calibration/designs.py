@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from itertools import product
 
-import numpy as np
-
 from roslens.analysis.calibration.intervals import BAR, covered
 from roslens.analysis.calibration.results import Result, Section
-from roslens.analysis.calibration.series import Floats, autoregressive, generator
+from roslens.analysis.calibration.series import autoregressive, generator
 from roslens.analysis.estimate import not_none
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.statistics.factorial import Observation, effects
 from roslens.analysis.statistics.student import t_quantile
+from roslens.recording.arrays import Floats, np
 
 WORLDS = {
     "additive": "blocks add a common effect",

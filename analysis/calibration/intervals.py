@@ -6,15 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from roslens.analysis.calibration.results import Result, Section
 from roslens.analysis.calibration.series import (
     SHAPES,
     Effects,
-    Floats,
     experiments,
     generator,
     normal_effects,
@@ -26,6 +23,7 @@ from roslens.analysis.statistics.over_runs import EXCEEDANCES
 from roslens.analysis.statistics.positive import wider_above
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 from roslens.analysis.statistics.student import t_quantile
+from roslens.recording.arrays import Floats, NDArray, np
 
 BAR = (0.93, 0.97)
 

@@ -6,13 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from itertools import product
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roslens.analysis.calibration.results import Result, Section
-from roslens.analysis.calibration.series import Floats, generator
+from roslens.analysis.calibration.series import generator
 from roslens.analysis.estimate import Metric
 from roslens.analysis.statistics.fractions import WORSE, fraction_over_runs
+from roslens.recording.arrays import Floats, Ints, np
 
 TITLE = "Loss over runs"
 COVERED, AT_THE_BORDER = 0.93, 0.05
@@ -23,7 +21,6 @@ RARE = 0.1
 EVIDENT = 20
 """Lost messages from which on ten runs or more are never refused."""
 
-Counts = NDArray[np.int64]
 Rates = Callable[[np.random.Generator, float, tuple[int, int]], Floats]
 
 
@@ -59,7 +56,7 @@ BEYOND = {"bad run, 100 times": (_bad(100), 1)}
 """More than an interval allows for runs that were not met: published as it is."""
 
 
-def drawn(kind: str, part: float, messages: int, runs: int, count: int) -> Counts:
+def drawn(kind: str, part: float, messages: int, runs: int, count: int) -> Ints:
     """Messages lost, shape (count, runs)."""
     rates, burst = {**KINDS, **BEYOND}[kind]
     rng = generator("loss", kind, part, messages, runs)
@@ -70,7 +67,7 @@ def drawn(kind: str, part: float, messages: int, runs: int, count: int) -> Count
 
 def simulated(
     kind: str, part: float, messages: int, runs: int, count: int
-) -> tuple[Floats, Floats, float, Counts]:
+) -> tuple[Floats, Floats, float, Ints]:
     """Both bounds of each experiment (nan where refused), the truth, and the messages lost."""
     lost = drawn(kind, part, messages, runs, count)
     metric = Metric("loss", "simulated", "1", scale="fraction")

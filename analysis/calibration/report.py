@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from pydantic import Field
 
 from roslens.analysis.calibration import designs, intervals, losses, verdicts, zoo
 from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame, within
-from roslens.analysis.calibration.series import Floats, autoregressive, generator
+from roslens.analysis.calibration.series import autoregressive, generator
 from roslens.analysis.calibration.verdicts import pools, splits
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures import style
@@ -24,6 +23,7 @@ from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.parameters import ReportParameters, Texts
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.statistics.over_runs import student_t
+from roslens.recording.arrays import Floats, np
 
 
 class CalibrationParameters(ReportParameters):

@@ -6,11 +6,9 @@ import math
 import zlib
 from collections.abc import Callable, Iterator
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import signal, special
 
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import Floats, np
 
 CHUNK = 2_000_000
 

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.calibration.intervals import SYMMETRIC_UP_TO, on_logs, positive_values
 from roslens.analysis.calibration.results import Result, Section
-from roslens.analysis.calibration.series import Floats, autoregressive, generator
+from roslens.analysis.calibration.series import autoregressive, generator
 from roslens.analysis.estimate import Metric, not_none
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
@@ -21,6 +19,7 @@ from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.comparison import Side, compare_sides
 from roslens.collectors.topics import INFRASTRUCTURE
+from roslens.recording.arrays import Floats, NDArray, np
 
 CELLS = 24
 THRESHOLD = 0.05

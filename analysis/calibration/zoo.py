@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roslens.analysis.calibration.results import Result, Section
-from roslens.analysis.calibration.series import Floats, autoregressive, generator
+from roslens.analysis.calibration.series import autoregressive, generator
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.verdicts.statement import Verdict
+from roslens.recording.arrays import Floats, NDArray, np
 
 TITLE = "Shapes of memory"
 RUNS, LENGTH = 5, 600.0

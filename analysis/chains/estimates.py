@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.chains.requirements import DEADLINE, NamedChain
 from roslens.analysis.estimate import Estimate, Metric
@@ -23,6 +21,7 @@ from roslens.analysis.statistics.over_runs import (
 )
 from roslens.analysis.verdicts.budgets import Budget, Check, Checks, check, check_budgets
 from roslens.analysis.verdicts.comparison import Side
+from roslens.recording.arrays import Floats, np
 
 PERCENTILES = (0.5, 0.9, 0.99)
 RESPONSE = (
@@ -35,8 +34,6 @@ _WORST = (
 )
 _COMPLETE = "instances that reached the chain's end / instances of which that can be told"
 _RATE = "instances that reached the chain's end per second, from the first end to the last"
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -17,6 +16,7 @@ from roslens.analysis.figures.waterfall import shortened
 from roslens.analysis.flow.chains import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
 from roslens.analysis.statistics.quantiles import told_over_runs
+from roslens.recording.arrays import np
 
 MOST_DRAWN = 8
 _KINDS = {

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from roslens.analysis.estimate import telling_factors
@@ -17,6 +16,7 @@ from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.autocorrelation import effective_samples_of_quantile
 from roslens.analysis.statistics.distributions import Distribution, distribution, tail_limit, thin
+from roslens.recording.arrays import np
 
 SIDE_BY_SIDE = 6
 """Up to so many cells are told apart by colour; more get a panel each."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import polars as pl
 from matplotlib.colors import LogNorm
-from numpy.typing import NDArray
 
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import new_figure, plain_numbers, styled
 from roslens.analysis.statistics.quantiles import quantile
+from roslens.recording.arrays import NDArray, np
 
 _OUTCOMES: Mapping[str, str] = {
     "delivered": style.COLOURS[0],

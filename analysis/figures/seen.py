@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Patch
@@ -10,6 +9,7 @@ from matplotlib.patches import Patch
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.seen import OF
+from roslens.recording.arrays import np
 
 _MOST_ROWS = 40
 _SHADES = LinearSegmentedColormap.from_list("seen", ["#c6dcec", style.COLOURS[0]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import matplotlib.dates as mdates
-import numpy as np
 from matplotlib.axes import Axes
 
 from roslens.analysis.estimate import cell_label
@@ -13,6 +12,7 @@ from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.verdicts.trend import Series, Trends
+from roslens.recording.arrays import np
 
 _MOST_PANELS = 12
 _MOST_SOFTWARE = 3

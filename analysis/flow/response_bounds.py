@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.flow.chain import Tables, flow_tables
 from roslens.analysis.measures.measured_part import start_up_s
 from roslens.collectors._native import response_time_bounds
+from roslens.recording.arrays import Ints, np
 
 LEAST = 3
 """Executions below which curves say too little."""
@@ -42,8 +41,6 @@ _SCHEMA = {
     "executions": pl.Int64(), "longest_ns": pl.Int64(), "handover_ns": pl.Int64(),
     "bound_ns": pl.Int64(), "tested": pl.Int64(), "beyond": pl.Int64(), "refused": pl.String(),
 }  # fmt: skip
-
-Int64 = NDArray[np.int64]
 
 
 def callback_bounds(tables: Tables, warm_up_s: float | None = None) -> pl.DataFrame:
@@ -200,12 +197,12 @@ def _bounds(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(found, schema=schema).sort("bound_ns").unique("callback_id", keep="first")
 
 
-def releases(rows: pl.DataFrame) -> Int64:
+def releases(rows: pl.DataFrame) -> Ints:
     """When each execution of a thread became ready, or began where nothing tells (ns)."""
     return rows["ready"].fill_null(rows["start_ns"]).to_numpy()
 
 
-def longest_handovers(rows: pl.DataFrame, by_kind: bool) -> Int64:
+def longest_handovers(rows: pl.DataFrame, by_kind: bool) -> Ints:
     """Of each execution of a thread how long an idle thread took at most to take one up (ns).
 
     A thread is idle while nothing waits. The longest of its kind counts, or of all.
@@ -225,7 +222,7 @@ def longest_handovers(rows: pl.DataFrame, by_kind: bool) -> Int64:
     )
 
 
-def costs(rows: pl.DataFrame, longest: Int64) -> Int64:
+def costs(rows: pl.DataFrame, longest: Ints) -> Ints:
     """What each execution of a thread took of it (ns), where handovers take as long as that.
 
     A message on its way does not wait yet: it, or a timer that is due, is handed over after the
@@ -235,7 +232,7 @@ def costs(rows: pl.DataFrame, longest: Int64) -> Int64:
     start, end, ready = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), releases(rows)
     before = np.concatenate([start[:1], end[:-1]])
     handed = _earliest_from_here(np.where(rows["known"], ready + longest, _NEVER))
-    cost: Int64 = end - np.maximum(before, np.minimum(start, handed))
+    cost: Ints = end - np.maximum(before, np.minimum(start, handed))
     return cost
 
 
@@ -266,6 +263,6 @@ def analysed(rows: pl.DataFrame, by_kind: bool) -> dict[int, tuple[int, int]]:
     }
 
 
-def _earliest_from_here(times: Int64) -> Int64:
+def _earliest_from_here(times: Ints) -> Ints:
     """Of each entry the least of itself and all that follow."""
     return np.minimum.accumulate(times[::-1])[::-1]

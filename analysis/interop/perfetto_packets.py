@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from roslens.analysis.interop.protobuf import message_field, number_field, text_field, varint
+from roslens.recording.arrays import Bytes, NDArray, np
 from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole
-
-_Bytes = npt.NDArray[np.uint8]
 
 # TracePacket
 _TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60
@@ -47,7 +44,7 @@ class _Names:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
-    def of(self, names: pl.Series) -> npt.NDArray[np.uint64]:
+    def of(self, names: pl.Series) -> NDArray[np.uint64]:
         for name in names.unique().sort().to_list():
             self.numbers.setdefault(name, len(self.numbers) + 1)
         return names.replace_strict(self.numbers, return_dtype=pl.UInt64).to_numpy()
@@ -154,7 +151,7 @@ class Writer:
             event.append(_fixed(_COUNTER_VALUE, frame["value"].cast(pl.Float64)))
         self._add(frame["time_ns"], order, _TRACK_EVENT, event)
 
-    def _add(self, times: pl.Series, order: int, field: int, body: Sequence[_Bytes]) -> None:
+    def _add(self, times: pl.Series, order: int, field: int, body: Sequence[Bytes]) -> None:
         packet = [
             _varints(_TIMESTAMP, times, 10),
             _constant(number_field(_SEQUENCE, 1) + number_field(_FLAGS, _LATER), times.len()),
@@ -171,7 +168,7 @@ class Writer:
             )
         )
 
-    def _argument(self, name: str, values: pl.Series) -> list[_Bytes]:
+    def _argument(self, name: str, values: pl.Series) -> list[Bytes]:
         number = self.interned[_ARGUMENT_NAMES].one(name)
         head = _constant(number_field(_ARGUMENT_NAME, number), values.len())
         if values.dtype.is_float():
@@ -260,11 +257,11 @@ class Writer:
                     file.write(b"".join(part["packet"].to_list()))
 
 
-def _constant(data: bytes, rows: int) -> _Bytes:
+def _constant(data: bytes, rows: int) -> Bytes:
     return np.broadcast_to(np.frombuffer(data, dtype=np.uint8), (rows, len(data)))
 
 
-def _varints(field: int, values: pl.Series, width: int) -> _Bytes:
+def _varints(field: int, values: pl.Series, width: int) -> Bytes:
     """Varints of `width` bytes each, whatever their value."""
     numbers = values.cast(pl.UInt64).to_numpy()
     key = varint(field << 3)
@@ -293,13 +290,13 @@ def _packed(field: int, values: pl.Series) -> bytes:
     return message_field(field, out.tobytes())
 
 
-def _fixed(field: int, values: pl.Series) -> _Bytes:
+def _fixed(field: int, values: pl.Series) -> Bytes:
     """Numbers of 8 bytes each."""
     numbers = np.ascontiguousarray(values.to_numpy()).view(np.uint8).reshape(-1, 8)
     return np.hstack([_constant(varint(field << 3 | 1), len(numbers)), numbers])
 
 
-def _wrapped(field: int, columns: Sequence[_Bytes] | Iterable[_Bytes]) -> list[_Bytes]:
+def _wrapped(field: int, columns: Sequence[Bytes] | Iterable[Bytes]) -> list[Bytes]:
     """A message of these columns: its key and length before them."""
     given = list(columns)
     head = varint(field << 3 | 2) + varint(sum(column.shape[1] for column in given))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike
 
 from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
 from roslens.analysis.figures import style
@@ -19,6 +17,7 @@ from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.runs import Run, by_cell, cells_of
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.topics import INFRASTRUCTURE
+from roslens.recording.arrays import ArrayLike, np
 
 
 @style.styled

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
@@ -15,6 +14,7 @@ from roslens.analysis.measures.pauses import lost_events, too_many_lost
 from roslens.analysis.runs import Run, cells_of
 from roslens.collectors.topics import internal
 from roslens.collectors.work_log import WorkLog
+from roslens.recording.arrays import np
 
 MemoryName = Literal["rss", "pss", "heap"]
 MEMORY: tuple[MemoryName, ...] = ("rss", "pss", "heap")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from scipy import signal
@@ -17,6 +16,7 @@ from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.trends import least_squares
+from roslens.recording.arrays import np
 
 _MOST_CELLS = 24
 _COLUMNS = 4

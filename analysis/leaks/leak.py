@@ -11,8 +11,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.leaks.segments import Terms, no_better_than_pages, segment_of, verdict_of
 from roslens.analysis.leaks.series import PUBLICATION, Series
@@ -27,6 +25,7 @@ from roslens.analysis.statistics.over_runs import (
 from roslens.analysis.statistics.student import least_detectable, t_quantile
 from roslens.analysis.statistics.trends import glsar, theil_sen
 from roslens.analysis.verdicts.statement import Verdict
+from roslens.recording.arrays import np
 
 SLOPE = "memory_slope"
 PER_SECOND, PER_MESSAGE = "B/s", "B/message"

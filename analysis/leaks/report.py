@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Literal
 
-import numpy as np
 import polars as pl
 from pydantic import Field
 
@@ -34,6 +33,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence, reference
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.recording.arrays import np
 
 
 class LeaksParameters(ReportParameters):

@@ -12,11 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roslens.analysis.estimate import not_none
-from roslens.analysis.leaks.series import Floats, Series
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.shapes import (
     PATIENCE,
     SLOWER,
@@ -36,6 +33,7 @@ from roslens.analysis.leaks.shapes import (
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, student_t
 from roslens.analysis.statistics.trends import best_bend, glsar, least_squares
 from roslens.analysis.verdicts.statement import Verdict
+from roslens.recording.arrays import Floats, NDArray, np
 
 BEND_GAIN = 0.65
 """A bend that does away with so much of the squared error of one line is made: stationary noise

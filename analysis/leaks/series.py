@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roslens.analysis.statistics.trends import theil_sen
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import Floats, NDArray, np
 
 PUBLICATION = "publication on the work topic"
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, student_t
 from roslens.analysis.statistics.student import t_quantile
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import Floats, NDArray, np
 
 SHARP = 8.0
 """A step is so many deviations of the other changes from sample to sample."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Cell, Estimate, Metric, largest_first
@@ -13,6 +12,7 @@ from roslens.analysis.leaks.series import Series
 from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.recording.arrays import np
 
 GROWTH = Metric(
     "site_growth",

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import Interval, estimate_of
 from roslens.analysis.statistics.student import t_quantile
+from roslens.recording.arrays import np
 
 ORDER_EFFECT = Metric(
     "order_effect",

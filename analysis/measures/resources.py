@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.measured_part import MEASURED
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.recording.arrays import np
 
 _PROCESS = ("host", "vpid")
 

@@ -7,15 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import of_application
+from roslens.recording.arrays import Floats, np
 from roslens.recording.manifest import Level
-
-Floats = NDArray[np.float64]
 
 LOST = ("lost", "replaced", "overwritten")
 ARRIVED = ("delivered", "taken")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from statistics import geometric_mean
 from typing import Literal
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.statistics.multiplicity import holm
@@ -15,6 +14,7 @@ from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
 from roslens.analysis.statistics.quantiles import quantile_of
 from roslens.analysis.statistics.ratio import Spread, difference_of_means
 from roslens.analysis.statistics.student import t_quantile
+from roslens.recording.arrays import np
 
 Time = Literal["self_ns", "total_ns"]
 TIMES = ("self_ns", "total_ns")

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.path.kernel import KernelView
 from roslens.analysis.path.kinds import CODE, KIND
-from roslens.analysis.path.lines import Int64, Layer
-
-Bools = NDArray[np.bool_]
+from roslens.analysis.path.lines import Layer
+from roslens.recording.arrays import Bools, Ints, np
 
 PUBLISHING, SENDING, RECEIVING, WAITING, TAKEN, CALLBACK = range(6)
 """Between two moments of a message each (`roslens.analysis.path.moments.MOMENTS`)."""
@@ -43,17 +40,17 @@ class Pieces:
         The middleware's thread that wakes the executor's.
     """
 
-    message: Int64
-    lasted_ns: Int64
-    phase: Int64
+    message: Ints
+    lasted_ns: Ints
+    phase: Ints
     arrived: Bools
-    state: Int64
-    callback: Int64
+    state: Ints
+    callback: Ints
     same: Bools
-    earlier: Int64
+    earlier: Ints
     idle: Bools
-    group: Int64
-    receiver: Int64
+    group: Ints
+    receiver: Ints
 
 
 @dataclass(frozen=True)
@@ -79,14 +76,14 @@ class Seen:
     on_cpu: Bools
     off_cpu: Bools
     asleep: Bools
-    sleep: Int64
-    waker: Int64
-    woken_in: Int64
+    sleep: Ints
+    waker: Ints
+    woken_in: Ints
     throttled: Bools
-    by_tid: Int64
-    by_name: Int64
-    by_execution: Int64
-    interrupt: Int64
+    by_tid: Ints
+    by_name: Ints
+    by_execution: Ints
+    interrupt: Ints
     fault: Bools
 
 
@@ -98,7 +95,7 @@ class Told:
         self.kernel = np.zeros(count, bool)
         self.who = {name: np.full(count, -1) for name in ("execution", "tid", "cpu", "interrupt")}
 
-    def say(self, kind: str | Int64, where: Bools, *, kernel: bool = False, **who: Int64) -> None:
+    def say(self, kind: str | Ints, where: Bools, *, kernel: bool = False, **who: Ints) -> None:
         """Call pieces so, and whom it names; the names told before no longer hold."""
         self.code[where] = CODE[kind] if isinstance(kind, str) else kind[where]
         self.kernel[where] = kernel
@@ -198,7 +195,7 @@ class Kernel:
     interrupts: Layer
     soft_interrupts: Layer
     faults: Layer
-    ran: Callable[[Int64, Int64, Int64], Int64]
+    ran: Callable[[Ints, Ints, Ints], Ints]
 
     @property
     def layers(self) -> list[Layer]:
@@ -206,7 +203,7 @@ class Kernel:
         interrupts = [self.interrupts, self.soft_interrupts]
         return [self.states, self.had_cpu, *interrupts, self.faults]
 
-    def seen(self, place: Int64, line: Int64, begin_ns: Int64) -> Seen:
+    def seen(self, place: Ints, line: Ints, begin_ns: Ints) -> Seen:
         """What it saw of pieces at these places."""
         state, had, *interrupts = (x.on(place) for x in self.layers[:-1])
         interrupt = np.where(interrupts[0] < 0, interrupts[1], interrupts[0])
@@ -236,7 +233,7 @@ _STATE_KINDS = {"ran": _ON_CPU} | {
 }
 
 
-def _at(column: pl.Series, row: Int64) -> Int64:
+def _at(column: pl.Series, row: Ints) -> Ints:
     """Numbers in rows, -1 where there is none."""
     return np.append(column.cast(pl.Int64).fill_null(-1).to_numpy(), -1)[row]
 

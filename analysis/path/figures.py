@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,6 +15,7 @@ from roslens.analysis.figures.style import FAINT, colour
 from roslens.analysis.path.kinds import KINDS
 from roslens.analysis.path.late import Late
 from roslens.analysis.reports.numbers import counted
+from roslens.recording.arrays import np
 from roslens.recording.text import shown
 
 MOST_DRAWN = 12

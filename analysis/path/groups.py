@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
-from roslens.analysis.path.lines import Int64
+from roslens.recording.arrays import Ints, np
 
 LEAST_HELD = 3
 """So many messages have to be held up."""
@@ -26,7 +25,7 @@ _OF = ["executor", "node"]
 
 
 def proven_groups(
-    waits: pl.DataFrame, executions: pl.DataFrame, idle_ns: Callable[[pl.DataFrame], Int64]
+    waits: pl.DataFrame, executions: pl.DataFrame, idle_ns: Callable[[pl.DataFrame], Ints]
 ) -> Mapping[int, Sequence[int]]:
     """Callbacks that keep a subscription's messages waiting, by the subscription's callback.
 

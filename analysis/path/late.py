@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Estimate, Metric, largest_first
 from roslens.analysis.path.kinds import CODE, KIND, KINDS
-from roslens.analysis.path.lines import Int64
 from roslens.analysis.path.path import Paths
 from roslens.analysis.reports.numbers import duration
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.quantiles import quantile
+from roslens.recording.arrays import Ints, NDArray, np
 
 LATE_ABOVE = 0.99
 """Without a deadline a message is late above this quantile of its subscription in its run."""
@@ -172,7 +170,7 @@ def late_messages(
     late_by = np.zeros(latency.size)
     asked = None if chosen is None else rows.select(chosen.fill_null(value=False)).to_series()
     kept = np.zeros(latency.size, bool) if asked is None else asked.to_numpy()
-    usual_of: list[tuple[Int64, Int64]] = []
+    usual_of: list[tuple[Ints, Ints]] = []
     for own in groups:
         allowed = quantile(latency[own], LATE_ABOVE) if deadline_ns is None else deadline_ns
         late_by[own] = latency[own] - allowed

@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-Int64 = NDArray[np.int64]
+from roslens.recording.arrays import Ints, np
 
 
 @dataclass(frozen=True)
@@ -21,7 +18,7 @@ class Axis:
     first_ns: int
     span: int
 
-    def at(self, line: Int64, time_ns: Int64) -> Int64:
+    def at(self, line: Ints, time_ns: Ints) -> Ints:
         """Places; times beyond the axis are its ends."""
         inside = np.clip(time_ns - self.first_ns, 0, self.span - 1)
         return np.asarray(line * self.span + inside, np.int64)
@@ -31,12 +28,12 @@ class Axis:
 class Layer:
     """Disjoint stretches in order, as places; `row` is what each one is, for whoever asks."""
 
-    begin: Int64
-    end: Int64
-    row: Int64
+    begin: Ints
+    end: Ints
+    row: Ints
 
     @classmethod
-    def of(cls, axis: Axis, line: Int64, begin_ns: Int64, end_ns: Int64) -> Self:
+    def of(cls, axis: Axis, line: Ints, begin_ns: Ints, end_ns: Ints) -> Self:
         """Stretches in any order; one that reaches into the next is cut there."""
         begin, end = axis.at(line, begin_ns), axis.at(line, end_ns)
         row = np.flatnonzero((end > begin) & (line >= 0))
@@ -44,21 +41,21 @@ class Layer:
         begin, end = begin[row], end[row]
         return cls(begin, np.minimum(end, np.append(begin[1:], np.iinfo(np.int64).max)), row)
 
-    def on(self, place: Int64) -> Int64:
+    def on(self, place: Ints) -> Ints:
         """The row of what lies there, -1 without one."""
         number = np.searchsorted(self.begin, place, "right")
         there = np.append(place.min(initial=0), self.end)[number] > place
         return np.where(there, np.append(-1, self.row)[number], -1)
 
-    def before(self, place: Int64) -> Int64:
+    def before(self, place: Ints) -> Ints:
         """The row of what last began at or before it, on whatever line; -1 without one."""
         return np.append(-1, self.row)[np.searchsorted(self.begin, place, "right")]
 
-    def within(self, begin: Int64, end: Int64) -> Int64:
+    def within(self, begin: Ints, end: Ints) -> Ints:
         """For how many ns of each stretch asked for something lies there."""
         total = np.append(0, np.cumsum(self.end - self.begin))
 
-        def up_to(place: Int64) -> Int64:
+        def up_to(place: Ints) -> Ints:
             number = np.searchsorted(self.begin, place, "right")
             over = np.append(0, self.end)[number] - place
             return np.asarray(total[number] - np.maximum(over, 0), np.int64)
@@ -66,7 +63,7 @@ class Layer:
         return up_to(end) - up_to(begin)
 
 
-def edges_of(layers: Sequence[Layer]) -> Int64:
+def edges_of(layers: Sequence[Layer]) -> Ints:
     """Where something in a layer begins or ends, in order."""
     edges = np.concatenate([x for layer in layers for x in (layer.begin, layer.end)])
     edges.sort(kind="stable")  # they are a few sorted runs
@@ -76,8 +73,8 @@ def edges_of(layers: Sequence[Layer]) -> Int64:
 
 
 def cut(
-    axis: Axis, line: Int64, begin_ns: Int64, end_ns: Int64, edges: Int64
-) -> tuple[Int64, Int64, Int64]:
+    axis: Axis, line: Ints, begin_ns: Ints, end_ns: Ints, edges: Ints
+) -> tuple[Ints, Ints, Ints]:
     """Stretches of time on lines, cut at edges.
 
     Returns

@@ -6,26 +6,24 @@ Also what a quantile of the latency is made of: the segments of the messages nex
 from collections.abc import Mapping
 from typing import Self
 
-import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
 
 from roslens.analysis.path.causes import STATES, WAITING, Kernel, Pieces, Told, joined, tell
 from roslens.analysis.path.groups import proven_groups
 from roslens.analysis.path.kernel import KernelView, kernel_view
-from roslens.analysis.path.lines import Axis, Int64, Layer, cut, edges_of
+from roslens.analysis.path.lines import Axis, Layer, cut, edges_of
 from roslens.analysis.path.moments import MOMENTS, delivered_messages
 from roslens.analysis.path.names import named
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.ros2.blocked import executors_of
 from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.recording.arrays import ArrayLike, Ints, np
 
 NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
 """The tables that a path is made of."""
 _THREAD = ["host", "vpid", "tid"]
 _NUMBER = ["host", "tid"]
-_EMPTY = Layer(*(np.empty(0, np.int64),) * 3)
 _MOST_PIECES = 5_000_000
 """At once; what is joined together afterwards is far less."""
 
@@ -113,7 +111,7 @@ class Paths:
         frames = dict(zip(NEEDED, pl.collect_all(map(tables.table, NEEDED)), strict=True))
         return cls(frames, tables.kernel_events(run))
 
-    def of(self, rows: Int64 | None = None, *, to_start: bool = False) -> pl.DataFrame:
+    def of(self, rows: Ints | None = None, *, to_start: bool = False) -> pl.DataFrame:
         """Where the time of some messages went.
 
         Parameters
@@ -136,7 +134,7 @@ class Paths:
         pieces = self._all_pieces(rows, len(MOMENTS) - 1 - to_start)
         return named(pieces, self.messages, self._callback_instances, self.kernel)
 
-    def _line(self, frame: pl.DataFrame, *, by_number: bool = False) -> Int64:
+    def _line(self, frame: pl.DataFrame, *, by_number: bool = False) -> Ints:
         """Lines of threads; one on which nothing ever lies where a thread is not known."""
         on, known = (_NUMBER, self.by_number) if by_number else (_THREAD, self.threads)
         found = frame.select(on).join(
@@ -163,7 +161,7 @@ class Paths:
         of = [number[members[a, b, c][0]] for a, b, c in threads.rows()]
         return threads.with_columns(executor=pl.Series(of, dtype=pl.Int64))
 
-    def _executor(self, frame: pl.DataFrame) -> Int64:
+    def _executor(self, frame: pl.DataFrame) -> Ints:
         """Numbers of the executors of threads; -1 for one that never executed anything."""
         found = frame.select(_THREAD).join(
             self.executors, on=_THREAD, how="left", maintain_order="left", nulls_equal=True
@@ -190,7 +188,7 @@ class Paths:
         layers = layer(view.states), layer(view.had_cpu), hard, soft, layer(view.faults)
         return Kernel(view, *layers, self._ran_by)
 
-    def _ran_by(self, tid: Int64, line: Int64, time_ns: Int64) -> Int64:
+    def _ran_by(self, tid: Ints, line: Ints, time_ns: Ints) -> Ints:
         """Which execution a thread was in, of the host of another thread's line; -1 for none."""
         hosts = self.threads["host"].cast(pl.String)
         host = pl.Series([*hosts, None], dtype=pl.String)[np.where(line < 0, len(hosts), line)]
@@ -201,12 +199,12 @@ class Paths:
         found = frame.join(known, on=_NUMBER, how="left", maintain_order="left")["line"]
         return self.callbacks.on(self.axis.at(found.fill_null(-1).to_numpy(), time_ns))
 
-    def _groups(self) -> tuple[Int64, Layer]:
+    def _groups(self) -> tuple[Ints, Layer]:
         """Of each message the number of its proven group, -1 without; and what ran of that."""
         in_vain = (pl.col("state").cast(pl.String) == "busy") & (pl.col("executed") == 0)
         free = self._of_executors((pl.col("state").cast(pl.String) == "wait") | in_vain)
 
-        def idle_ns(rows: pl.DataFrame) -> Int64:
+        def idle_ns(rows: pl.DataFrame) -> Ints:
             executor = rows["executor"].to_numpy()
             begin, end = (self.axis.at(executor, rows[x].to_numpy()) for x in ("from_ns", "end_ns"))
             return free.within(begin, end)
@@ -230,13 +228,13 @@ class Paths:
             .join(found, on="callback_id")
         )
         if ran.is_empty():
-            return number, _EMPTY
+            return number, Layer(*(np.empty(0, np.int64),) * 3)
         times = (ran[x].to_numpy() for x in ("start_ns", "end_ns"))
         layer = Layer.of(self.axis, ran["group"].to_numpy(), *times)
         row = ran["row"].to_numpy().astype(np.int64)[layer.row]
         return number, Layer(layer.begin, layer.end, row)
 
-    def _all_pieces(self, messages: Int64, phases: int) -> pl.DataFrame:
+    def _all_pieces(self, messages: Ints, phases: int) -> pl.DataFrame:
         """What `named` takes."""
         m = self.messages[messages]
         own, edges = self.lines["own"][messages], self.callbacks.begin
@@ -247,7 +245,7 @@ class Paths:
         rows = [messages[part == x] for x in np.unique(part)] or [messages]
         return pl.concat([self._told(self._pieces(x, phases)) for x in rows])
 
-    def _pieces(self, messages: Int64, phases: int) -> pl.DataFrame:
+    def _pieces(self, messages: Ints, phases: int) -> pl.DataFrame:
         """Pieces of messages in order: message, phase, line, begin_ns, end_ns, idle, group."""
         m = self.messages[messages]
         moments = np.stack([m[name].to_numpy() for name in MOMENTS[: phases + 1]], 1)
@@ -277,7 +275,7 @@ class Paths:
             rows = rows.with_columns(pl.Series(name, there))
         return rows
 
-    def _cut(self, rows: pl.DataFrame, line: Int64, edges: Int64) -> tuple[pl.DataFrame, Int64]:
+    def _cut(self, rows: pl.DataFrame, line: Ints, edges: Ints) -> tuple[pl.DataFrame, Ints]:
         begin, end = (rows[x].to_numpy() for x in ("begin_ns", "end_ns"))
         of, begin, end = cut(self.axis, line, begin, end, edges)
         return rows[of].with_columns(begin_ns=begin, end_ns=end), line[of]
@@ -311,7 +309,7 @@ class Paths:
         return joined(rows.select("message", "begin_ns", "end_ns").with_columns(told.columns()))
 
 
-def _filled(column: pl.Series, null: int = -1) -> Int64:
+def _filled(column: pl.Series, null: int = -1) -> Ints:
     """As numbers, with one more that is null."""
     numbers = column.cast(pl.Int64).fill_null(null).to_numpy()
     return np.append(numbers, null)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import ArrayLike, Floats, np
 
 
 def autocorrelation(series: ArrayLike) -> Floats:

@@ -17,15 +17,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from roslens.analysis.statistics.finite import finite
-from roslens.analysis.statistics.over_runs import Floats
-
-Places: TypeAlias = NDArray[np.int64]
+from roslens.recording.arrays import ArrayLike, Floats, Ints, np
 
 LEAST = 3
 """A segment has at least so many values: with fewer nothing tells how much they vary."""
@@ -152,7 +146,7 @@ def _kept(
     return kept
 
 
-def _stretches(n: int) -> tuple[Places, Places]:
+def _stretches(n: int) -> tuple[Ints, Ints]:
     """Begins and ends of all stretches with `LEAST` values within, before and after or none.
 
     Of a long series those within begin and end on a grid: the level holds for any choice.
@@ -175,7 +169,7 @@ def _centred(x: Floats) -> Floats:
 def _p(
     centred: Floats,
     observed: float,
-    stretches: tuple[Places, Places],
+    stretches: tuple[Ints, Ints],
     permutations: int,
     random: np.random.Generator,
 ) -> float:
@@ -192,7 +186,7 @@ def _p(
     return (1 + as_large) / (1 + permutations)
 
 
-def _between(rows: Floats, begins: Places, ends: Places) -> Floats:
+def _between(rows: Floats, begins: Ints, ends: Ints) -> Floats:
     """Sum of squares between each stretch and the rest; the rows' means are 0."""
     n = rows.shape[1]
     sums = np.concatenate([np.zeros((rows.shape[0], 1)), rows.cumsum(axis=1)], axis=1)

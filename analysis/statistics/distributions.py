@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import ArrayLike, Floats, np
 
 MOST_POINTS = 10_000
 """No line of a figure has more points than this."""

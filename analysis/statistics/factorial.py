@@ -14,13 +14,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from statistics import fmean, variance
 from typing import Literal
-
-import numpy as np
 
 from roslens.analysis.estimate import Cell
 from roslens.analysis.statistics.multiplicity import holm_of_known
-from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, mean_and_deviation, student_t
 from roslens.analysis.statistics.student import t_quantile, t_two_sided
 from roslens.recording.manifest import Level
 
@@ -172,13 +171,12 @@ class _Design:
             return replace(blank, refused=self.refused)
         if self.blocked:
             each = [
-                sum(w * float(np.mean(block[cell])) for cell, w in weights.items())
-                for block in self.whole
+                sum(w * fmean(block[cell]) for cell, w in weights.items()) for block in self.whole
             ]
             interval = student_t(each, level)
             if interval.value is None or interval.low is None or interval.high is None:
                 return replace(blank, refused=interval.refused)
-            error = float(np.std(each, ddof=1)) / math.sqrt(len(each))
+            error = mean_and_deviation(each)[1] / math.sqrt(len(each))
             freedom, value = float(len(each) - 1), interval.value
             out = len(self.by_block) - len(self.whole)
             blank = replace(blank, replications=len(each), left_out=out)
@@ -189,7 +187,7 @@ class _Design:
             if fewest < 2:
                 reason = f"{fewest} run of a cell; 2 are needed, or {MINIMUM_RUNS} whole blocks"
                 return replace(blank, refused=reason)
-            value = sum(w * float(np.mean(self.by_cell[c])) for c, w in weights.items())
+            value = sum(w * fmean(self.by_cell[c]) for c, w in weights.items())
             error, freedom = self._welch(weights)
         half = t_quantile((1 + level) / 2, freedom) * error
         certain = 1.0 if value == 0 else 0.0
@@ -201,7 +199,7 @@ class _Design:
 
     def _welch(self, weights: Mapping[tuple[object, ...], float]) -> tuple[float, float]:
         parts = [
-            (w * w * float(np.var(self.by_cell[c], ddof=1)) / len(self.by_cell[c]), c)
+            (w * w * variance(self.by_cell[c]) / len(self.by_cell[c]), c)
             for c, w in weights.items()
         ]
         total = math.fsum(v for v, _ in parts)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import ArrayLike, Floats, np
 
 LARGEST = 1e150
 """Squares of larger numbers, and what is summed of them, overflow."""

@@ -6,8 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import ArrayLike
+from roslens.recording.arrays import ArrayLike, np
 
 OUTLIER = 3.5
 """Of the modified z score; the recommendation of Iglewicz and Hoaglin (1993)."""

@@ -23,8 +23,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.statistics.over_runs import (
     MINIMUM_RUNS,
@@ -36,6 +34,7 @@ from roslens.analysis.statistics.over_runs import (
 from roslens.analysis.statistics.positive import wider_above
 from roslens.analysis.statistics.ratio import Spread
 from roslens.analysis.statistics.student import t_quantile, t_two_sided
+from roslens.recording.arrays import np
 
 METHOD = "overdispersed fraction over runs"
 """In the method of an estimate: its interval is of this form."""

@@ -6,16 +6,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
+from roslens.recording.arrays import ArrayLike, Floats, np
 from roslens.recording.errors import UsageError
 from roslens.recording.text import shown
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram
 
-Floats = NDArray[np.float64]
 
 DIGITS = 3
 """Significant digits of the values in a log; a percentile table has them exactly."""

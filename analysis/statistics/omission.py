@@ -11,13 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
 
 from roslens.analysis.statistics.quantiles import quantile
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import ArrayLike, Floats, np
 
 LEAST_GAPS = 10
 JITTER = 0.2

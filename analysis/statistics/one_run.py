@@ -6,9 +6,6 @@ import math
 from bisect import bisect_left
 from functools import partial
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.statistics.autocorrelation import (
     effective_samples,
@@ -17,6 +14,7 @@ from roslens.analysis.statistics.autocorrelation import (
 from roslens.analysis.statistics.over_runs import Interval, estimate_of, resolution
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 from roslens.analysis.statistics.student import binomial_at_most, t_quantile
+from roslens.recording.arrays import ArrayLike, np
 
 WARNING = "one run: says nothing about how much runs differ"
 

@@ -12,9 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.autocorrelation import (
@@ -23,6 +20,7 @@ from roslens.analysis.statistics.autocorrelation import (
 )
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 from roslens.analysis.statistics.student import t_quantile
+from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
 
 MINIMUM_RUNS = 3
 """With two runs the interval is 9 standard deviations to either side: true, but no evidence."""
@@ -37,8 +35,6 @@ differ by nothing else, which is the worst case for the bias of a per-run percen
 LENGTHS = 1.5
 """Maxima of runs whose lengths differ by more than this factor are not averaged."""
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Interval:
@@ -50,7 +46,7 @@ class Interval:
     refused: str | None = None
 
 
-def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
+def student_t(values: Iterable[float], level: float = 0.95) -> Interval:
     """Mean of one value per run, with its Student t interval.
 
     mean +- t(k - 1, (1 + level) / 2) * s / sqrt(k), s with k - 1 in the denominator (Student
@@ -63,21 +59,19 @@ def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
     level
         Nominal coverage, between 0 and 1.
     """
-    x = np.asarray(values, dtype=np.float64)
+    x = [float(value) for value in values]
     if not 0 < level < 1:
         raise ValueError("the level must lie between 0 and 1")
-    k = x.size
+    k = len(x)
     if k == 0:
         return Interval(None, refused=f"no run has a value; at least {MINIMUM_RUNS} are needed")
     # Lost messages are infinitely late; nothing is infinitely early.
-    no_number = int(_no_number(x).sum())
+    no_number = sum(math.isnan(v) or v == -math.inf for v in x)
     if no_number:
         return Interval(None, refused=f"{no_number} of {k} runs gave what is not a number")
-    if np.isinf(x).any():
-        return Interval(math.inf, refused=f"infinite in {np.isinf(x).sum()} of {k} runs")
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(x.mean())
-        deviation = float(x.std(ddof=1)) if k > 1 else 0.0
+    if math.inf in x:
+        return Interval(math.inf, refused=f"infinite in {x.count(math.inf)} of {k} runs")
+    mean, deviation = mean_and_deviation(x)
     if not math.isfinite(mean) or not math.isfinite(deviation):
         return Interval(None, refused="the values are too large to compute with")
     if k < MINIMUM_RUNS:
@@ -90,8 +84,21 @@ def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """Of finite values, at least one; the deviation with n - 1 in the denominator, 0 of one.
+
+    Infinite where the values are too large to compute with.
+    """
+    try:
+        mean = math.fsum(values) / len(values)
+        squares = math.fsum((v - mean) * (v - mean) for v in values)
+    except OverflowError:
+        return math.inf, math.inf
+    return mean, math.sqrt(squares / max(1, len(values) - 1))
+
+
 def over_runs(
-    metric: Metric, values: ArrayLike, level: float = 0.95, tick: float = 0.0
+    metric: Metric, values: Iterable[float], level: float = 0.95, tick: float = 0.0
 ) -> tuple[Interval, str]:
     """Mean of one value per run with the interval that suits the metric, and how it was made.
 
@@ -106,16 +113,16 @@ def over_runs(
     tick
         Resolution of the clock behind each value: no bound is nearer to the mean.
     """
-    x = np.asarray(values, dtype=np.float64)
+    x = [float(value) for value in values]
     found = student_t(x, level)
     if found.value is None or found.low is None or found.high is None:
         return found, "Student t over runs"
-    if metric.scale == "signed" or x.min() < 0:
+    if metric.scale == "signed" or min(x) < 0:
         return found, "Student t over runs"
     if metric.scale == "fraction":
         within = replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
         return within, "Student t over runs, within 0..1"
-    low, high = positive.bounds(found.value, float(x.std(ddof=1)), x.size, level)
+    low, high = positive.bounds(found.value, mean_and_deviation(x)[1], len(x), level)
     if not math.isfinite(high):
         return Interval(None, refused="the values are too large to compute with"), positive.METHOD
     low, high = min(low, max(0.0, found.value - tick)), max(high, found.value + tick)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike
+
+from roslens.recording.arrays import ArrayLike, np
 
 
 def quantile(samples: ArrayLike, q: float) -> float:

@@ -5,16 +5,14 @@ Also whether a ratio is so near to 1 that the difference has no importance.
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from roslens.analysis.statistics.finite import LARGEST, finite, finite_pairs
-from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.finite import LARGEST, finite_pairs
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, mean_and_deviation
 from roslens.analysis.statistics.student import t_above, t_quantile, t_two_sided
+from roslens.recording.arrays import ArrayLike, np
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
@@ -61,10 +59,13 @@ class Spread:
     runs: int
 
     @classmethod
-    def of(cls, values: ArrayLike) -> Self:
+    def of(cls, values: Iterable[float]) -> Self:
         """From one finite value per run."""
-        x = finite(values, "a spread", MINIMUM_RUNS)
-        return cls(float(x.mean()), float(x.std(ddof=1)), x.size)
+        x = [float(value) for value in values]
+        if len(x) < MINIMUM_RUNS or not all(abs(value) <= LARGEST for value in x):
+            needs = f"at least {MINIMUM_RUNS} finite values, none beyond {LARGEST:g}"
+            raise ValueError(f"a spread needs {needs}")
+        return cls(*mean_and_deviation(x), len(x))
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,10 @@ import math
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import ArrayLike, NDArray
 
 from roslens.analysis.statistics.finite import finite_pairs
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
 
 OPENING = 4
 """Runs of each side that open a race: fewer could not tell anything, in whatever order."""

@@ -12,8 +12,6 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
-import numpy as np
-
 _TINY = 1e-300
 _MOST_TERMS = 1_000_000
 _MOST_STEPS = 200_000
@@ -76,13 +74,16 @@ def noncentrality(critical: float, freedom: float, below: float) -> float:
     most = 1 + 12 / math.sqrt(2 * freedom)
     least = max(0.0, 1 - 12 / math.sqrt(2 * freedom)) ** (1 / 3)
     count = 1000 + min(int(20 * critical), _MOST_STEPS)
-    u = least + (most ** (1 / 3) - least) * (np.arange(count) + 0.5) / count
-    s = u**3
-    logarithm = (freedom - 1) * np.log(s) - freedom * s * s / 2
-    weight = u * u * np.exp(logarithm - logarithm.max())
-    there = weight > 1e-18 * weight.max()
-    weight = weight[there] / weight.sum()
-    pairs = list(zip((critical * s[there]).tolist(), weight.tolist(), strict=True))
+    roots = [least + (most ** (1 / 3) - least) * (k + 0.5) / count for k in range(count)]
+    logs = [3 * (freedom - 1) * math.log(u) - freedom * u**6 / 2 for u in roots]
+    top = max(logs)
+    weights = [u * u * math.exp(log - top) for u, log in zip(roots, logs, strict=True)]
+    heaviest, whole = max(weights), math.fsum(weights)
+    pairs = [
+        (critical * u**3, weight / whole)
+        for u, weight in zip(roots, weights, strict=True)
+        if weight > 1e-18 * heaviest
+    ]
     normal = NormalDist()
     effect, step = critical - normal.inv_cdf(below), math.inf
     low, high = 0.0, critical * most + 10

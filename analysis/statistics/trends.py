@@ -6,14 +6,10 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from roslens.analysis.statistics.finite import finite_pairs
 from roslens.analysis.statistics.over_runs import Interval
 from roslens.analysis.statistics.student import t_quantile
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
 
 MOST_BINS = 400
 """Slopes are found between the means of at most this many stretches of a series."""

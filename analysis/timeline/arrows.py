@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.measures.samples import LOST
 from roslens.collectors.ros2.services import begin_of
+from roslens.recording.arrays import NDArray, np
 
 MOST_ARROWS = 500
 """More arrows than this are a carpet: none is drawn, and their number is told."""

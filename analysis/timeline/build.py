@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.measures.callbacks import readable
@@ -18,6 +17,7 @@ from roslens.analysis.measures.cpu_waits import find_turns, find_waits
 from roslens.analysis.timeline.tracks import Timeline, Track
 from roslens.collectors.ros2.blocked import executors_of
 from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.recording.arrays import np
 
 UNKNOWN_NODE = "(node unknown)"
 _PROCESS = -1

@@ -8,12 +8,12 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.path.kinds import in_words
 from roslens.analysis.path.path import Paths
 from roslens.collectors.ros2.services import begin_of
+from roslens.recording.arrays import np
 
 _NUMBER = "callback_instance_id"
 _CALL_STEPS = {

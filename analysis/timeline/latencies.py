@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.measures.samples import LOST
 from roslens.analysis.statistics.quantiles import quantile_of
 from roslens.collectors.topics import INFRASTRUCTURE
+from roslens.recording.arrays import Ints, NDArray, np
 
 ROWS = 36
 """Steps of the latency axis, equal in its logarithm."""
-
-Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,10 +42,10 @@ class LatencyGrid:
 
 @dataclass(frozen=True)
 class _Topic:
-    publish_ns: Int64
-    latency_ns: Int64
-    ids: Int64
-    lost_ns: Int64
+    publish_ns: Ints
+    latency_ns: Ints
+    ids: Ints
+    lost_ns: Ints
     low_ns: float
     high_ns: float
     p50_ns: float | None

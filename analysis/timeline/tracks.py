@@ -12,14 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from roslens.recording.arrays import Floats, Ints, NDArray, np
 from roslens.recording.manifest import Hit
-
-Int64 = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MOST_MARKS = 10_000
 """So many marks are sent at most, over all tracks."""
@@ -55,20 +51,20 @@ class Track:
     label: str
     group: str
     kind: str
-    begin_ns: Int64
-    end_ns: Int64
+    begin_ns: Ints
+    end_ns: Ints
     names: NDArray[np.int32]
-    ids: Int64
+    ids: Ints
     levels: Floats | None = None
     places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @cached_property
-    def _latest_end(self) -> Int64:
+    def _latest_end(self) -> Ints:
         """The latest end so far, for intervals that began long before a window."""
         return np.maximum.accumulate(self.end_ns) if self.end_ns.size else self.end_ns
 
     @cached_property
-    def _outer(self) -> tuple[Int64, Int64, Floats]:
+    def _outer(self) -> tuple[Ints, Ints, Floats]:
         """Union of the intervals: begins, ends, and how long they were in all before each.
 
         With levels: the intervals themselves, and the sum of length times level.
@@ -90,7 +86,7 @@ class Track:
         first = int(np.searchsorted(self._latest_end[:last], begin_ns, side="left"))
         return first, last
 
-    def busy(self, edges: Int64) -> Floats:
+    def busy(self, edges: Ints) -> Floats:
         """Part of each stretch between edges in which an interval lasts, 0..1, shape (n - 1,).
 
         With levels: the mean level, from 0.
@@ -106,7 +102,7 @@ class Track:
         until = np.where(index > 0, before[last] + inside, 0.0)
         return np.asarray(np.diff(until) / np.diff(edges), dtype=np.float64)
 
-    def starts(self, edges: Int64) -> NDArray[np.int64]:
+    def starts(self, edges: Ints) -> NDArray[np.int64]:
         """How many intervals begin in each stretch, shape (n - 1,)."""
         return np.diff(np.searchsorted(self.begin_ns, edges, side="left")).astype(np.int64)
 
@@ -126,10 +122,10 @@ class Slices:
     """
 
     track: NDArray[np.int32]
-    begin_ns: Int64
-    end_ns: Int64
+    begin_ns: Ints
+    end_ns: Ints
     names: NDArray[np.int32]
-    ids: Int64
+    ids: Ints
     levels: Floats
 
 
@@ -246,7 +242,7 @@ class Timeline:
         levels = self.tracks[index].levels
         return np.zeros(last - first) if levels is None else levels[first:last]
 
-    def _bins(self, indices: Sequence[int], edges: Int64, columns: int) -> Bins:
+    def _bins(self, indices: Sequence[int], edges: Ints, columns: int) -> Bins:
         tracks, places, busy, counts = [], [], [], []
         for index in indices:
             part = self.tracks[index].busy(edges)

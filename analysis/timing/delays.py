@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.timing.schema import Samples, TimedExecutor
+from roslens.recording.arrays import NDArray, np
 
 _THREAD = ("host", "vpid", "vtid")
 _LEAST_FOUND = 3

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.runs import Run
 from roslens.analysis.timing.schema import ExecutorKind, TimedExecutor
 from roslens.collectors.ros2.blocked import executors_of
+from roslens.recording.arrays import np
 
 _NAMES: Mapping[str, ExecutorKind] = {
     "single": "SingleThreaded", "singlethreaded": "SingleThreaded",

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
@@ -335,7 +333,11 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     """
     limit = budget.limit_for(estimate)
     result = Check(budget=budget, estimate=estimate, limit=limit)
-    if budget.upper and estimate.metric.endswith("_max") and np.isfinite(estimate.per_run).any():
+    if (
+        budget.upper
+        and estimate.metric.endswith("_max")
+        and any(map(math.isfinite, estimate.per_run))
+    ):
         return _of_each(result, estimate, limit)
     if budget.upper and estimate.metric.endswith("_bound") and estimate.value is not None:
         verdict: Verdict = "within" if estimate.value < limit else "exceeded"

@@ -14,8 +14,6 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from roslens.analysis.estimate import Cell
 from roslens.analysis.statistics.change_points import (
     change_points,
@@ -29,6 +27,7 @@ from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means, to
 from roslens.analysis.verdicts.comparison import finite, verdict_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
+from roslens.recording.arrays import np
 
 FALSE_ALARMS = 0.01
 MACHINE = "machine"

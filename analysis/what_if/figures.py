@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.what_if.prediction import CURVE, Curve, Prediction
+from roslens.recording.arrays import np
 
 
 @style.styled

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.timing.executors import ON_WAIT_SETS
 from roslens.analysis.timing.schema import TimedCallback, TimingModel
 from roslens.analysis.what_if.changes import Changes, changed, with_own_work
 from roslens.analysis.what_if.system import QUANTILES, counting, simulated
+from roslens.recording.arrays import Floats, np
 
 BARS = {"latency_p50": 0.10, "latency_p99": 0.20}
 """How far the simulation of what was recorded may lie from the recording, relative to that."""
@@ -32,8 +30,6 @@ _REACHED, _FEW = 0.95, 20
 _LOST = "the tracer lost something in this run, so executions may be missing"
 _NOT_REPRODUCED = "the simulation does not reproduce the recorded latency"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

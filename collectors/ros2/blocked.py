@@ -16,16 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-Int64 = NDArray[np.int64]
+from roslens.recording.arrays import Ints, np
+
 Thread = TypeVar("Thread", int, tuple[str, int, int])
-Stretches = tuple[Int64, Int64]
+Stretches = tuple[Ints, Ints]
 """Begins and ends, disjoint and in order."""
 _EXECUTED = ("timer", "subscription")  # what rclcpp_executor_execute is emitted for
-_END = np.iinfo(np.int64).max
+_END = 2**63 - 1
 _THREAD = "_thread"
 _ROW = (_THREAD, "begin_ns", "end_ns")
 
@@ -120,7 +119,7 @@ def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, lis
     return {thread: sorted(of) for thread, of in members.items()}
 
 
-def _overlaps(begin: Int64, end: Int64, low: Int64, high: Int64) -> Stretches:
+def _overlaps(begin: Ints, end: Ints, low: Ints, high: Ints) -> Stretches:
     """What disjoint stretches have in common with others."""
     first = np.searchsorted(high, begin, "right")
     count = np.maximum(np.searchsorted(low, end, "left") - first, 0)
@@ -134,7 +133,7 @@ def _blocked(busy: pl.DataFrame, ran: pl.DataFrame, waits: Sequence[Stretches]) 
     return _overlaps(*_gaps(busy, ran), *_merged(low, high))
 
 
-def _split(busy: pl.DataFrame, ran: pl.DataFrame, cut: Int64, go_on: Int64) -> pl.DataFrame:
+def _split(busy: pl.DataFrame, ran: pl.DataFrame, cut: Ints, go_on: Ints) -> pl.DataFrame:
     """Busy stretches, each with at least one cut, as what is blocked and what lies between."""
     begin, end = _times(busy, "begin_ns"), _times(busy, "end_ns")
     begins, ends = np.concatenate([begin, go_on]), np.concatenate([cut, end])
@@ -186,7 +185,7 @@ def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> Stretches:
     return starts[order], stops[order]
 
 
-def _merged(begin: Int64, end: Int64) -> Stretches:
+def _merged(begin: Ints, end: Ints) -> Stretches:
     """Intervals as disjoint ones, in order."""
     order = np.lexsort((end, begin))
     begin, latest = begin[order], np.maximum.accumulate(end[order])
@@ -194,11 +193,11 @@ def _merged(begin: Int64, end: Int64) -> Stretches:
     return begin[new], latest[np.append(new[1:], True)[: begin.size]]
 
 
-def _time_within(begin: Int64, end: Int64) -> Callable[[Int64], Int64]:
+def _time_within(begin: Ints, end: Ints) -> Callable[[Ints], Ints]:
     """How much of disjoint intervals lies before a time."""
     summed = np.append(0, np.cumsum(end - begin))
 
-    def before(time: Int64) -> Int64:
+    def before(time: Ints) -> Ints:
         number = np.searchsorted(begin, time, "right")
         last = np.append(_END, end)[number]
         over = np.where(number > 0, np.maximum(last - time, 0), 0)
@@ -207,5 +206,5 @@ def _time_within(begin: Int64, end: Int64) -> Callable[[Int64], Int64]:
     return before
 
 
-def _times(frame: pl.DataFrame, name: str) -> Int64:
+def _times(frame: pl.DataFrame, name: str) -> Ints:
     return frame[name].fill_null(_END).to_numpy().astype(np.int64)

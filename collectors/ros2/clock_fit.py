@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 from scipy.optimize import linprog
 from scipy.sparse import block_diag
 from scipy.spatial import ConvexHull, QhullError
+
+from roslens.recording.arrays import Floats, Ints, NDArray, np
 
 WANDER = 20.0
 """ns/s^2: the rates of two clocks come apart by no more than 0.02 ppm per second, which is a quartz
@@ -38,9 +38,6 @@ _BEYOND_S = 10.0
 _MOST_STEPS = 20
 _CHUNKS = 256
 _ROUNDING_NS = 2
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -366,7 +363,7 @@ class _Messages:
         """When each bears on a clock: by that of the host that is not the first."""
         return np.where(self.i == 0, self.t, self.s)
 
-    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> _Messages:
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> _Messages:
         return _Messages(self.i[rows], self.j[rows], self.s[rows], self.t[rows], self.d[rows])
 
     def hull(self, chunks: int = 1) -> _Messages:
@@ -387,7 +384,7 @@ class _Messages:
         return self.take(chosen[np.argsort(at[chosen], kind="stable")])
 
 
-def corners(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
+def corners(x: Floats, y: Floats) -> NDArray[np.intp]:
     """Which points are corners of their convex hull: no other can bound a line; if few, all."""
     if x.size <= 8:
         return np.arange(x.size)

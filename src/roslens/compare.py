@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
 from roslens.analysis.measures.loss import that_may_bias
-from roslens.analysis.measures.samples import Floats, run_samples
+from roslens.analysis.measures.samples import run_samples
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import counted, shown_unit, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable, reference
@@ -38,6 +38,7 @@ from roslens.opening import open_as
 from roslens.paths import resolve
 from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, ratio_chart, shown_change
 from roslens.recording import UsageError
+from roslens.recording.arrays import Floats, need_numpy
 from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole, write_atomically
 from roslens.recording.manifest import Level
@@ -207,6 +208,7 @@ def measured(
     UsageError
         There is no such topic.
     """
+    need_numpy()
     # Loads what draws, which a metrics.json does not need.
     from roslens.analysis.latency.report import LatencyParameters, LatencyReport  # noqa: PLC0415
     from roslens.asked_metrics import asked_estimates  # noqa: PLC0415

@@ -17,9 +17,9 @@ import polars as pl
 from roslens.analysis.measures.silences import NEEDED, silences
 from roslens.analysis.reports.numbers import counted, duration
 from roslens.analysis.reports.table import ReportTable
+from roslens.opening import open_as
 from roslens.printed import show_table, show_text
 from roslens.recording import UsageError
-from roslens.recordings import open_recordings
 from roslens.runs import Runs
 from roslens.tracing.native_tracer.growing import Growing, find_growing
 from roslens.tracing.proc import namespace_id, process_name
@@ -129,7 +129,7 @@ def _recorded(trace: Path) -> Iterator[tuple[Runs, int]]:
             if grown.more:
                 raise UsageError(f"{folder}: is too large to be read while its programs run")
         until = time.time_ns()
-        yield open_recordings([Path(place)]), until
+        yield open_as(Runs, [Path(place)]), until
 
 
 def _text(path: Path) -> str:

@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
-import numpy as np
 import polars as pl
 from rich.progress import TaskProgressColumn
 
@@ -285,10 +284,9 @@ _FORM = {2: "b", 8: "o", 16: "X"}
 
 def _in_base(numbers: pl.Series, base: int, bits: int) -> pl.Series:
     """Integers of `bits` bits as babeltrace2 shows them: negative ones as their bits."""
-    values = numbers.fill_null(0).to_numpy().astype(np.uint64, casting="unsafe")
-    values &= np.uint64((1 << bits) - 1)
+    values = [value & (1 << bits) - 1 for value in numbers.fill_null(0)]
     prefix, form = _PREFIX[base], f"0{bits}b" if base == 2 else _FORM[base]
-    texts = [f"{prefix}{value:{form}}" for value in values.tolist()]
+    texts = [f"{prefix}{value:{form}}" for value in values]
     return pl.Series(numbers.name, texts, dtype=pl.String)
 
 

@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.interop import mcap_timings, opentelemetry
@@ -17,6 +16,7 @@ from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
 from roslens.export_formats import Format
 from roslens.recording import UsageError
+from roslens.recording.arrays import np
 from roslens.recording.errors import writing
 from roslens.recording.files import write_atomically
 from roslens.recordings import Recordings, open_recordings

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from rich.markup import escape
 
@@ -27,6 +26,7 @@ from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED
 from roslens.collectors.table_file import write_table
 from roslens.recording import Recording, UsageError
+from roslens.recording.arrays import np
 from roslens.recording.errors import writing
 from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.recording.manifest import Manifest, Member, write_manifest

@@ -13,6 +13,7 @@ from roslens.analysis.interop.tracetools_model import ros2_data_model, tracetool
 from roslens.opening import Progress, open_as
 from roslens.paths import PathLike, resolve
 from roslens.recording import UsageError
+from roslens.recording.arrays import need_numpy
 from roslens.runs import Runs
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def open(  # noqa: A001  (reads well as rl.open)
         A path does not exist or holds no recording, a trace cannot be read, or the factors do
         not fit the recordings.
     """
+    need_numpy()
     return open_as(Recordings, paths, factors=factors, collect=collect, progress=progress)
 
 

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
@@ -45,6 +43,7 @@ from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.recording import UsageError
+from roslens.recording.arrays import NDArray, np
 from roslens.studies.executors import statements
 from roslens.studies.executors.agreement import EXPLANATION, agreement
 from roslens.studies.executors.figures import effects_plot, load_plot, pairs_plot

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.latency import HOP
@@ -27,8 +25,7 @@ from roslens.analysis.statistics.over_runs import (
 from roslens.analysis.statistics.trends import least_squares
 from roslens.collectors.ros2.services import begin_of
 from roslens.collectors.topics import of_application
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import Floats, np
 
 
 @dataclass(frozen=True)

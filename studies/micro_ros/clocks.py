@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
 from roslens.collectors.ros2.clock_fit import corners
-
-Floats = NDArray[np.float64]
+from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
 
 LEAST_EXCHANGES = 10
 _KNOTS = 17

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -12,6 +11,7 @@ from matplotlib.lines import Line2D
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.statistics.distributions import distribution, thin
+from roslens.recording.arrays import np
 from roslens.studies.micro_ros.hops import HOPS, OF_DEVICE
 from roslens.studies.micro_ros.lines import PhysicalLine, PrintedSum
 from roslens.studies.micro_ros.slopes import KINDS, Slope

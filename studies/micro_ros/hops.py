@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.verdicts.statement import Statement
+from roslens.recording.arrays import np
 from roslens.studies.micro_ros.clocks import fit_clocks, to_agent
 from roslens.studies.micro_ros.results.folder import Link, MicroRosResults
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import stats
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.statistics.over_runs import Interval, estimate_of
 from roslens.analysis.statistics.trends import least_squares
+from roslens.recording.arrays import Floats, np
 
 HISTORY = "history"
 """The entity whose count is slots of the RMW history."""
@@ -34,8 +33,6 @@ _METRICS = {
         "byte/slot",
     ),
 }
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

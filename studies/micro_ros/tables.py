@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.verdicts.statement import Statement
+from roslens.recording.arrays import np
 from roslens.studies.micro_ros.hops import HOPS
 from roslens.studies.micro_ros.lines import PhysicalLine, PrintedSum
 from roslens.studies.micro_ros.slopes import RTOSES, Slope, is_history, on_rtos

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.statistics.over_runs import (
@@ -16,10 +14,9 @@ from roslens.analysis.statistics.over_runs import (
     statistics_over_runs,
     value_over_runs,
 )
+from roslens.recording.arrays import Floats, np
 from roslens.studies.micro_ros.clocks import ClockFit, Directions, directions, fit_clocks
 from roslens.studies.micro_ros.results.folder import Link
-
-Floats = NDArray[np.float64]
 
 AGENT_RESOLUTION_NS = 1.0
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from roslens.recording import Recording
+from roslens.recording.arrays import np
 from roslens.studies.storage.live import LiveRun, write_times
 from roslens.studies.storage.results.runs import write_calls
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
+from roslens.recording.arrays import NDArray, np
 
 _LOOKS = {
     "holds": (style.COLOURS[2], "D"),

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.recording import Recording, UsageError
+from roslens.recording.arrays import NDArray, np
 from roslens.studies.storage.results.comparison import DIGEST_SCHEMA, Batches
 from roslens.studies.storage.results.runs import StorageRun
 

@@ -24,7 +24,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from tests.native_tracer.test_native_tracer import environment
-from tests.programs import roslens_command, wait_for
+from tests.programs import PLAIN, wait_for, without_command
 
 from roslens.analysis.overview.live import last_seconds
 from roslens.collectors.collection import collect
@@ -224,9 +224,10 @@ def test_what_is_no_file_is_not_read(start, folder, tmp_path):
 
 
 def roslens(*arguments: object, **more) -> subprocess.Popen:
+    """As a plain installation watches."""
     # Where the tests run in the background of a shell, SIGINT is ignored.
     return subprocess.Popen(
-        ["env", "--default-signal=INT", *roslens_command("watch", *arguments)],
+        ["env", "--default-signal=INT", *without_command(PLAIN, "watch", *arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -425,7 +426,7 @@ def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(flying, tmp_pat
 def record(run: Path, triggers: str, *arguments: object) -> subprocess.Popen:
     (run.parent / "triggers.yaml").write_text(triggers)
     given = ("--tracer", "native", *QUIET, "-o", run, "--triggers", run.parent / "triggers.yaml")
-    return recorded(roslens_command("record", *given, *arguments))
+    return recorded(without_command(PLAIN, "record", *given, *arguments))
 
 
 def recorded(words: list[str]) -> subprocess.Popen:
@@ -466,7 +467,7 @@ def test_ctrl_c_leaves_what_a_flight_recorder_holds(talking, tmp_path):
     """In one line, without a word of tracers or triggers; that all ends is no process that died."""
     run = tmp_path / "run"
     endless = ("--", talking, "1000000", "500", "0", "0")
-    words = roslens_command("record", "--flight", "30", *QUIET, "-o", run, *endless)
+    words = without_command(PLAIN, "record", "--flight", "30", *QUIET, "-o", run, *endless)
     recording = recorded(["env", "--default-signal=INT", *words])
     try:
         wait_for(lambda: watching(run) and list(run.glob("flight/ros2-*/ros2_[0-9]*")))
@@ -543,7 +544,7 @@ def test_a_recorded_run_is_watched_until_it_ends(talking, tmp_path):
     run = tmp_path / "run"
     given = ("--tracer", "native", *QUIET, "-o", run)
     program = ("--", talking, "2000", "1000", "400", "800")
-    recording = recorded(roslens_command("record", *given, *program))
+    recording = recorded(without_command(PLAIN, "record", *given, *program))
     wait_for(lambda: list(run.glob("trace/ros2-*/ros2_[0-9]*")))
     watching = roslens(run, "--window", "0", "--every", "0.2", "--json")
     out, error = watching.communicate(timeout=120)

@@ -1,45 +1,31 @@
-"""What a plain installation can do: all verbs but those of notebooks, pages and pictures.
+"""What a plain installation can do: record, count, collect, watch, and judge metrics.
 
 Here what the extras bring is blocked; tests/project/test_wheels.py installs the wheel without it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from tests.programs import EXTRAS, PLAIN, without_command
 from tests.samples import RUN, SAMPLES, uncollected
 
 ROOT = Path(__file__).parents[2]
+NO_NUMPY = "roslens: error: numpy is missing: run \"pip install 'roslens[numpy]'\"\n"
 DEMO = SAMPLES / "demo"
-EXTRAS = (
-    *("IPython", "PIL", "anywidget", "distributed", "duckdb", "fsspec", "hdrh", "ipykernel"),
-    *("ipywidgets", "jinja2", "jupyter_client", "jupyterlab", "lz4", "matplotlib", "mcap"),
-    *("nbclient", "nbconvert", "nbformat", "pandas", "papermill", "pyarrow", "scipy", "seaborn"),
-    *("anyio", "mcp", "opentelemetry", "prometheus_client", "traitlets", "zstandard"),
-)
-BLOCKED = """
-import importlib.abc, sys
-class Blocks(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {names!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Blocks())
-from roslens.__main__ import run
-run()
-"""
 
 
 def without(
     names: tuple[str, ...], *arguments: str | Path, scratch: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", BLOCKED.format(names=names), *map(str, arguments)],
+        without_command(names, *arguments),
         capture_output=True,
         text=True,
         check=False,
@@ -64,26 +50,18 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ("RUN", 0),
         ("info RUN", 0),
         ("info --check RUN", 0),
         ("events RUN --name ros2:rcl_init", 0),
         ("collect RUN", 0),
-        ("why RUN", 0),
-        ("compare RUN RUN", 3),
         ("compare METRICS METRICS", 3),
         ("check BUDGETS METRICS", 0),
-        ("trend RUN", 3),
-        ("chains RUN", 0),
-        ("estimates RUN", 0),
-        ("export --format perfetto RUN OUT/trace.pftrace", 0),
         ("pack RUN -o OUT/run.roslens", 0),
         ("record --suite demo --dry-run", 0),
         ("record --tracer native -o OUT/recorded -- true", 0),
         ("dump --help", 0),
         ("watch --help", 0),
         ("suites", 0),
-        ("dev generate OUT/made", 0),
         ("dev schema", 0),
     ],
 )
@@ -93,19 +71,64 @@ def test_a_verb_needs_no_extra(
     budgets = tmp_path / "budgets.yaml"
     budgets.write_text("budgets:\n- latency_p50 < 1 s\n")
     places = {"RUN": run, "METRICS": reports, "BUDGETS": budgets, "OUT": tmp_path}
-    words = arguments.split()
-    for name, place in places.items():
-        words = [str(place) + x[len(name) :] if x.startswith(name) else x for x in words]
-    done = without(EXTRAS, *words)
+    done = without(PLAIN, *words_of(arguments, places))
     assert done.returncode == code, done.stdout + done.stderr
     assert "error" not in done.stderr
 
 
-def test_comparing_says_the_same_with_and_without(reports: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("RUN", 0),
+        ("why RUN", 0),
+        ("compare RUN RUN", 3),
+        ("trend RUN", 3),
+        ("chains RUN", 0),
+        ("estimates RUN", 0),
+        ("export --format perfetto RUN OUT/trace.pftrace", 0),
+        ("dev generate OUT/made", 0),
+    ],
+)
+def test_what_analyses_needs_numpy_alone(
+    arguments: str, code: int, run: Path, tmp_path: Path
+) -> None:
+    words = words_of(arguments, {"RUN": run, "OUT": tmp_path})
+    done = without(EXTRAS, *words)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "error" not in done.stderr
+    shutil.rmtree(tmp_path / "made", ignore_errors=True)
+    lacking = without(PLAIN, *words)
+    assert (lacking.returncode, lacking.stderr) == (2, NO_NUMPY)
+
+
+def words_of(arguments: str, places: dict[str, Path]) -> list[str]:
+    words = arguments.split()
+    for name, place in places.items():
+        words = [str(place) + x[len(name) :] if x.startswith(name) else x for x in words]
+    return words
+
+
+@pytest.mark.parametrize("kernel", ["ftrace", "perf"])
+def test_the_kernel_is_not_recorded_without_numpy(kernel: str, tmp_path: Path) -> None:
+    """Said before the program runs, not when its events are to be converted."""
+    command = ("record", "--tracer", "native", "-o", tmp_path / "out", "--kernel")
+    done = without(PLAIN, *command, kernel, "--", "touch", tmp_path / "ran")
+    assert done.returncode == 2, done.stderr
+    assert NO_NUMPY.partition("error: ")[2] in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_comparing_says_the_same_with_and_without(reports: Path, tmp_path: Path) -> None:
     """The whole installation is the second opinion."""
-    light = without(EXTRAS, "compare", reports, DEMO)
-    whole = without((), "compare", reports, DEMO)
+    metrics = json.loads(reports.read_text())
+    for estimate in metrics["estimates"]:
+        for name in ("value", "low", "high"):
+            estimate[name] = estimate[name] and 1.3 * estimate[name]
+    slower = tmp_path / "metrics.json"
+    slower.write_text(json.dumps(metrics))
+    light, whole = (without(x, "compare", reports, slower) for x in (PLAIN, ()))
     assert (light.returncode, light.stdout) == (whole.returncode, whole.stdout)
+    assert (whole.returncode, "regression" in whole.stdout) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -139,14 +162,14 @@ def test_recording_and_counting_need_no_polars(
     # Nothing made tables of it, by which 'info' would tell what fell silent.
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("tables"))
     words = [tmp_path / "run" if word is RUN else word for word in arguments]
-    done = without((*EXTRAS, "polars"), *words)
+    done = without((*PLAIN, "polars"), *words)
     assert done.returncode == 0, done.stderr
 
 
 def test_polars_comes_after_what_is_recorded_has_ended(tmp_path: Path) -> None:
     """It writes what was sampled beside the program; nothing before that needs it."""
     done = without(
-        (*EXTRAS, "polars"),
+        (*PLAIN, "polars"),
         *("record", "--tracer", "native", "-o", tmp_path / "out", "--", "touch", tmp_path / "ran"),
         scratch=tmp_path,
     )

@@ -226,18 +226,16 @@ def test_a_plain_installation_is_light(light: Path) -> None:
     """Of what pip lists as files, without the bytecode that it compiles."""
     site, size = site_packages(light), 0
     names = {path.name.lower() for path in site.iterdir()}
-    assert not names & {"ipykernel", "jinja2", "matplotlib", "mcap", "pandas", "pyarrow", "scipy"}
+    assert not names & {"ipykernel", "jinja2", "matplotlib", "mcap", "numpy", "pandas", "scipy"}
     for record in site.glob("*.dist-info/RECORD"):
         if not record.parent.name.startswith("pip-"):
             lines = record.read_text().splitlines()
             size += sum(int(line.rpartition(",")[2] or 0) for line in lines)
-    # polars 182, numpy 57, roslens 20
-    assert size < 290_000_000
+    # polars 182, roslens 20
+    assert size < 230_000_000
 
 
-def test_a_plain_installation_reads_collects_and_compares(
-    light: Path, tmp_path: Path, home: Path
-) -> None:
+def test_a_plain_installation_reads_and_collects(light: Path, tmp_path: Path, home: Path) -> None:
     folder = hostile_folder(tmp_path / "folder", *OURS, UNRELATED)
     shutil.copytree(folder / "run", folder / "another")
     command, env = light / "bin" / "roslens", bare(light, home)
@@ -245,7 +243,7 @@ def test_a_plain_installation_reads_collects_and_compares(
     told = run(command, "collect", "run", env=env, cwd=folder)
     assert f"{TWO_PROCESS_EVENTS} events" in told
     for arguments, code, said in (
-        (("compare", "run", "another", "--json", "found.json"), 3, "not_enough_evidence"),
+        (("compare", "run", "another"), 2, "pip install 'roslens[numpy]'"),
         (("report", "latency", "run"), 2, "pip install 'roslens[report]'"),
     ):
         done = subprocess.run(
@@ -253,7 +251,6 @@ def test_a_plain_installation_reads_collects_and_compares(
         )
         assert done.returncode == code, done.stderr
         assert said in done.stdout + done.stderr
-    assert (folder / "found.json").is_file()
 
 
 @pytest.mark.parametrize("names", [OURS, (UNRELATED,)], ids=" ".join)

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID, uuid4
 
-import numpy as np
-
 from roslens.recording import UsageError
+from roslens.recording.arrays import Bytes, Ints, np
 from roslens.recording.layout import NOT_SAMPLED
 from roslens.tracing.ftrace.formats import Format, PageHeader
 from roslens.tracing.ftrace.pages import LATEST, find_events, find_missed
-from roslens.tracing.ftrace.raw import Bytes, Clock, Ints, RawTrace, Records
+from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
 from roslens.tracing.ftrace.rows import Encoder, Rows, numbers_at
 from roslens.tracing.ftrace.switches import (
     Accounted,

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from roslens.recording import UsageError
+from roslens.recording.arrays import np
 
 Kind = Literal["int", "text", "ints", "string", "relative_string"]
 

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from roslens.recording.arrays import Bytes, Ints, np
 from roslens.recording.manifest import Endpoint
 from roslens.tracing.ftrace.formats import HEAD_BYTES, Field, Format
-from roslens.tracing.ftrace.pages import Ints, find_events
-from roslens.tracing.ftrace.raw import Bytes, RawTrace, Records, Thread
+from roslens.tracing.ftrace.pages import find_events
+from roslens.tracing.ftrace.raw import RawTrace, Records, Thread
 from roslens.tracing.ftrace.rows import numbers_at, windows
 from roslens.tracing.ftrace.tsdl import NAME_BYTES
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from roslens.recording.arrays import Ints, NDArray, np
 from roslens.tracing.ftrace.formats import PageHeader
 
 _PADDING, _EXTENDED, _ABSOLUTE = 29, 30, 31
@@ -22,10 +20,8 @@ _COMMIT = 0xFFFFF
 _MISSED, _MISSED_STORED = 1 << 31, 1 << 30
 _MOST_MISSED = 1 << 40
 LATEST = 1 << 62
-_KEPT_OF_ABSOLUTE = np.int64(0xF8 << 56 & 0x7FFF_FFFF_FFFF_FFFF)
+_KEPT_OF_ABSOLUTE = 0xF8 << 56 & 0x7FFF_FFFF_FFFF_FFFF
 """An absolute time has 59 bits; those above are the page's."""
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -51,10 +47,10 @@ class Found:
     time: Ints
     begins: Ints
     missed: Ints
-    damaged: npt.NDArray[np.bool_]
+    damaged: NDArray[np.bool_]
 
 
-def find_events(data: npt.NDArray[np.uint8], header: PageHeader) -> Found:
+def find_events(data: NDArray[np.uint8], header: PageHeader) -> Found:
     """The events in whole pages, as bytes of a little-endian machine."""
     pages = _whole(data, header)
     words = pages.view("<u4")
@@ -108,7 +104,7 @@ def find_events(data: npt.NDArray[np.uint8], header: PageHeader) -> Found:
     )  # fmt: skip
 
 
-def find_missed(data: npt.NDArray[np.uint8], header: PageHeader) -> Ints:
+def find_missed(data: NDArray[np.uint8], header: PageHeader) -> Ints:
     """How many events were lost before each page; -1 where the kernel did not say it there."""
     pages = _whole(data, header)
     commit = pages.view("<u4")[:, header.commit_offset // 4].astype(np.int64)
@@ -123,6 +119,6 @@ def find_missed(data: npt.NDArray[np.uint8], header: PageHeader) -> Ints:
     return missed
 
 
-def _whole(data: npt.NDArray[np.uint8], header: PageHeader) -> npt.NDArray[np.uint8]:
+def _whole(data: NDArray[np.uint8], header: PageHeader) -> NDArray[np.uint8]:
     count = len(data) // header.page_size
     return data[: count * header.page_size].reshape(count, header.page_size)

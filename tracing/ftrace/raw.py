@@ -6,13 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from roslens.recording.arrays import Bytes, Ints, NDArray, np
 from roslens.tracing.ftrace.formats import Format, PageHeader
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 Thread = tuple[int, int, str]
 """Process and thread as they know themselves, and the thread's name."""
 
@@ -96,9 +92,9 @@ class RawTrace:
     runtime: Format | None = None
     pauses: Ints = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
 
-    def recorded(self, time: Ints) -> npt.NDArray[np.bool_]:
+    def recorded(self, time: Ints) -> NDArray[np.bool_]:
         """Which of some times lie in no pause."""
-        found: npt.NDArray[np.bool_]
+        found: NDArray[np.bool_]
         found = np.searchsorted(self.pauses.ravel(), time, side="right") % 2 == 0
         return found
 

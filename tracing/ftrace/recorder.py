@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from roslens.recording import RunFailedError, UsageError
+from roslens.recording.arrays import Bytes, Ints, np
 from roslens.recording.files import shipped
 from roslens.tracing.ftrace.ctf import Converted, blocks_of, write_ctf
 from roslens.tracing.ftrace.formats import (
@@ -37,8 +37,8 @@ from roslens.tracing.ftrace.names import (
     Names,
     with_new_threads,
 )
-from roslens.tracing.ftrace.pages import LATEST, Ints
-from roslens.tracing.ftrace.raw import Bytes, Clock, RawTrace, Thread, pages_of
+from roslens.tracing.ftrace.pages import LATEST
+from roslens.tracing.ftrace.raw import Clock, RawTrace, Thread, pages_of
 from roslens.tracing.ftrace.switches import RUNTIME
 from roslens.tracing.ftrace.tracefs import PROBES, new_name, remove, tracefs, write
 from roslens.tracing.ftrace.tsdl import clock_beside

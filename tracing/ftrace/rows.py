@@ -6,19 +6,14 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
+from roslens.recording.arrays import Bools, Bytes, Ints, NDArray, np
 from roslens.tracing.ftrace.formats import HEAD_BYTES, Format, split_strings
-from roslens.tracing.ftrace.pages import Ints
-from roslens.tracing.ftrace.raw import Bytes, RawTrace, Thread
+from roslens.tracing.ftrace.raw import RawTrace, Thread
 from roslens.tracing.ftrace.tsdl import NAME_BYTES
 
 _TYPE_AT, _FLAGS_AT, _PID_AT = 0, 2, 4
 _LONGEST_TEXT = 4096
 
-Mask = npt.NDArray[np.bool_]
-Packed = npt.NDArray[np.void]
 """Several bytes as one value."""
 
 
@@ -49,7 +44,7 @@ class Rows:
     begin: Ints
     time: Ints
     kind: Ints
-    kept: Mask
+    kept: Bools
     wrong: int = 0
     of_others: int = 0
     by_name: dict[str, int] = field(default_factory=dict)
@@ -104,7 +99,7 @@ class Encoder:
                 rows.content[first + np.arange(len(joined))] = joined
         return rows
 
-    def _own(self, rows: Rows, number: int, meant: Mask, size: Ints) -> Ints:
+    def _own(self, rows: Rows, number: int, meant: Bools, size: Ints) -> Ints:
         """The events of a number that can be written; counts all others."""
         those = rows.kind == number
         rows.of_others += int((those & ~meant).sum())
@@ -122,7 +117,7 @@ class Encoder:
 class _KernelContext:
     """What comes with each event of the kernel: thread, flags (whether in an interrupt)."""
 
-    def of(self, data: Bytes, begin: Ints) -> tuple[Packed, Mask]:
+    def of(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
         """The bytes of it for each event, and which events are meant: all."""
         found = np.empty(len(begin), [("tid", "<i4"), ("flags", "u1")])
         found["tid"], found["flags"] = (
@@ -141,9 +136,9 @@ class _Threads:
             struct.pack(f"<ii{NAME_BYTES}s", vpid, vtid, name.encode()[: NAME_BYTES - 1])
             for _, (vpid, vtid, name) in sorted(threads.items())
         ]
-        self._rows: Packed = np.frombuffer(b"".join(rows), dtype=f"V{8 + NAME_BYTES}")
+        self._rows: NDArray[np.void] = np.frombuffer(b"".join(rows), dtype=f"V{8 + NAME_BYTES}")
 
-    def of(self, data: Bytes, begin: Ints) -> tuple[Packed, Mask]:
+    def of(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
         """The bytes of it for each event, and of which events the thread is known."""
         tid = numbers_at(data, begin + _PID_AT, "<i4")
         if not len(self._known):
@@ -186,7 +181,7 @@ class _Layout:
         return found
 
 
-def windows(data: Bytes, width: int) -> Packed:
+def windows(data: Bytes, width: int) -> NDArray[np.void]:
     """From each byte on so many bytes as one value: copied at once, and not one by one."""
     count = max(0, len(data) - width + 1)
     return np.ndarray(count, dtype=f"V{width}", buffer=data, strides=(1,))

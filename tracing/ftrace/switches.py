@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
+from roslens.recording.arrays import Bytes, Ints, np
 from roslens.tracing.ftrace.formats import HEAD_BYTES, Format
-from roslens.tracing.ftrace.raw import Bytes, Ints
 from roslens.tracing.ftrace.rows import numbers_at, windows
 
 RUNTIME = "sched_stat_runtime"

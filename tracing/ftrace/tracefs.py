@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from roslens.recording.arrays import why_no_numpy
 from roslens.tracing.proc import ENDED, STARTED, stat
 
 MOUNTED = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
@@ -55,6 +56,8 @@ def tracefs() -> Iterator[Path]:
 
 def why_no_ftrace() -> str | None:
     """Why the kernel cannot be recorded by ftrace, on one line; None if it can be."""
+    if (reason := why_no_numpy()) is not None:
+        return f"no kernel trace by ftrace: {reason}"
     try:
         with tracefs() as root:
             if os.access(root / "instances", os.W_OK):

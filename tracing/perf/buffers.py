@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from roslens.recording.arrays import why_no_numpy
+
 HOW = "set /proc/sys/kernel/perf_event_paranoid to 2 or less"
 _CALLS = {"x86_64": 298, "aarch64": 241}
 _SOFTWARE, _DUMMY = 1, 9
@@ -64,6 +66,8 @@ class _Attributes(ctypes.Structure):
 
 def why_no_perf() -> str | None:
     """Why switches of own programs cannot be recorded, on one line; None if they can be."""
+    if (reason := why_no_numpy()) is not None:
+        return f"no kernel trace by perf_event_open: {reason}"
     try:
         os.close(_opened(min(os.sched_getaffinity(0))))
     except PermissionError:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from roslens.recording import UsageError
+from roslens.recording.arrays import np
 from roslens.tracing.ftrace.ctf import Converted, write_ctf
 from roslens.tracing.ftrace.formats import parse_formats
 from roslens.tracing.ftrace.parts import Limit, Reader, mapped

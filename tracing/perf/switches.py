@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from roslens.recording import RunFailedError
+from roslens.recording.arrays import np
 from roslens.tracing.ftrace.ctf import write_ctf
 from roslens.tracing.ftrace.formats import format_of
 from roslens.tracing.ftrace.raw import RawTrace, Records
@@ -39,14 +38,11 @@ _TAIL = struct.Struct("<4xIQ8x")
 _FORKED = struct.Struct("<4I8x")
 """Process and thread: new and old process, new and old thread; time."""
 _NUMBER = 1
-_EVENT = np.dtype(
-    [
-        ("type", "<u2"), ("flags", "u1"), ("preempt", "u1"), ("pid", "<i4"),
-        ("prev_comm", f"S{_NAME_BYTES}"), ("prev_tid", "<i4"), ("prev_state", "<i8"),
-        ("next_comm", f"S{_NAME_BYTES}"), ("next_tid", "<i4"),
-    ]
-)  # fmt: skip
-_FORMAT = format_of(_NUMBER, "sched_switch", _EVENT)
+_EVENT = [
+    ("type", "<u2"), ("flags", "u1"), ("preempt", "u1"), ("pid", "<i4"),
+    ("prev_comm", f"S{_NAME_BYTES}"), ("prev_tid", "<i4"), ("prev_state", "<i8"),
+    ("next_comm", f"S{_NAME_BYTES}"), ("next_tid", "<i4"),
+]  # fmt: skip
 
 
 @contextmanager
@@ -111,7 +107,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> int:
     cpus = {int(path.name.removeprefix("cpu")): path for path in raw.glob("cpu*")}
     names = _names(path.read_bytes() for path in cpus.values())
     trace = RawTrace(
-        formats={_NUMBER: _FORMAT},
+        formats={_NUMBER: format_of(_NUMBER, "sched_switch", np.dtype(_EVENT))},
         records={cpu: partial(_switches, path, names) for cpu, path in cpus.items()},
         hostname=os.uname().nodename,
         release=os.uname().release,
@@ -175,7 +171,7 @@ def _switches(path: Path, names: dict[int, bytes]) -> Iterator[Records]:
 
 def _records(rows: list[tuple[object, ...]], times: list[int], lost: int) -> Records:
     table = np.array(rows, dtype=_EVENT)
-    begin = np.arange(len(rows), dtype=np.int64) * _EVENT.itemsize
-    size = np.full(len(rows), _EVENT.itemsize, dtype=np.int64)
+    begin = np.arange(len(rows), dtype=np.int64) * table.itemsize
+    size = np.full(len(rows), table.itemsize, dtype=np.int64)
     data = np.frombuffer(table.tobytes(), dtype=np.uint8)
     return Records(data, begin, size, np.array(times, dtype=np.int64), lost)

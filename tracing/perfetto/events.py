@@ -10,13 +10,11 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-import numpy as np
-import numpy.typing as npt
-
-from roslens.tracing.ftrace.formats import format_of
-from roslens.tracing.ftrace.raw import Ints, Records
+from roslens.recording.arrays import Ints, NDArray, np
+from roslens.tracing.ftrace.formats import Format, format_of
+from roslens.tracing.ftrace.raw import Records
 from roslens.tracing.perfetto.protobuf import fields, number, sized, varints
 
 UNKNOWN = -1
@@ -65,18 +63,28 @@ class Kind:
         name, *parts = described.split()
         split = [(field, part.partition(":")) for field, part in enumerate(parts, 1)]
         told = [(field, column, kind) for field, (column, _, kind) in split if kind]
-        texts = [column for _, column, kind in told if kind == "s"]
         self.number = own
-        self.layout = np.dtype([*_HEAD, *((column, _TYPES[kind][0]) for _, column, kind in told)])
-        self.format = format_of(own, name, self.layout, texts)
+        self._columns = [*_HEAD, *((column, _TYPES[kind][0]) for _, column, kind in told)]
+        self._of_format = name, [column for _, column, kind in told if kind == "s"]
         self._struct = struct.Struct("<HBBI" + "".join(_TYPES[kind][1] for *_, kind in told))
         self._places = {
             (sized if kind in _TEXTS else number)(field): place
             for place, (field, _, kind) in enumerate(told)
         }
+        self._bits = [8 * struct.calcsize(f"<{_TYPES[kind][1]}") for *_, kind in told]
         self._empty: list[int | bytes] = [b"" if kind in _TEXTS else 0 for *_, kind in told]
-        self._bits = [8 * self.layout[column].itemsize for _, column, _ in told]
         self._texts = [place for place, (*_, kind) in enumerate(told) if kind == "s"]
+
+    @cached_property
+    def layout(self) -> np.dtype[np.void]:
+        """Its fields with their types, as of an array."""
+        return np.dtype(self._columns)
+
+    @cached_property
+    def format(self) -> Format:
+        """As the kernel would tell it."""
+        name, texts = self._of_format
+        return format_of(self.number, name, self.layout, texts)
 
     def encoded(self, flags: int, tid: int, message: bytes) -> bytes:
         """The bytes of an event."""
@@ -191,7 +199,7 @@ class Decoder:
 
     def _compact(self, message: bytes) -> list[_Group]:
         names: list[bytes] = []
-        packed: dict[int, list[npt.NDArray[np.uint64]]] = {
+        packed: dict[int, list[NDArray[np.uint64]]] = {
             x: [] for x in (*_SWITCH_COLUMNS, *_WAKING_COLUMNS)
         }
         for tag, value in fields(message):
@@ -222,8 +230,8 @@ class Decoder:
         return [_group(wakes, woken), _group(switches, switched)]
 
     def _switches(
-        self, columns: dict[int, npt.NDArray[np.uint64]], texts: npt.NDArray[np.bytes_]
-    ) -> tuple[Ints, npt.NDArray[np.void]]:
+        self, columns: dict[int, NDArray[np.uint64]], texts: NDArray[np.bytes_]
+    ) -> tuple[Ints, NDArray[np.void]]:
         times = _since(columns[1])
         found = _empty(_SWITCH, len(times))
         found["next_comm"] = _of(texts, columns[6])
@@ -241,24 +249,24 @@ class Decoder:
         return times, found
 
 
-def _empty(own: int, count: int, flags: npt.NDArray[np.uint64] | int = 0) -> npt.NDArray[np.void]:
-    rows: npt.NDArray[np.void] = np.zeros(count, dtype=KINDS[own].layout)
+def _empty(own: int, count: int, flags: NDArray[np.uint64] | int = 0) -> NDArray[np.void]:
+    rows: NDArray[np.void] = np.zeros(count, dtype=KINDS[own].layout)
     rows["type"], rows["flags"] = own, flags
     return rows
 
 
-def _group(rows: npt.NDArray[np.void], times: Ints) -> _Group:
+def _group(rows: NDArray[np.void], times: Ints) -> _Group:
     return _Group(rows.tobytes(), np.full(len(rows), rows.dtype.itemsize, dtype=np.int64), times)
 
 
-def _of(texts: npt.NDArray[np.bytes_], at: npt.NDArray[np.uint64]) -> npt.NDArray[np.bytes_]:
+def _of(texts: NDArray[np.bytes_], at: NDArray[np.uint64]) -> NDArray[np.bytes_]:
     if len(at) and int(at.max()) >= len(texts):
         raise ValueError("the name of a thread that is not there")
-    found: npt.NDArray[np.bytes_] = texts[at.astype(np.int64)]
+    found: NDArray[np.bytes_] = texts[at.astype(np.int64)]
     return found
 
 
-def _since(steps: npt.NDArray[np.uint64]) -> Ints:
+def _since(steps: NDArray[np.uint64]) -> Ints:
     """Times of which each is told as the distance from the one before."""
     times = _checked(_checked(steps).cumsum().view(np.uint64))
     if (np.diff(times) < 0).any():
@@ -266,7 +274,7 @@ def _since(steps: npt.NDArray[np.uint64]) -> Ints:
     return times
 
 
-def _checked(times: npt.NDArray[np.uint64]) -> Ints:
+def _checked(times: NDArray[np.uint64]) -> Ints:
     if len(times) and int(times.max()) > LATEST:
         raise ValueError("a time that cannot be")
     return times.astype(np.int64)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 
-import numpy as np
-import numpy.typing as npt
+from roslens.recording.arrays import NDArray, np
 
 _NUMBER, _FIXED_8, _SIZED, _FIXED_4 = 0, 1, 2, 5
 _MOST_BYTES = 10
@@ -61,7 +60,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         yield tag, data[at - size : at]
 
 
-def varints(data: bytes) -> npt.NDArray[np.uint64]:
+def varints(data: bytes) -> NDArray[np.uint64]:
     """Packed numbers."""
     content = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(content < 0x80) + 1

@@ -14,10 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import BinaryIO
 
-import numpy as np
-import numpy.typing as npt
-
 from roslens.recording import UsageError
+from roslens.recording.arrays import Ints, np
 from roslens.tracing.ftrace.ctf import Converted, write_ctf
 from roslens.tracing.ftrace.parts import Limit, mapped
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
@@ -34,7 +32,6 @@ from roslens.tracing.perfetto.events import (
 )
 from roslens.tracing.perfetto.protobuf import fields, number, sized, varint
 
-Ints = npt.NDArray[np.int64]
 Snapshot = Mapping[int, int]
 """Times in ns, by Perfetto's numbers of clocks."""
 REALTIME, MONOTONIC, MONOTONIC_RAW, BOOTTIME = 1, 3, 5, 6

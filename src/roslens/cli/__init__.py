@@ -39,6 +39,7 @@ _EXTRAS = {
     **dict.fromkeys(("anyio", "mcp"), "mcp"),
     **dict.fromkeys(("opentelemetry", "prometheus_client"), "live"),
     "duckdb": "sql",
+    "numpy": "numpy",
 }
 """What verbs import and a plain installation lacks, with the extra that brings it."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.figures.over_time import dots_over_time, latency_heat
@@ -19,6 +18,7 @@ from roslens.analysis.path.path import Paths
 from roslens.collectors.views import matching
 from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
 from roslens.recording import UsageError
+from roslens.recording.arrays import np
 
 if TYPE_CHECKING:
     from roslens.runs import Runs

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
@@ -19,6 +18,7 @@ from roslens.collectors.topics import internal
 from roslens.collectors.views import matching
 from roslens.explore.noun import estimates_frame, picture
 from roslens.recording import UsageError
+from roslens.recording.arrays import np
 from roslens.recording.text import shown_lines
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from roslens.fleet.rows import ROW, Task, row_of
 from roslens.fleet.selection import Selection
 from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
 from roslens.recording import RoslensError, UsageError
+from roslens.recording.arrays import need_numpy
 from roslens.recording.errors import writing
 from roslens.recording.files import text_path, write_atomically
 from roslens.recording.manifest import Level
@@ -51,6 +52,7 @@ class Catalog:
     """
 
     def __init__(self, tree: Tree, file: Path) -> None:
+        need_numpy()
         self.tree = tree
         self.file = file
 

@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 from uuid import NAMESPACE_OID, uuid5
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from roslens.recording.arrays import NDArray, np
 from roslens.tracing.ftrace.ctf import write_ctf
 from roslens.tracing.ftrace.formats import format_of
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Records

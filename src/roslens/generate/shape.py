@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from roslens.generate.ctf import CLOCK_OFFSET_NS
 from roslens.recording import UsageError
+from roslens.recording.arrays import Ints, NDArray, np
 
 START_NS = CLOCK_OFFSET_NS + 5_000_000_000
 _BEFORE_NS = 1_000_000_000
@@ -32,7 +31,6 @@ _BOUNDS = {
     "seed": (0, 2**63),
 }
 _MOST_EVENTS = 100_000_000
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -141,15 +139,15 @@ class _System:
 
     # ------------------------------------------------------------ who is there
 
-    def process(self, layer: int, topic: Numbers) -> Numbers:
+    def process(self, layer: int, topic: Ints) -> Ints:
         """Where the node of a topic runs, at the end that this layer has of it."""
         node = topic % self.shape.nodes
         return 1 + layer * self.shape.processes + node % self.shape.processes
 
-    def node_names(self, layer: int, topic: Numbers) -> Sequence[str]:
+    def node_names(self, layer: int, topic: Ints) -> Sequence[str]:
         return [f"node_{layer + 1}_{n}" for n in topic % self.shape.nodes]
 
-    def topic_names(self, layer: int, topic: Numbers) -> Sequence[str]:
+    def topic_names(self, layer: int, topic: Ints) -> Sequence[str]:
         return [f"/topic_{n}" for n in topic + layer * self.shape.topics]
 
     def begin(self, layer: int) -> None:
@@ -157,7 +155,7 @@ class _System:
         shape = self.shape
         topic, node = np.arange(shape.topics), np.arange(shape.nodes)
 
-        def made(name: str, of: Numbers, **columns: object) -> None:
+        def made(name: str, of: Ints, **columns: object) -> None:
             times = self.now + np.arange(len(of)) * 100
             self.now = int(times[-1]) + 100
             process = self.process(layer, of)
@@ -197,7 +195,7 @@ class _System:
 
     # ------------------------------------------------------------ what happens
 
-    def publish(self, layer: int, topic: Numbers, published: Numbers, number: Numbers) -> None:
+    def publish(self, layer: int, topic: Ints, published: Ints, number: Ints) -> None:
         process = self.process(layer, topic)
         # A callback publishes on its own thread.
         own = topic * self.shape.fan_out if layer else topic
@@ -213,13 +211,11 @@ class _System:
             message=message, timestamp=self.stamp(topic, published),
         )  # fmt: skip
 
-    def stamp(self, topic: Numbers, published: Numbers) -> Numbers:
+    def stamp(self, topic: Ints, published: Ints) -> Ints:
         late = np.where(topic % 2 == 1, self.shape.stamp_offset_ns, 0)
         return START_NS + ((published - START_NS) * self.shape.stamp_rate).astype(np.int64) + late
 
-    def deliver(
-        self, layer: int, topic: Numbers, published: Numbers, number: Numbers
-    ) -> NDArray[np.bool_]:
+    def deliver(self, layer: int, topic: Ints, published: Ints, number: Ints) -> NDArray[np.bool_]:
         """The message to each subscription; returns where the first one has it."""
         shape = self.shape
         reached = np.zeros(len(topic), bool)
@@ -252,13 +248,13 @@ class _System:
             self.emit("callback_end", end, *who, callback=callback)
         return reached
 
-    def forwarded(self, published: Numbers) -> Numbers:
+    def forwarded(self, published: Ints) -> Ints:
         """When the first subscription's callback publishes what it was given."""
         return published + self.delay + 1_000
 
     def told(
-        self, layer: int, topic: Numbers, published: Numbers, there: NDArray[np.bool_],
-        **times: Numbers,
+        self, layer: int, topic: Ints, published: Ints, there: NDArray[np.bool_],
+        **times: Ints,
     ) -> pl.DataFrame:  # fmt: skip
         """Rows of the truth; times are those of what was taken."""
         return pl.DataFrame(
@@ -274,9 +270,7 @@ class _System:
             }
         ).with_columns(pl.when(pl.lit(pl.Series(there))).then(pl.col(*times)))
 
-    def emit(
-        self, name: str, times: Numbers, process: Numbers, thread: Numbers, **columns: object
-    ) -> None:
+    def emit(self, name: str, times: Ints, process: Ints, thread: Ints, **columns: object) -> None:
         who = {"vpid": process.astype(np.int32), "vtid": thread.astype(np.int32)}
         frame = pl.DataFrame({"time_ns": times, **who, **columns})
         self.parts.setdefault(name, []).append(frame)
@@ -286,9 +280,9 @@ class _System:
         return MadeUp(events, pl.concat(self.truth))
 
 
-def _pointers(kind: int, of: Numbers) -> NDArray[np.uint64]:
+def _pointers(kind: int, of: Ints) -> NDArray[np.uint64]:
     return ((kind << 40) + of * 0x100).astype(np.uint64)
 
 
-def _messages(layer: int, number: Numbers) -> NDArray[np.uint64]:
+def _messages(layer: int, number: Ints) -> NDArray[np.uint64]:
     return (0x7F00_0000_0000 + layer * 0x10_0000 + number % 1024 * 0x100).astype(np.uint64)

@@ -7,12 +7,13 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
+from statistics import median
 
 import polars as pl
 
 from roslens.analysis.overview.live import USED
-from roslens.analysis.statistics.trends import theil_sen
 from roslens.tracing.sampling import ProcessReader
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.processes import Sample
@@ -139,6 +140,5 @@ class Processes(Periodic):
 
 
 def _slope(points: Sequence[tuple[int, int]]) -> float:
-    """Bytes a second."""
-    times, sizes = zip(*points, strict=True)
-    return 1e9 * theil_sen([x - times[0] for x in times], sizes)
+    """Bytes a second: the median of the slopes between all pairs (Theil 1950; Sen 1968)."""
+    return 1e9 * median((y - b) / (x - a) for (a, b), (x, y) in combinations(points, 2))

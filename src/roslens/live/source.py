@@ -181,8 +181,10 @@ class Source:
             ready = frame
             if not frame["time_ns"].is_sorted():
                 ready = frame.sort("time_ns", maintain_order=True)
-            limits = (until, wall + _FUTURE_NS)
-            now, ever = ready["time_ns"].to_numpy().searchsorted(limits, side="right")
+            now, ever = (
+                ready["time_ns"].search_sorted(limit, side="right")
+                for limit in (until, wall + _FUTURE_NS)
+            )
             found[name] = ready.head(now)
             self._pending[name] = ready[now:ever]
         return found

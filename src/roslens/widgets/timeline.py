@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
-import numpy as np
 import polars as pl
 import traitlets
-from numpy.typing import NDArray
 
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.path.path import Paths
@@ -26,6 +24,7 @@ from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
 from roslens.export import perfetto_tables
 from roslens.recording import RoslensError, UsageError
+from roslens.recording.arrays import NDArray, np
 from roslens.recordings import Recordings
 from roslens.widgets import STATIC
 

@@ -1,0 +1,51 @@
+"""numpy, loaded where something computes with it first: a plain installation may have none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roslens.recording.errors import UsageError
+
+__all__ = ["ArrayLike", "Bools", "Bytes", "Floats", "Ints", "NDArray", "np"]
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Bools = NDArray[np.bool_]
+    Bytes = NDArray[np.uint8]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+else:
+    ArrayLike = Bools = Bytes = Floats = Ints = NDArray = list
+
+    class _Numpy:
+        def __getattr__(self, name: str) -> object:
+            import numpy  # noqa: PLC0415
+
+            found = getattr(numpy, name)
+            setattr(self, name, found)
+            return found
+
+    np = _Numpy()
+
+
+def why_no_numpy() -> str | None:
+    """Why nothing can be computed with arrays: the line to type; None if it can be."""
+    try:
+        import numpy  # noqa: F401, PLC0415
+    except ModuleNotFoundError:
+        return "numpy is missing: run \"pip install 'roslens[numpy]'\""
+    return None
+
+
+def need_numpy() -> None:
+    """Before polars gives an array: without numpy it would panic.
+
+    Raises
+    ------
+    UsageError
+        It is not installed.
+    """
+    if (reason := why_no_numpy()) is not None:
+        raise UsageError(reason)
