@@ -9,7 +9,7 @@ from typing import Literal
 
 import polars as pl
 
-from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
 from roslens.analysis.statistics.quantiles import quantile_of
 from roslens.analysis.statistics.ratio import Spread, difference_of_means
@@ -399,14 +399,9 @@ def changed(
     kinds = (*[pl.String()] * 4, *[pl.Float64()] * 6, pl.String())
     names = (*_FUNCTION, "base_ns", "new_ns", "change_ns", "low", "high", "p_holm", "refused")
     table = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
-    known = table.drop_nulls("p_holm")
-    table = pl.concat(
-        [
-            known.with_columns(p_holm=pl.Series(holm(known["p_holm"].to_numpy()))),
-            table.filter(pl.col("p_holm").is_null()),
-        ]
-    )
+    adjusted = holm_of_known(table["p_holm"].to_list())
     return table.with_columns(
+        p_holm=pl.Series(adjusted, dtype=pl.Float64),
         common=pl.lit(means[1] / means[0] if slower else None, dtype=pl.Float64),
         confirmed=(pl.col("p_holm") < 1 - level).fill_null(value=False),
     ).sort(pl.col("change_ns").abs(), descending=True, maintain_order=True)
