@@ -400,10 +400,14 @@ def changed(
     names = (*_FUNCTION, "base_ns", "new_ns", "change_ns", "low", "high", "p_holm", "refused")
     table = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
     adjusted = pl.Series("p_holm", holm_of_known(table["p_holm"].to_list()), dtype=pl.Float64)
-    return table.with_columns(adjusted).with_columns(
-        common=pl.lit(means[1] / means[0] if slower else None, dtype=pl.Float64),
-        confirmed=(pl.col("p_holm") < 1 - level).fill_null(value=False),
-    ).sort(pl.col("change_ns").abs(), descending=True, maintain_order=True)
+    return (
+        table.with_columns(adjusted)
+        .with_columns(
+            common=pl.lit(means[1] / means[0] if slower else None, dtype=pl.Float64),
+            confirmed=(pl.col("p_holm") < 1 - level).fill_null(value=False),
+        )
+        .sort(pl.col("change_ns").abs(), descending=True, maintain_order=True)
+    )
 
 
 def _compared(
