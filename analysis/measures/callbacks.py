@@ -151,9 +151,11 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
             jitter_p99_ns=quantile_of(jitter, 0.99),
             jitter_max_ns=jitter.max(),
             overruns=(pl.col("duration_ns") > pl.col("period_ns")).sum(),
+            # After a late start the next interval is shorter: that period had its start.
             skipped=((pl.col("interval_ns") / pl.col("period_ns")).round() - 1)
-            .filter(pl.col("interval_ns") > pl.col("period_ns"), pl.col("period_ns") > 0)
+            .filter(pl.col("period_ns") > 0)
             .sum()
+            .clip(lower_bound=0)
             .cast(pl.Int64),
         )
         .pipe(_most_first)

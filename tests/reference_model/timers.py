@@ -1,8 +1,8 @@
 """Timer activations against the grid of their releases.
 
 Decided at the end, timer by timer, as an activation's release depends on those after it. rcl calls
-a timer once however late it is, and goes on with the next point of its grid. The grid has the
-timer's period; its phase, which nothing tells, is such that the least late of the 101 activations
+a timer once however late it is, and goes on with the next point of its grid; no release is served
+twice. The grid has the timer's period; its phase, which nothing tells, is such that the least late of the 101 activations
 around touches it. Which of two points of the grid an activation belongs to is decided by where
 the activations around lie on the circle of one period: none is earlier than their mean by more
 than twice their circular standard deviation (within 1/32 and 1/2 of the period). Where activations
@@ -62,16 +62,19 @@ def _of_one(rows: list[Row], period: int) -> None:
         return
     since = [row["start_ns"] - rows[0]["start_ns"] for row in rows]
     points = _points(since, period)
-    after = [s - point * period for s, point in zip(since, points, strict=True)]
+    # The latest that those after it leave, and the first one after the start before it.
+    latest = list(accumulate(reversed(points), lambda after, point: min(point, after - 1)))[::-1]
+    firsts = [point + 1 for point in points]
+    served = [latest[0], *map(min, latest[1:], firsts)]
+    after = [s - point * period for s, point in zip(since, served, strict=True)]
     phases = [min(around) for around in _windows(after)]
-    served_before = None
-    for row, point, late, phase in zip(rows, points, after, phases, strict=True):
-        served = point if served_before is None else min(served_before + 1, point)
-        row["skipped"] = point - served
-        row["lateness_ns"] = late - phase + row["skipped"] * period
+    for row, late, phase in zip(rows, after, phases, strict=True):
+        row["lateness_ns"] = late - phase
         row["release_ns"] = row["start_ns"] - row["lateness_ns"]
         row["drift_ns"] = phase - phases[0]
-        served_before = point
+    for row, (one, other) in zip(rows, pairwise(served), strict=False):
+        row["skipped"] = other - one - 1
+    rows[-1]["skipped"] = 0 if points[-1] == served[-1] else None
 
 
 def _points(since: Sequence[int], period: int) -> list[int]:

@@ -67,6 +67,34 @@ def test_ever_later_within_the_period_is_no_skip() -> None:
     assert [row[3:] for row in found(trace)] == [(100 * k, late.get(k, 0), 0) for k in range(2, 34)]
 
 
+def test_a_start_that_is_late_by_most_of_a_period_is_not_an_early_one() -> None:
+    """Every third start is 72 after its release; the next one serves a release of its own."""
+    trace = timer(100)
+    late = {k: 72 for k in range(4, 30, 3)}
+    for k in range(2, 32):
+        trace.run(100 * k + late.get(k, 0), CALLBACK)
+    expected = [(100 * k, 1000 * late.get(k, 0), 0) for k in range(2, 32)]
+    assert [row[3:] for row in found(trace)] == expected
+
+
+def test_where_calls_of_a_timer_are_queued_each_serves_its_release() -> None:
+    """Starts at 760, 770 and 780 serve 500, 600 and 700, as nothing else could before 800."""
+    trace = timer(100)
+    for us in (200, 300, 400, 760, 770, 780, 800, 900, 1000):
+        trace.run(us, CALLBACK)
+    assert [row[3:] for row in found(trace)[3:6]] == [
+        (500, 260_000, 0), (600, 170_000, 0), (700, 80_000, 0),
+    ]  # fmt: skip
+
+
+def test_of_the_last_start_nothing_tells_whether_a_release_was_skipped() -> None:
+    """A start at 430 serves 300, and what passed at 400 may be served after the recording."""
+    trace = timer(100)
+    for us in (200, 430):
+        trace.run(us, CALLBACK)
+    assert [row[3:] for row in found(trace)] == [(200, 0, 0), (300, 130_000, None)]
+
+
 @pytest.mark.parametrize("ppm", [-200, 0, 200])
 def test_a_clock_that_runs_otherwise_than_the_timers_is_not_taken_for_lateness(ppm: int) -> None:
     """2,000 periods of 1 ms: the grid slides by 400 us, of which 10 us show within 101."""

@@ -2,7 +2,9 @@
 //!
 //! rcl calls a timer once however late it is, then goes on with the next point of its grid
 //! (`rcl_timer_call`). So an activation serves the first release after the activation before it, and
-//! the releases between that one and its start are skipped.
+//! the releases up to that of the next activation are skipped. Each activation serves a release of
+//! its own: one that seems early for a release that the next one serves was late for the one before,
+//! and where an executor queues what timers have called, several in a row are late.
 //!
 //! No event tells the grid's phase: timers are reset, and their clock (often `CLOCK_MONOTONIC_RAW`)
 //! runs a little otherwise than that of the events. It is estimated from the activations around:
@@ -37,7 +39,8 @@ pub struct Activation {
     pub lateness: i64,
     /// How much the grid has moved.
     pub drift: i64,
-    /// Releases that passed before it started.
+    /// Releases between its own and that of the next one; of the last one those up to its start, if
+    /// there are none.
     pub skipped: i64,
 }
 
@@ -97,26 +100,38 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
         turns += before.map_or(0.0, |before: f64| (mean - before).round());
         before = Some(mean);
         let edge = mean - turns - spread;
-        let point = (since(place) as f64 / length - edge).floor() as i64;
-        points.push((point, since(place).wrapping_sub(point.wrapping_mul(period))));
+        points.push((since(place) as f64 / length - edge).floor() as i64);
     }
-    let phase = |place: usize| points[around(place)].iter().map(|(_, after)| *after).min();
-    let phases: Vec<i64> = (0..starts.len())
-        .map(|place| phase(place).unwrap_or(0))
+    let served = served(&points);
+    let after: Vec<i64> = (0..starts.len())
+        .map(|place| since(place).wrapping_sub(served[place].wrapping_mul(period)))
         .collect();
+    let phase = |place: usize| after[around(place)].iter().copied().min();
+    let first = phase(0).unwrap_or(0);
     for (place, row) in found.iter_mut().enumerate() {
-        let (point, after) = points[place];
-        let served = match place.checked_sub(1) {
-            Some(before) => point.min(points[before].0.wrapping_add(1)),
-            None => point,
+        let phase = phase(place).unwrap_or(0);
+        row.skipped = match served.get(place + 1) {
+            Some(next) => next.wrapping_sub(served[place]).wrapping_sub(1),
+            None if points[place] == served[place] => 0,
+            None => NEVER,
         };
-        row.skipped = point.wrapping_sub(served);
-        let late = after.wrapping_sub(phases[place]);
-        row.lateness = late.wrapping_add(row.skipped.wrapping_mul(period));
+        row.lateness = after[place].wrapping_sub(phase);
         row.release = starts[place].wrapping_sub(row.lateness);
-        row.drift = phases[place].wrapping_sub(phases[0]);
+        row.drift = phase.wrapping_sub(first);
     }
     found
+}
+
+/// The releases that activations serve, of the last points of the grid before they start.
+fn served(points: &[i64]) -> Vec<i64> {
+    let mut served = points.to_vec();
+    for place in (1..points.len()).rev() {
+        served[place - 1] = points[place - 1].min(served[place].wrapping_sub(1));
+    }
+    for place in 1..points.len() {
+        served[place] = served[place].min(points[place - 1].wrapping_add(1));
+    }
+    served
 }
 
 /// Forget what activations do not tell if a gap comes before or after them, where others may be.
