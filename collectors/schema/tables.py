@@ -708,7 +708,11 @@ TIMER_ACTIVATIONS = Table(
             "how much later than the timer's first grid, continued with its period, release lies: "
             "it grows where the timer's clock is slower than that of the events",
         ),
-        Column("skipped", "int64", "releases between this one's and that of the next activation; null where nothing tells"),
+        Column(
+            "skipped",
+            "int64",
+            "releases between this one's and that of the next activation; null where nothing tells",
+        ),
     ),
     needs=("ros2:callback_start", "ros2:rclcpp_timer_callback_added", "ros2:rcl_timer_init"),
 )

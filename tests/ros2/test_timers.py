@@ -70,7 +70,7 @@ def test_ever_later_within_the_period_is_no_skip() -> None:
 def test_a_start_that_is_late_by_most_of_a_period_is_not_an_early_one() -> None:
     """Every third start is 72 after its release; the next one serves a release of its own."""
     trace = timer(100)
-    late = {k: 72 for k in range(4, 30, 3)}
+    late = dict.fromkeys(range(4, 30, 3), 72)
     for k in range(2, 32):
         trace.run(100 * k + late.get(k, 0), CALLBACK)
     expected = [(100 * k, 1000 * late.get(k, 0), 0) for k in range(2, 32)]

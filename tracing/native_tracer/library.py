@@ -34,6 +34,8 @@ FLIGHT_VARIABLE = "ROSLENS_TRACE_FLIGHT"
 
 FLAGS = (
     *("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"),
+    # Else only some compilers refuse a function that is taken to return an int.
+    "-Werror=implicit-function-declaration",
     f"-Wl,-soname,{LIBRARY_NAME}",
     # It stays whoever unloads it: threads may be in it.
     "-Wl,-z,nodelete",

@@ -79,6 +79,7 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
         "#include <dlfcn.h>",
         "#include <errno.h>",
         "#include <pthread.h>",
+        "#include <stdlib.h>",
         '#include "tracer.h"',
         *(f"#define {key} {value}" for key, value in instrumentation.constants.items()),
         f'const char tracer_abi[] = "{instrumentation.provider}-{name}-{digest}";',

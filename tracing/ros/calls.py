@@ -471,7 +471,7 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
   return failed;
 }
 """
-"""C source of them; needs ``<dlfcn.h>``, ``<errno.h>`` and ``<pthread.h>`` with ``_GNU_SOURCE``."""
+"""C source of them: needs ``_GNU_SOURCE``, and dlfcn.h, errno.h, pthread.h and stdlib.h."""
 
 
 def with_calls(instrumentation: Instrumentation) -> Instrumentation:

@@ -69,6 +69,7 @@ def library_source(instrumentation: Instrumentation) -> str:
         "#include <errno.h>",
         "#include <pthread.h>",
         "#include <stddef.h>",
+        "#include <stdlib.h>",
         THREADS,
         "bool ros_trace_compile_status(void) {return true;}",
     ]
