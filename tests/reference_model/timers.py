@@ -3,10 +3,11 @@
 Decided at the end, timer by timer, as an activation's release depends on those after it. rcl calls
 a timer once however late it is, and goes on with the next point of its grid; no release is served
 twice. The grid has the timer's period; its phase, which nothing tells, is such that the least late
-of the 101 activations around touches it. Which of two points of the grid an activation belongs to is decided by where
-the activations around lie on the circle of one period: none is earlier than their mean by more
-than twice their circular standard deviation (within 1/32 and 1/2 of the period). Where activations
-may be missing between two of them, the later one begins anew, as that of another timer would.
+of the 101 activations around touches it. Which of two points of the grid an activation belongs to
+is decided by where the activations around lie on the circle of one period: none is earlier than
+their mean by more than twice their circular standard deviation (within 1/32 and 1/2 of the period).
+Where activations may be missing between two of them, the later one begins anew, as that of another
+timer would.
 """
 
 from __future__ import annotations
