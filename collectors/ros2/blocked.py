@@ -13,20 +13,16 @@ message), nor executions without a traced callback.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import polars as pl
 
-from roslens.recording.arrays import Ints, np
-
 Thread = TypeVar("Thread", int, tuple[str, int, int])
-Stretches = tuple[Ints, Ints]
-"""Begins and ends, disjoint and in order."""
 _EXECUTED = ("timer", "subscription")  # what rclcpp_executor_execute is emitted for
-_END = 2**63 - 1
 _THREAD = "_thread"
 _ROW = (_THREAD, "begin_ns", "end_ns")
+_BEGIN, _END = pl.col("begin_ns"), pl.col("end_ns")
 
 
 def with_blocked(
@@ -71,27 +67,26 @@ def with_blocked(
     ends |= pl.lit(lossless) & (pl.col("begin_ns") == pl.col("latest_ns"))
     waiting = numbered.join(latest, on=_THREAD).filter((pl.col("state") == "wait") & ends)
     waits = {
-        int(thread): _merged(_times(part, "begin_ns"), _times(part, "end_ns"))
+        int(thread): _merged(part.select("begin_ns", _END.fill_null(2**63 - 1)))
         for (thread,), part in waiting.partition_by(_THREAD, as_dict=True).items()
     }
-    none: Stretches = (np.empty(0, np.int64), np.empty(0, np.int64))
     pairs = ran.select(_THREAD, "callback_id").drop_nulls().unique()
     found, whole = [], []
     executors = {tuple(x) for x in executors_of(pairs.iter_rows()).values() if len(x) > 1}
     for members in sorted(executors):
         for thread in members:
             own = (pl.col(_THREAD) == thread) & (pl.col("state") == "busy")
-            busy = numbered.filter(own & pl.col("end_ns").is_not_null()).sort("begin_ns")
-            mine = waits.get(thread, none)
+            busy = numbered.filter(own & _END.is_not_null()).sort("begin_ns").with_row_index("row")
+            mine = waits.get(thread)
             others = [waits[x] for x in members if x != thread and x in waits]
-            apart = [other for other in others if not _overlaps(*mine, *other)[0].size]
-            if not busy.height or not apart:
+            apart = [x for x in others if mine is None or _overlaps(mine, x).is_empty()]
+            if busy.is_empty() or not apart:
                 continue
-            here = ran.filter(pl.col(_THREAD) == thread)
-            cut, go_on = _blocked(busy, here, apart)
-            busy = busy[np.unique(np.searchsorted(_times(busy, "begin_ns"), cut, "right") - 1)]
-            if busy.height:
-                pieces = _split(busy, here, cut, go_on).with_columns(
+            here = ran.filter(pl.col(_THREAD) == thread).sort("start_ns")
+            cuts = _overlaps(_gaps(busy, here), _merged(pl.concat(apart)))
+            busy = busy[cuts.join_asof(busy, on="begin_ns")["row"].unique().sort()]
+            if not busy.is_empty():
+                pieces = _split(busy, here, cuts).with_columns(
                     pl.lit(busy[name][0]).alias(name) for name in key
                 )
                 found.append(pieces.select(intervals.columns).cast(intervals.schema))
@@ -119,92 +114,81 @@ def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, lis
     return {thread: sorted(of) for thread, of in members.items()}
 
 
-def _overlaps(begin: Ints, end: Ints, low: Ints, high: Ints) -> Stretches:
-    """What disjoint stretches have in common with others."""
-    first = np.searchsorted(high, begin, "right")
-    count = np.maximum(np.searchsorted(low, end, "left") - first, 0)
-    one = np.repeat(np.arange(begin.size), count)
-    other = np.arange(one.size) - np.repeat(np.cumsum(count) - count, count) + first[one]
-    return np.maximum(begin[one], low[other]), np.minimum(end[one], high[other])
+def _merged(stretches: pl.DataFrame) -> pl.DataFrame:
+    """``begin_ns`` and ``end_ns`` of stretches as disjoint ones, in order."""
+    is_new = (_END.cum_max().shift() < _BEGIN).fill_null(value=True)
+    return (
+        stretches.sort("begin_ns", "end_ns")
+        .group_by(is_new.cum_sum().alias("of"), maintain_order=True)
+        .agg(_BEGIN.first(), _END.max())
+        .drop("of")
+    )
 
 
-def _blocked(busy: pl.DataFrame, ran: pl.DataFrame, waits: Sequence[Stretches]) -> Stretches:
-    low, high = (np.concatenate(times) for times in zip(*waits, strict=True))
-    return _overlaps(*_gaps(busy, ran), *_merged(low, high))
+def _overlaps(stretches: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """What disjoint stretches have in common with others, in order."""
+    low, high = pl.col("low"), pl.col("high")
+    others = others.select(low="begin_ns", high="end_ns")
+    return (
+        stretches.join_where(others, high > _BEGIN, low < _END)
+        .select(begin_ns=pl.max_horizontal(_BEGIN, low), end_ns=pl.min_horizontal(_END, high))
+        .sort("begin_ns", "end_ns")
+    )
 
 
-def _split(busy: pl.DataFrame, ran: pl.DataFrame, cut: Ints, go_on: Ints) -> pl.DataFrame:
+def _split(busy: pl.DataFrame, ran: pl.DataFrame, cuts: pl.DataFrame) -> pl.DataFrame:
     """Busy stretches, each with at least one cut, as what is blocked and what lies between."""
-    begin, end = _times(busy, "begin_ns"), _times(busy, "end_ns")
-    begins, ends = np.concatenate([begin, go_on]), np.concatenate([cut, end])
-    begins.sort()
-    ends.sort()
-    states = np.repeat(["busy", "blocked"], [begins.size, cut.size])
-    begins, ends = np.concatenate([begins, cut]), np.concatenate([ends, go_on])
-    there = ends > begins
-    order = np.argsort(begins[there], kind="stable")
-    begins, ends = begins[there][order], ends[there][order]
-    row = np.searchsorted(begin, begins, "right") - 1
-    done = ran.filter(pl.col("kind").cast(pl.String).is_in(_EXECUTED))["start_ns"].sort().to_numpy()
-    executed = np.searchsorted(done, ends, "left") - np.searchsorted(done, begins, "left")
-    total = np.zeros(begin.size, np.int64)
-    np.add.at(total, row, executed)
-    is_first = np.append(True, row[1:] != row[:-1])
-    rest = np.maximum(busy["executed"].to_numpy()[row] - total[row], 0)
-    ended = ran.drop_nulls("end_ns")
-    within = _time_within(*_merged(_times(ended, "start_ns"), _times(ended, "end_ns")))
-    return pl.DataFrame(
-        {
-            "state": states[there][order],
-            "begin_ns": begins,
-            "end_ns": ends,
-            "duration_ns": ends - begins,
-            "executed": np.where(is_first, executed + rest, executed),
-            "callback_ns": within(ends) - within(begins),
-        }
-    ).with_columns(pl.lit(None).alias("timeout_ns"))
+    begins = pl.concat([busy["begin_ns"], cuts["end_ns"].rename("begin_ns")]).sort()
+    ends = pl.concat([busy["end_ns"], cuts["begin_ns"].rename("end_ns")]).sort()
+    parts = {"busy": pl.DataFrame([begins, ends]), "blocked": cuts}
+    pieces = (
+        pl.concat(part.with_columns(state=pl.lit(state)) for state, part in parts.items())
+        .filter(_END > _BEGIN)
+        .sort("begin_ns", maintain_order=True)
+        .join_asof(busy.select("begin_ns", of="begin_ns", all="executed"), on="begin_ns")
+    )
+    done = ran.filter(pl.col("kind").cast(pl.String).is_in(_EXECUTED))["start_ns"]
+    callbacks = _merged(ran.drop_nulls("end_ns").select("end_ns", begin_ns="start_ns"))
+
+    def executed(name: str) -> pl.Series:
+        return done.search_sorted(pieces[name], side="left").cast(pl.Int64)
+
+    within = [_time_within(callbacks, pieces[name]) for name in ("begin_ns", "end_ns")]
+    pieces = pieces.with_columns(
+        executed=executed("end_ns") - executed("begin_ns"), callback_ns=within[1] - within[0]
+    )
+    rest = (pl.col("all") - pl.col("executed").sum().over("of")).clip(lower_bound=0)
+    return pieces.with_columns(
+        executed=pl.col("executed")
+        + pl.when(pl.col("of").is_first_distinct()).then(rest).otherwise(0),
+        duration_ns=_END - _BEGIN,
+        timeout_ns=None,
+    )
 
 
-def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> Stretches:
+def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
     """From the end of a callback to the next one or the end of its stretch; and idle stretches."""
-    begin, end = _times(busy, "begin_ns"), _times(busy, "end_ns")
-    start, stop = _times(ran, "start_ns"), _times(ran, "end_ns")
-    of = np.searchsorted(begin, start, "right") - 1
+    of = busy.select("begin_ns", of_end="end_ns")
+    ran = ran.select("end_ns", begin_ns="start_ns").join_asof(of, on="begin_ns")
     # One that never ended may have run for all the rest of its stretch.
-    ended = np.where(of >= 0, np.maximum(end[of], start), start)
-    stop = np.where(stop == _END, ended, stop)
-    start, stop = _merged(start, stop)
-    of = np.searchsorted(begin, stop, "right") - 1
-    callbacks = np.searchsorted(start, end, "left") - np.searchsorted(stop, begin, "right")
-    idle = (busy["executed"].to_numpy() == 0) & (callbacks == 0)
-    inside = (of >= 0) & (stop < end[of]) & ~idle[of]
-    until = np.minimum(np.append(start[1:], _END), end[of])
-    starts = np.concatenate([stop[inside], begin[idle]])
-    stops = np.concatenate([until[inside], end[idle]])
-    order = np.argsort(starts, kind="stable")
-    return starts[order], stops[order]
+    ran = _merged(ran.select("begin_ns", _END.fill_null(pl.max_horizontal("begin_ns", "of_end"))))
+    callbacks = ran["begin_ns"].search_sorted(busy["end_ns"], side="left").cast(pl.Int64)
+    callbacks -= ran["end_ns"].search_sorted(busy["begin_ns"], side="right").cast(pl.Int64)
+    is_idle = (busy["executed"] == 0) & (callbacks == 0)
+    behind = (
+        ran.select(begin_ns="end_ns", next=_BEGIN.shift(-1))
+        .join_asof(of.with_columns(is_idle=is_idle), on="begin_ns")
+        .filter(pl.col("of_end") > _BEGIN, ~pl.col("is_idle"))
+        .select("begin_ns", end_ns=pl.min_horizontal("next", "of_end"))
+    )
+    idle = busy.filter(is_idle).select("begin_ns", "end_ns")
+    return pl.concat([behind, idle]).sort("begin_ns", maintain_order=True)
 
 
-def _merged(begin: Ints, end: Ints) -> Stretches:
-    """Intervals as disjoint ones, in order."""
-    order = np.lexsort((end, begin))
-    begin, latest = begin[order], np.maximum.accumulate(end[order])
-    new = np.append(True, begin[1:] > latest[:-1])[: begin.size]
-    return begin[new], latest[np.append(new[1:], True)[: begin.size]]
-
-
-def _time_within(begin: Ints, end: Ints) -> Callable[[Ints], Ints]:
-    """How much of disjoint intervals lies before a time."""
-    summed = np.append(0, np.cumsum(end - begin))
-
-    def before(time: Ints) -> Ints:
-        number = np.searchsorted(begin, time, "right")
-        last = np.append(_END, end)[number]
-        over = np.where(number > 0, np.maximum(last - time, 0), 0)
-        return np.asarray(summed[number] - over, np.int64)
-
-    return before
-
-
-def _times(frame: pl.DataFrame, name: str) -> Ints:
-    return frame[name].fill_null(_END).to_numpy().astype(np.int64)
+def _time_within(stretches: pl.DataFrame, times: pl.Series) -> pl.Series:
+    """How much of disjoint stretches lies before each of some times, which ascend."""
+    lasted = _END - _BEGIN
+    stretches = stretches.with_columns(since="begin_ns", before=lasted.cum_sum() - lasted)
+    found = times.alias("begin_ns").to_frame().join_asof(stretches, on="begin_ns")
+    told = pl.col("before") + pl.min_horizontal("begin_ns", "end_ns") - pl.col("since")
+    return found.select(told.fill_null(0)).to_series()

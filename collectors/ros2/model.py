@@ -14,6 +14,7 @@ import polars as pl
 
 from roslens.collectors.clocks import Clocks, of_fit
 from roslens.collectors.ros2.actions import find_action_goals, find_actions
+from roslens.collectors.ros2.blocked import with_blocked
 from roslens.collectors.ros2.callbacks import callback_objects, of_callbacks
 from roslens.collectors.ros2.events import Events, Raw, vtid
 from roslens.collectors.ros2.health import Facts, find_health, reader_warning
@@ -188,8 +189,6 @@ def _intervals(
     own = [column for column in table.schema if column not in ("host", "vpid", "vtid", "cpu_ns")]
     stretches = whole = found.frame(*own, *key)
     if shared:
-        from roslens.collectors.ros2.blocked import with_blocked  # noqa: PLC0415  (numpy)
-
         ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
         ran = ran.filter(of_callbacks())
         lossless = losses.filter(~of_kernel()).is_empty()

@@ -12,6 +12,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.programs import EXTRAS, PLAIN, without_command
 from tests.samples import RUN, SAMPLES, uncollected
@@ -22,14 +23,14 @@ DEMO = SAMPLES / "demo"
 
 
 def without(
-    names: tuple[str, ...], *arguments: str | Path, scratch: Path | None = None
+    names: tuple[str, ...], *arguments: str | Path, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         without_command(names, *arguments),
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **({} if scratch is None else {"TMPDIR": str(scratch)})},
+        env={**os.environ, **environment},
     )
 
 
@@ -108,6 +109,14 @@ def words_of(arguments: str, places: dict[str, Path]) -> list[str]:
     return words
 
 
+def test_threads_that_wait_for_each_other_are_collected_without_numpy(tmp_path: Path) -> None:
+    sample = SAMPLES / "chain.tar.zst"
+    done = without(PLAIN, "collect", sample, XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    (found,) = tmp_path.rglob("executor_intervals.parquet")
+    assert "blocked" in pl.read_parquet(found)["state"]
+
+
 @pytest.mark.parametrize("kernel", ["ftrace", "perf"])
 def test_the_kernel_is_not_recorded_without_numpy(kernel: str, tmp_path: Path) -> None:
     """Said before the program runs, not when its events are to be converted."""
@@ -171,7 +180,7 @@ def test_polars_comes_after_what_is_recorded_has_ended(tmp_path: Path) -> None:
     done = without(
         (*PLAIN, "polars"),
         *("record", "--tracer", "native", "-o", tmp_path / "out", "--", "touch", tmp_path / "ran"),
-        scratch=tmp_path,
+        TMPDIR=str(tmp_path),
     )
     assert (tmp_path / "ran").is_file()
     assert "polars" in done.stderr
