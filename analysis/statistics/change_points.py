@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
 from roslens.analysis.statistics.finite import finite
 from roslens.recording.arrays import ArrayLike, Floats, Ints, np
@@ -91,17 +91,20 @@ def change_points(
 
 
 def winsorised(x: Floats) -> Floats:
-    """The same values, those far out moved to where far begins; shape (n,).
+    """The same values, those far out moved to where far begins; shape (n,)."""
+    return np.clip(x, *reach(x)) if x.size else x
+
+
+def reach(x: Floats) -> tuple[float, float]:
+    """Where far begins, below and above the median; of one value or more.
 
     Where more than half of them are equal, the deviation is that of the others.
     """
-    if x.size == 0:
-        return x
     median = float(np.median(x))
     away = np.abs(x - median)
     deviation = float(np.median(away)) or float(np.median(away[away > 0])) if away.any() else 0.0
-    reach = FAR * _NORMAL * deviation
-    return np.clip(x, median - reach, median + reach)
+    far = FAR * _NORMAL * deviation
+    return median - far, median + far
 
 
 def stretch(x: Floats, permutations: int, random: np.random.Generator) -> tuple[list[int], float]:
@@ -194,13 +197,21 @@ def _between(rows: Floats, begins: Ints, ends: Ints) -> Floats:
     return np.asarray((sums[:, ends] - sums[:, begins]) ** 2 * (n / (within * (n - within))))
 
 
-def least_length(false_alarms: float) -> int:
-    """How long a series must be for any change to be found at this rate of false alarms.
+def least_side(n: int, false_alarms: float) -> int | None:
+    """How many of n values the shorter side of a step must have for the step to be found.
 
-    Perfectly separated halves have a permutation p of at least
-    2 / binomial(n, n / 2).
+    The least p is that of a step without noise: every order that keeps one of the sides together
+    where a stretch may lie has as large a sum of squares. None if no step can be found.
     """
-    n = 2 * LEAST
-    while 2 / math.comb(n, n // 2) > false_alarms:
-        n += 1
-    return n
+    begins, ends = _stretches(n)
+    lengths = (ends - begins).tolist()
+    for side in range(LEAST, n // 2 + 1):
+        together = lengths.count(side) + lengths.count(n - side)
+        if together <= false_alarms * math.comb(n, side):
+            return side
+    return None
+
+
+def least_length(false_alarms: float) -> int:
+    """How long a series must be for any change to be found at this rate of false alarms."""
+    return next(n for n in count(2 * LEAST) if least_side(n, false_alarms) is not None)

@@ -16,8 +16,11 @@ from typing import Any
 
 from roslens.analysis.estimate import Cell
 from roslens.analysis.statistics.change_points import (
+    LEAST,
     change_points,
     least_length,
+    least_side,
+    reach,
     stretch,
     winsorised,
 )
@@ -113,7 +116,9 @@ class Series:
     p
         Of there being no change at all, adjusted by Holm for the number of series.
     refused
-        Why no change can be looked for.
+        Why no change can be looked for, or why its end cannot be judged yet.
+    least_side
+        Campaigns that the shorter side of a step must have for it to be found in so many.
     levels
         Begin and mean of each level, of nights by number; those far from it count less.
     odd
@@ -127,6 +132,7 @@ class Series:
     changes: tuple[Change, ...] = ()
     p: float | None = None
     refused: str | None = None
+    least_side: int | None = None
     levels: tuple[tuple[int, float], ...] = ()
     odd: tuple[int, ...] = ()
 
@@ -151,7 +157,7 @@ class Trends:
 
     @property
     def exit_code(self) -> int:
-        """1 a regression that lasts; else 3 if some series is too short or not told; else 0."""
+        """1 a regression that lasts; else 3 if a series or its end is not told; else 0."""
         if any(series.regressions for series in self.series):
             return EXIT_VERDICT
         if not self.series or any(series.refused or series.untold for series in self.series):
@@ -195,21 +201,36 @@ def find_trends(
         if p is None:
             found.append(replace(one, refused=_too_short(one, false_alarms / len(series))))
             continue
-        checked = _with_levels(replace(one, p=float(p)), [0])
+        side = least_side(len(one.nights), false_alarms / len(series))
+        checked = _with_levels(replace(one, p=float(p), least_side=side), [0])
         if p <= false_alarms:
             checked = _with_changes(checked, threshold, false_alarms, permutations)
-        found.append(checked)
+        found.append(replace(checked, refused=_end_is_far(checked, threshold)))
     return Trends(tuple(found), threshold, false_alarms)
 
 
 def _too_short(series: Series, false_alarms: float) -> str | None:
-    needed = least_length(false_alarms)
-    if len(series.nights) >= needed:
-        return None
     there = len(series.nights)
-    many = "s" * (there != 1)
+    if least_side(there, false_alarms) is not None:
+        return None
+    needed, many = least_length(false_alarms), "s" * (there != 1)
     return (
         f"{there} campaign{many}; a change can be distinguished from chance with {needed} or more"
+    )
+
+
+def _end_is_far(series: Series, threshold: float) -> str | None:
+    means = _means(series)[series.levels[-1][0] :]
+    if len(means) < _ENOUGH_TO_TELL:
+        return None
+    low, high = reach(np.asarray(means[:-LEAST]))
+    level, end = (low + high) / 2, means[-LEAST:]
+    above = min(end) > max(high, level * (1 + threshold))
+    if not above and max(end) >= min(low, level * (1 - threshold)):
+        return None
+    return (
+        f"the last {LEAST} campaigns are all far {'above' if above else 'below'} those before "
+        "them, but a change there cannot be distinguished from chance yet: look again after more"
     )
 
 
@@ -296,6 +317,7 @@ def _series_json(series: Series) -> dict[str, Any]:
         "cell": dict(series.cell),
         "p": series.p,
         "refused": series.refused,
+        "least_side": series.least_side,
         "odd": [series.nights[n].campaign for n in series.odd],
         "nights": [
             {

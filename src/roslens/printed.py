@@ -29,7 +29,7 @@ STYLES: Mapping[str, str] = {
 
 NO_BOUND = 1e6
 """Ratios above it come from a term that is not told apart from zero."""
-_UNCHANGED = ("no_difference", "no change", "within")
+_UNCHANGED = ("no_difference", "within")
 _LOG_WIDTH, _LEAST_WIDTH = 200, 20
 _MOST_LINES = 4
 """Of a cell; where a row would be taller, it reads better as a block."""

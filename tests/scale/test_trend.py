@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from datetime import timedelta
-from itertools import permutations
+from itertools import combinations, permutations
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,13 @@ from roslens.analysis.figures.trend import trend_plot
 from roslens.analysis.statistics.change_points import (
     change_points,
     least_length,
+    least_side,
     stretch,
     winsorised,
 )
 from roslens.analysis.verdicts.trend import Night, Series, find_trends
 from roslens.fleet.series import series_of
+from roslens.fleet.show import trend_table
 from roslens.recording import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,6 +114,59 @@ def test_least_length() -> None:
     """2 / C(n, n / 2): 2 / 252 for ten values, 2 / 126 for nine."""
     assert least_length(0.01) == 10
     assert least_length(0.016) == 9
+
+
+@pytest.mark.parametrize(("n", "side"), [(10, 5), (12, 5), (14, 4), (15, 4), (20, 4)])
+def test_how_many_must_follow_a_step(n: int, side: int) -> None:
+    """Every placement of so many equal values counted, by definition of the statistic.
+
+    The stretches are those of circular segmentation with three values within, before and after.
+    """
+    ends = [(a, b) for a in range(n) for b in range(a + 3, n + 1) if (a == 0 or a >= 3)
+            and (b == n or n - b >= 3) and b - a <= n - 3]  # fmt: skip
+
+    def least_p(after: int) -> float:
+        rows = np.zeros((math.comb(n, after), n))
+        for row, places in zip(rows, combinations(range(n), after), strict=True):
+            row[list(places)] = 1.0
+        sums = np.hstack([np.zeros((len(rows), 1)), (rows - after / n).cumsum(axis=1)])
+        most = np.max([(sums[:, b] - sums[:, a]) ** 2 * n / (b - a) / (n - b + a) for a, b in ends],
+                      axis=0)  # fmt: skip
+        step = after * (n - after) / n
+        return float(np.mean(most >= step - 1e-9))
+
+    assert least_p(side) <= 0.01
+    assert least_p(side - 1) > 0.01
+    assert least_side(n, 0.01) == side
+    # Of 12 campaigns p is 5 / 495, so near 1 % that the random orders decide.
+    step = [1.0] * (n - side + 1) + [10.0] * (side - 1)
+    assert n == 12 or change_points(step) == change_points(step[::-1]) == []
+
+
+@pytest.mark.parametrize("factor", [7.0, 0.2])
+def test_an_end_that_is_far_is_no_good_news(factor: float) -> None:
+    """20 campaigns, the last three many times as slow: 14 / C(20, 3) is above 1 %."""
+    found = find_trends([series([*noisy(1e6, 17, 1), *noisy(factor * 1e6, 3, 2)])])
+    (one,) = found.series
+    assert (one.changes, one.least_side, found.exit_code) == ((), 4, 3)
+    table = trend_table(found)
+    side = "above" if factor > 1 else "below"
+    assert table.rows[0][0] == "not_enough_evidence (2) (3)"
+    assert f"the last 3 campaigns are all far {side} those before them" in table.notes[1]
+    found = find_trends([series([*noisy(1e6, 16, 1), *noisy(factor * 1e6, 4, 2)])])
+    assert [c.index for c in found.series[0].changes] == [16]
+    # Loss that begins, and what differs by less than the threshold.
+    assert find_trends([series([[0.0]] * 17 + [[0.1], [0.2], [0.1]])]).exit_code == 3
+    assert find_trends([series([[1.0]] * 17 + [[1.04]] * 3)]).exit_code == 0
+
+
+def test_that_nothing_was_found_is_not_that_nothing_changed() -> None:
+    table = trend_table(find_trends([series(noisy(1e6, 14, 1))]))
+    assert table.rows[0][0] == "no change found (1)"
+    (note,) = table.notes
+    assert note.endswith(
+        "14 campaigns can be distinguished from chance only if 4 or more are on either side of it"
+    )
 
 
 def test_a_regression_is_found_without_a_base() -> None:

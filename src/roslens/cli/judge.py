@@ -345,7 +345,7 @@ def trend(
 
     Results are cached in the folder's catalog.parquet, so that the next run is quick.
 
-    Exit code: 0 no regression, 1 a regression that lasts, 3 a series is too short.
+    Exit code: 0 no regression, 1 a regression that lasts, 3 a series or its end is too short.
 
     Parameters
     ----------

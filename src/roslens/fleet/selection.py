@@ -85,7 +85,8 @@ class Selection:
         -------
         One row per change, and one per cell without any: ``metric``, ``cell``, ``campaigns`` (a
         count), ``verdict`` (a change's, or None), ``since`` (campaign), ``ratio``, ``low``,
-        ``high`` (after / before; above 1 is worse), ``lasts``, ``refused`` (why none can be found).
+        ``high`` (after / before; above 1 is worse), ``lasts``, ``refused`` (why none
+        can be found, or not yet).
 
         Raises
         ------

@@ -136,10 +136,10 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
         name = (f"{series.metric} [{unit}]", label, str(len(series.nights)))
         if series.refused is not None or not series.changes:
             means = [sum(n.values) / len(n.values) for n in series.nights]
-            level = series.levels[0][1] if series.levels else sum(means) / len(means)
-            verdict = "no change"
-            if series.refused is not None:
-                verdict = f"not_enough_evidence ({reference(series.refused, notes)})"
+            level = series.levels[-1][1] if series.levels else sum(means) / len(means)
+            found = "no change found" if series.refused is None else "not_enough_evidence"
+            said = filter(None, (series.refused, _least(series)))
+            verdict = found + "".join(f" ({reference(note, notes)})" for note in said)
             rows.append([verdict, *name, "", "", significant(level * factor), "", ""])
         for change in series.changes:
             night = series.nights[change.index]
@@ -168,6 +168,15 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
     return numbered(table, notes, common)
 
 
+def _least(series: Series) -> str | None:
+    if series.least_side is None:
+        return None
+    return (
+        f"a step in {len(series.nights)} campaigns can be distinguished from chance only if "
+        f"{series.least_side} or more are on either side of it"
+    )
+
+
 def _odd_ones(series: Series) -> str | None:
     """Campaigns far from their level, which would hide changes if they counted in full."""
     if not series.odd:
@@ -188,7 +197,7 @@ def summary(trends: Trends) -> str:
     short = sum(series.refused is not None for series in trends.series)
     parts = [f"{len(trends.series)} series", f"{changed} with a change"]
     if short:
-        parts.append(f"{short} too short")
+        parts.append(f"{short} with too few campaigns to tell")
     worse = [(series, change) for series in trends.series for change in series.regressions]
     named = "; ".join(_sentence(series, change.index) for series, change in worse[:5])
     tail = f" - REGRESSION: {named}" if worse else ""
