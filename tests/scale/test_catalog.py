@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -138,6 +139,18 @@ def test_metrics_are_those_of_the_report(collected: Path) -> None:
     health = pl.read_parquet(collected / "a" / "run" / "tables" / "health.parquet")
     assert row["health_errors"] == health.filter(severity="error").height
     assert row["health_kinds"] == sorted(health["kind"].unique())
+
+
+@pytest.mark.recording
+def test_no_percentile_of_too_few_messages(tmp_path: Path) -> None:
+    """By hand: .99^n is above 5 % up to 298 messages, and .9^n up to 28."""
+    uncollected(SAMPLES / "demo" / "001_r0_executor-SingleThreaded", tmp_path / "run")
+    row = rl.catalog(tmp_path, collect=True).frame.collect().row(0, named=True)
+    assert 28 < row["messages"] <= 298
+    assert row["latency_p99"] is None
+    assert row["latency_p90"] > 0
+    # That more than one in a hundred was lost needs no such number.
+    assert row["latency_sent_p99"] == math.inf
 
 
 @pytest.mark.recording

@@ -178,4 +178,8 @@ def key_metrics(opened: Recordings) -> dict[str, float]:
         return {}
     (callbacks,) = report.callback_estimates(report.groups[:1])
     main = [*report.main_estimates, *callbacks, *report.resource_estimates]
-    return {e.metric: e.per_run[0] for e in main if e.metric in METRICS and len(e.per_run) == 1}
+    return {
+        e.metric: e.per_run[0]
+        for e in main
+        if e.metric in METRICS and len(e.per_run) == 1 and e.value is not None
+    }
