@@ -673,8 +673,9 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         notes.append(_both_zero(base, new))
         return replace(result, p=1.0, verdict="no_difference", notes=tuple(notes))
     if left.mean == 0 or right.mean == 0:
-        effect, note = _with_zero(upper, lower)
-        notes.append(note)
+        effect = _with_zero(upper, lower)
+        side, zero = ("base", base) if left.mean == 0 else ("new", new)
+        notes.append(f"zero in every run of {side}{_of(zero)}")
     else:
         ratio_of = ratio_of_positive if _on_logs(upper, lower) else ratio_of_means
         effect = _whatever_clocks(ratio_of(worse, better, LEVEL), upper, lower)
@@ -816,7 +817,7 @@ def spread_of(estimate: Estimate) -> Spread | str:
     return Spread(estimate.value, half * math.sqrt(estimate.runs) / critical, estimate.runs)
 
 
-def _with_zero(upper: Estimate, lower: Estimate) -> tuple[Effect, str]:
+def _with_zero(upper: Estimate, lower: Estimate) -> Effect:
     """Ratio upper / lower where one of them is zero in every run.
 
     A zero is only known up to a bound, its worst case: that of its interval, and of a fraction what
@@ -831,11 +832,11 @@ def _with_zero(upper: Estimate, lower: Estimate) -> tuple[Effect, str]:
         low, bound = _bounds(upper)[0], _bounds(lower)[1]
         least = low / bound if bound > 0 else (math.inf if low > 0 else 0.0)
         least = least if p < 1 - LEVEL else min(least, 1.0)
-        return Effect(math.inf, least, math.inf, p), f"zero in every run{_of(lower)}"
+        return Effect(math.inf, least, math.inf, p)
     low = _bounds(lower)[0]
     largest = _bounds(upper)[1] / low if low > 0 else math.inf
     largest = largest if p < 1 - LEVEL else max(largest, 1.0)
-    return Effect(0.0, 0.0, largest, p), f"zero in every run{_of(upper)}"
+    return Effect(0.0, 0.0, largest, p)
 
 
 def _both_zero(base: Estimate, new: Estimate) -> str:

@@ -134,6 +134,9 @@ def test_nothing_lost_on_either_side() -> None:
     found = compare(loss([0, 0, 0]), loss([0, 0, 0]))
     assert (found.verdict, found.ratio, found.p) == ("no_difference", None, 1)
     assert found.notes == ("zero in every run of both sides, none of 3,000",)
+    none, some = loss([0, 0, 0]), loss([10, 12, 14])
+    assert compare(none, some).notes == ("zero in every run of base, none of 3,000",)
+    assert compare(some, none).notes == ("zero in every run of new, none of 3,000",)
 
 
 def test_loss_where_there_was_none() -> None:
