@@ -241,6 +241,11 @@ def parse_budget(entry: object) -> Budget:
         number = math.nan
     if match is None or not abs(number) < _LARGEST:
         raise UsageError(f"'{text}' is no budget; {_EXAMPLE}")
+    percentile = re.search(r"_p(\d+(?:\.\d+)?)$", match["metric"])
+    if percentile and not 0 < float(percentile[1]) < 100:
+        raise UsageError(
+            f"'{text}': there is no percentile P{percentile[1]}; give one above 0 and below 100"
+        )
     where = given.get("where") or {}
     if not isinstance(where, dict) or any(
         not isinstance(name, str) or not isinstance(level, (str, int, float, bool))

@@ -158,6 +158,13 @@ def test_no_budget_is_kept_by_runs_without_messages() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["0", "0.0", "100", "250"])
+def test_percentiles_lie_between_0_and_100(name: str) -> None:
+    with pytest.raises(UsageError, match=f"no percentile P{name}; give one above 0 and below 100"):
+        parse_budget(f"latency_p{name} < 5 ms")
+    assert parse_budget("response_time_p99.99 < 5 ms").metric == "response_time_p99.99"
+
+
 @pytest.mark.parametrize("text", ["loss < 5", "loss < 300 %", "loss > -1 %"])
 def test_the_limit_of_a_fraction_is_one(text: str) -> None:
     with pytest.raises(UsageError, match="loss is a fraction: give a limit between 0 and 1"):
