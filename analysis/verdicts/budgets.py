@@ -6,6 +6,7 @@ import difflib
 import json
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.multiplicity import holm_of_known
-from roslens.analysis.statistics.ratio import MOST_RUNS, Spread, least_runs
-from roslens.analysis.statistics.student import t_two_sided
+from roslens.analysis.statistics.ratio import MOST_RUNS, Spread
+from roslens.analysis.statistics.student import POWER, t_quantile, t_two_sided
 from roslens.analysis.verdicts.comparison import Side, runs_without_messages, spread_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
@@ -363,9 +364,7 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     notes: tuple[str, ...] = ()
     away = abs(spread.mean - limit)
     if verdict == "not_enough_evidence" and 0 < spread.deviation < MOST_RUNS * away:
-        needed = least_runs((spread.deviation / away) ** 2, 1.0, estimate.level, 0.8, sides=1)
-        # This many were not enough, whatever the formula says.
-        needed = needed and max(needed, estimate.runs + 1)
+        needed = _runs_needed(estimate, spread, limit)
     elif verdict == "not_enough_evidence" and spread.mean == 0 and 0 < limit < 1:
         messages = fractions.messages_for_none(limit, estimate.level)
         notes = (f"none in {estimate.samples:,}; {messages:,} over all runs would do",)
@@ -403,6 +402,25 @@ def _p(estimate: Estimate, spread: Spread, limit: float) -> float:
         return 1.0 if spread.mean == limit else 0.0
     t = abs(spread.mean - limit) / (spread.deviation / math.sqrt(spread.runs))
     return t_two_sided(t, spread.runs - 1)
+
+
+def _runs_needed(estimate: Estimate, spread: Spread, limit: float) -> int | None:
+    """Least number of runs whose interval leaves the limit out in about `POWER` of experiments.
+
+    The mean of so many may lie t(`POWER`) standard errors nearer to the limit than that of these,
+    and the interval around it has the form of the estimate's own. None beyond `MOST_RUNS`.
+    """
+    away = limit - spread.mean
+
+    def fits(n: int) -> bool:
+        nearer = t_quantile(POWER, n - 1) * spread.deviation / math.sqrt(n)
+        mean = spread.mean + math.copysign(nearer, away)
+        p = _p(estimate, Spread(mean, spread.deviation, n), limit)
+        return nearer < abs(away) and p <= 1 - estimate.level
+
+    # As many as there are were not enough, whatever the formula says.
+    more = range(MOST_RUNS + 1)
+    return bisect_left(more, True, lo=estimate.runs + 1, key=fits) if fits(MOST_RUNS) else None
 
 
 def _corrected(checks: Sequence[Check]) -> list[Check]:
