@@ -324,4 +324,12 @@ def test_the_verb(nightly: Path, tmp_path: Path) -> None:
     assert software == {"name": "commit", "before": "a" * 40, "after": "b" * 40}
     early = roslens("trend", nightly, "--suite", "none")
     assert early.returncode == 2
-    assert early.stderr.count("roslens: error:") == 1
+    assert early.stderr == (f"roslens: error: {nightly}: no suite 'none'; there are two_process\n")
+
+
+@pytest.mark.parametrize("verb", ["catalog", "trend"])
+def test_a_folder_without_recordings(verb: str, tmp_path: Path) -> None:
+    done = roslens(verb, tmp_path)
+    told = f"roslens: error: {tmp_path}: no recording here or in a folder below\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+    assert not list(tmp_path.iterdir())

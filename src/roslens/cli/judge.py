@@ -364,8 +364,10 @@ def trend(
         where, file, collect=True, workers=Workers(workers, scheduler), console=Console()
     )
     return show.run_trend(
-        found.select(suite=suite or None, since=since),
+        found,
         metric or ["latency_p99"],
+        suites=suite,
+        since=since,
         threshold=threshold,
         false_alarms=false_alarms,
         json_file=json_file,

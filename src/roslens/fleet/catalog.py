@@ -145,10 +145,12 @@ class Catalog:
         Raises
         ------
         UsageError, RunFailedError
-            The file cannot be written; the second where the disk is full.
+            There is no recording, or the file cannot be written; the second where the disk is full.
         """
         known = {row["path"]: row for row in self._known()}
         places = list(self.tree.places())
+        if not places:
+            raise UsageError(f"{self.tree.where}: no recording here or in a folder below")
         collect = collect and isinstance(self.tree, LocalTree)
         rows = [
             row
@@ -228,7 +230,7 @@ def catalog(
     Raises
     ------
     UsageError
-        It is not there.
+        It is not there, or there is no recording in it.
     """
     tree = open_tree(where)
     found = Catalog(tree, Path(file) if file is not None else default_file(tree))

@@ -97,9 +97,11 @@ def print_json(chosen: Selection) -> None:
 
 
 def run_trend(
-    chosen: Selection,
+    found: Catalog,
     metrics: Sequence[str],
     *,
+    suites: Sequence[str],
+    since: str | None,
     threshold: str,
     false_alarms: str,
     json_file: Path | None,
@@ -109,6 +111,13 @@ def run_trend(
     """Look for changes over time, print them, write what was asked for; the exit code."""
     fraction = parse_threshold(threshold)
     rate = parse_threshold(false_alarms, "--false-alarms")
+    if suites and not found.select(suite=suites):
+        known = found.frame.collect()["suite"].unique().drop_nulls()
+        raise UsageError(
+            f"{found.tree.where}: no suite {' or '.join(map(repr, suites))}; "
+            f"there are {', '.join(sorted(known)) or 'none'}"
+        )
+    chosen = found.select(suite=suites or None, since=since)
     series, left_out = series_of(chosen.rows, metrics)
     if not series:
         raise UsageError(
