@@ -18,7 +18,12 @@ from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.ratio import MOST_RUNS, Spread
 from roslens.analysis.statistics.student import POWER, t_quantile, t_two_sided
-from roslens.analysis.verdicts.comparison import Side, runs_without_messages, spread_of
+from roslens.analysis.verdicts.comparison import (
+    Side,
+    runs_without_messages,
+    silent_in_words,
+    spread_of,
+)
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.manifest import Level
@@ -295,11 +300,11 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
 
 
 def _unless_silent(found: Check, side: Side, estimate: Estimate) -> Check:
-    """No budget is kept by runs that had no message at all."""
+    """No budget is kept by runs that had nothing to measure."""
     silent = runs_without_messages(side, estimate)
     if not silent:
         return found
-    note = f"{silent} of {silent + estimate.runs} runs had no message of it"
+    note = silent_in_words(silent, estimate)
     verdict = "not_enough_evidence" if found.verdict == "within" else found.verdict
     return replace(found, verdict=verdict, notes=(*found.notes, note))
 

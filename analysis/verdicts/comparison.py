@@ -383,7 +383,7 @@ def compare_sides(
 
 
 def runs_without_messages(side: Side, estimate: Estimate) -> int:
-    """Of an estimate of messages: how many runs of its cell have none, as far as is known."""
+    """How many runs of the cell of an estimate of messages have none that it could be made of."""
     if not re.fullmatch(r"loss|latency_(sent_)?(mean|p[\d.]+)", estimate.metric):
         return 0
     factors = {name for cell in side.cells for name in cell}
@@ -391,11 +391,17 @@ def runs_without_messages(side: Side, estimate: Estimate) -> int:
     return max(0, sum(own == cell for own in side.cells) - estimate.runs)
 
 
+def silent_in_words(silent: int, estimate: Estimate, of: str = "") -> str:
+    """What `runs_without_messages` means; a message without a callback has no latency."""
+    what = "message of it" if estimate.metric == "loss" else "message of it with a latency"
+    return f"{silent} of {silent + estimate.runs} runs{of} had no {what}"
+
+
 def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
-    """That nothing is worse is not told by a side of which more runs had no message at all."""
+    """That nothing is worse is not told by a side of which more runs had nothing to measure."""
     silent = [runs_without_messages(side, e) for side, e in ((base, c.base), (new, c.new))]
     told = [
-        f"{count} of {count + e.runs} runs of {name} had no message of it"
+        silent_in_words(count, e, f" of {name}")
         for count, e, name in zip(silent, (c.base, c.new), ("BASE", "NEW"), strict=True)
         if count
     ]

@@ -181,13 +181,14 @@ def test_a_metric_that_was_not_measured_lacks_evidence(text: str) -> None:
 
 
 def test_no_budget_is_kept_by_runs_without_messages() -> None:
-    whole = side(p99(1, 1, 1))
-    (found,) = check_budgets(
-        [parse_budget("latency_p99 < 1 s")], replace(whole, cells=[*whole.cells] * 4)
-    ).checks
-    assert (found.verdict, found.notes) == (
-        "not_enough_evidence", ("1 of 4 runs had no message of it",)
-    )  # fmt: skip
+    """A message that was taken without a callback has no latency, but is one for the loss."""
+    whole = side(p99(1, 1, 1), fraction_over_runs(LOSS, {}, [0] * 3, [1000] * 3))
+    budgets = [parse_budget("latency_p99 < 1 s"), parse_budget("loss < 50 %")]
+    found = check_budgets(budgets, replace(whole, cells=[{}] * 4)).checks
+    assert [(each.verdict, each.notes[-1]) for each in found] == [
+        ("not_enough_evidence", "1 of 4 runs had no message of it with a latency"),
+        ("not_enough_evidence", "1 of 4 runs had no message of it"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["0", "0.0", "100", "250"])
