@@ -79,7 +79,11 @@ def latency_estimates(
             unknown=[s.unknown for s in members],
             level=level,
         )
-        untold = loss.refused if loss.value is None else None
+        untold = loss.refused if any(s.unknown for s in members) and loss.value is None else None
+        taken = sum(s.outcomes.get("taken", 0) for s in members)
+        if taken:  # Beside only those that have a latency, lost ones would weigh too much.
+            sent_ones = sum(s.sent for s in members)
+            untold = f"{taken:,} of {sent_ones:,} messages sent were taken without a callback"
         clocks = max(s.clock_bound_ns for s in members)
         mean = mean_over_runs(latency_metric("mean", scope), cell, delivered, level)
         estimates.append(within_clocks(mean, clocks))
@@ -88,7 +92,7 @@ def latency_estimates(
                 name = percentile_name(q).lower()
                 metric = latency_metric(name, scope, sent=over_sent)
                 found = percentile_over_runs(metric, cell, arrays, q, level, rate_hz=_rate(members))
-                if over_sent and untold is not None and any(s.unknown for s in members):
+                if over_sent and untold is not None:
                     found = replace(
                         found, value=None, low=None, high=None, refused=untold, per_run=()
                     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,22 @@ def test_percentiles_over_sent_messages_are_refused_with_the_loss() -> None:
     assert found["loss"].value is None
     assert found["latency_sent_p50"].refused == found["loss"].refused
     assert found["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
+
+
+def test_percentiles_over_sent_messages_are_refused_where_some_arrived_without_a_latency() -> None:
+    """By hand: 7 of 27 are lost; without the 20 that were taken all would be."""
+    outcomes = {"delivered": 0, "taken": 20, "lost": 7}
+    infinite = replace(run("r", outcomes), sent_ns=np.full(7, np.inf))
+    found = group([infinite])
+    assert found["loss"].value == pytest.approx(7 / 27)
+    for name in ("latency_sent_p50", "latency_sent_p90", "latency_sent_p99"):
+        assert found[name].value is None
+        assert found[name].refused == "20 of 27 messages sent were taken without a callback"
+    (_, *few) = (run(f"r{i}", {"delivered": 600, "taken": i}) for i in range(4))
+    assert group(few)["latency_sent_p50"].refused == (
+        "6 of 1,806 messages sent were taken without a callback"
+    )
+    assert group(few)["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
 
 
 def test_latencies_no_longer_than_the_clocks_may_be_apart_are_refused() -> None:

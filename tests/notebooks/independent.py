@@ -338,9 +338,12 @@ def of_topic(members: Sequence[Run], cell: Cell, topic: str | None = None) -> li
     rate = statistics.median(rates) if rates else None
     lost = [sum(o in LOST for o in of) for of in outcomes]
     known = [sum(o in SENT for o in of) for of in outcomes]
+    taken = sum(of.count("taken") for of in outcomes)
+    # What was taken without a callback has no latency, though it arrived.
+    refused = Interval(None, needs=[taken, sum(known)]) if taken else None
     percentiles = [
-        Expected(f"{name}_p{round(100 * q)}", cell, percentile(arrays, q, rate))
-        for name, arrays in (("latency", delivered), ("latency_sent", sent))
+        Expected(f"{name}_p{round(100 * q)}", cell, told or percentile(arrays, q, rate))
+        for name, arrays, told in (("latency", delivered, None), ("latency_sent", sent, refused))
         for q in (0.5, 0.9, 0.99)
     ]
     return [
