@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from roslens.recording import UsageError
 from roslens.recording.files import shipped
-from roslens.recording.manifest import Level
+from roslens.recording.manifest import NO_FACTORS, Level
 from roslens.recording.text import first_problem
 from roslens.recording.yaml_file import read_yaml, text_of_yaml
 from roslens.tracing.host import HostLimits
@@ -348,7 +348,7 @@ def with_changes(suite: Suite, changes: Mapping[str, object]) -> Suite:
 
 
 def _check_factor(name: str, levels: tuple[Level, ...]) -> None:
-    if not _NAME.fullmatch(name) or name in RESERVED:
+    if not _NAME.fullmatch(name) or name in (*RESERVED, *NO_FACTORS):
         raise ValueError(f"factors: {name!r} cannot be a factor's name")
     if not levels:
         raise ValueError(f"factors: {name} has no levels")

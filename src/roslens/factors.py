@@ -27,7 +27,7 @@ from roslens.collectors.resolving import find_runs
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.layout import find_traces
-from roslens.recording.manifest import Level
+from roslens.recording.manifest import NO_FACTORS, Level
 
 _REPETITION = "repetition"
 _NUMBERS = re.compile(r"\d+([-_.:T]\d+)*")
@@ -46,9 +46,16 @@ def told_by_names(
         Those at or below `opened`.
     opened
         The paths that were given; their own names tell nothing.
+
+    Raises
+    ------
+    UsageError
+        The name of a folder tells a factor that cannot have its name.
     """
     bare = {x.path: _below(x.path, opened) for x in recordings if not x.has_manifest}
     named = {path: factors_in(parts) for path, parts in bare.items()}
+    for path, factors in named.items():
+        _check_names(path, factors)
     if not any(named.values()):
         folders = {path: parts[0] for path, parts in bare.items() if len(parts) > 1}
         if len(folders) < len(bare) or len(set(folders.values())) < 2:
@@ -104,6 +111,14 @@ def factors_in(names: Iterable[str]) -> dict[str, Level]:
     return {x[1]: _level(x[2]) for x in found if x is not None and x[1] != _REPETITION}
 
 
+def _check_names(where: Path, names: Iterable[str]) -> None:
+    if reserved := next((name for name in names if name in NO_FACTORS), None):
+        raise UsageError(
+            f"{where}: no factor can be named {reserved!r}, which metrics have a column for; "
+            "rename it"
+        )
+
+
 def _below(path: Path, opened: Iterable[Path]) -> tuple[str, ...]:
     place = path.resolve()
     tops = [x.resolve() for x in opened]
@@ -142,8 +157,8 @@ class Factors:
         Raises
         ------
         UsageError
-            It cannot be read, a row has too many or too few cells, names nothing or what another
-            row names, or a repetition is no whole number.
+            It cannot be read, a factor cannot have its name, a row has too many or too few cells,
+            names nothing or what another row names, or a repetition is no whole number.
         """
         try:
             with path.open(newline="", encoding="utf-8-sig") as stream:
@@ -157,6 +172,7 @@ class Factors:
             raise UsageError(
                 f"{path}: expected a header of distinct names: the recording, then one per factor"
             )
+        _check_names(path, header[1:])
         rows = tuple(_row(path, line, header, cells) for line, cells in lines)
         names = [row.recording for row in rows]
         twice = next((row for i, row in enumerate(rows) if row.recording in names[:i]), None)

@@ -57,8 +57,8 @@ def test_only_what_is_written_as_a_number_is_one(tmp_path: Path) -> None:
     for number in range(len(texts)):
         bare(tmp_path / str(number), number)
     rows = "".join(f"{number},{text}\n" for number, text in enumerate(texts))
-    opened = rl.open(tmp_path, factors=file(tmp_path, f"path,level\n{rows}"), collect=False)
-    found = [run.cell["level"] for run in opened.runs]
+    opened = rl.open(tmp_path, factors=file(tmp_path, f"path,version\n{rows}"), collect=False)
+    found = [run.cell["version"] for run in opened.runs]
     assert found == ["1.10", 1.1, "12e4567", "007", "nan", -3, "1e3"]
 
 
@@ -98,6 +98,7 @@ def test_a_manifest_gets_further_factors_but_no_other_level(tmp_path: Path) -> N
         ("", "expected a header"),
         ("path\nr\n", "expected a header"),
         ("path,a,a\nr,1,2\n", "expected a header"),
+        ("path,b,low\nr,1,1\n", r"factors\.csv: no factor can be named 'low', .*; rename it"),
         ("path,a\nr\n", "line 2: 1 cells under 2 headings"),
         ("path,a\n,1\n", "line 2: the first cell names no recording"),
         ("path,a\nr,1\nr,2\n", "line 3: r has a row already"),
@@ -129,6 +130,21 @@ def test_names_of_folders_tell_factors(tmp_path: Path) -> None:
         "x": {"rmw": "b"},
         "plain": {"recording": "plain"},
     }
+
+
+def test_no_factor_has_the_name_of_another_column(tmp_path: Path) -> None:
+    """Columns as they are told without any factor; the first column of a file is none."""
+    for number, name in enumerate(("one", "two")):
+        bare(tmp_path / "metric=b" / name, number)
+    run = rl.open(tmp_path / "metric=b" / "one", collect=False)
+    columns = run.latency.estimates(full=True).columns
+    assert "effective_samples" in columns
+    for name in columns:
+        with pytest.raises(UsageError, match=f"no factor can be named '{name}'"):
+            Factors.read(file(tmp_path, f"path,{name}\none,1\n"))
+        assert Factors.read(file(tmp_path, f"{name},a\none,1\n")).rows
+    with pytest.raises(UsageError, match=r"metric=b/one: no factor can be named 'metric'"):
+        rl.open(tmp_path, collect=False)
 
 
 def test_folders_are_a_factor_where_every_recording_lies_in_one(tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ GOOD = {"name": "s", "workload": {"command": ["true"]}}
         ({"factors": {"a": []}}, "a has no levels"),
         ({"factors": {"a": [1, 1]}}, "a has a level twice"),
         ({"factors": {"native": [1]}}, "'native' cannot be a factor's name"),
+        ({"factors": {"topic": [1]}}, "'topic' cannot be a factor's name"),
         ({"factors": {"a": [1]}, "exclude": [{"a": 2}]}, "2 is not a level"),
         ({"factors": {"a": [1]}, "exclude": [{"a": 1}]}, "leaves no combination"),
         ({"repetitions": 0}, "repetitions: "),

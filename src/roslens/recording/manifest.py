@@ -19,6 +19,13 @@ _SECOND_NS = 1_000_000_000
 _SHORTEST_NS = 10_000_000
 
 Level = str | int | float | bool
+NO_FACTORS = frozenset({
+    "metric", "value", "low", "high", "unit", "refused", "level", "runs", "samples",
+    "effective_samples", "method", "verdict", "definition",
+    "topic", "service", "chain", "function", "called_by",
+})  # fmt: skip
+"""Names that no factor can have: of columns beside those of factors in tables of estimates, and of
+what cells are told apart by beside factors."""
 """A level of a factor."""
 
 
