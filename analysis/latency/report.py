@@ -218,6 +218,12 @@ class LatencyReport(Report[LatencyParameters]):
         topic = self.groups[0].topic
         on = f" on {topic}" if topic else ""
         if not self._delivered:
+            warm_up = sum(s.left_out for s in self.samples)
+            if warm_up and not any(s.outcomes for s in self.samples):
+                said.append(
+                    f"All {warm_up:,} messages{on} are left out as warm-up: give a shorter "
+                    "warm_up_s."
+                )
             nothing = f"No message{on} with a latency was delivered: nothing can be said of it."
             return [*(said or [nothing]), *filter(None, (of_all_topics, calls))]
         effect = effect_sentence(

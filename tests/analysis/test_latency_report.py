@@ -143,6 +143,14 @@ def test_warm_up_is_left_out_and_counted(tmp_path: Path) -> None:
     assert samples.left_out == 2
 
 
+def test_a_warm_up_longer_than_the_run_is_told(tmp_path: Path) -> None:
+    """Four messages, of which one is lost, within 6 ms."""
+    write_run(tmp_path / "r", latencies_ns=[5, None, 3, 4])
+    all_left_out = "All 4 messages are left out as warm-up: give a shorter warm_up_s."
+    assert report_of(tmp_path, warm_up_s=1).sentences()[0] == all_left_out
+    assert all_left_out not in report_of(tmp_path, warm_up_s=0.004).sentences()
+
+
 def test_outcomes_that_are_in_no_fraction(tmp_path: Path) -> None:
     run = Run("r", {})
     names = ["delivered", "taken", "lost", "overwritten", "unknown", "replayed", "no_subscriber"]
