@@ -203,7 +203,8 @@ def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
 
 
 def _line(collected: Collected) -> str:
-    events = f"{collected.events:,} events"
+    # For an excerpt more is read than is in it.
+    events = f"{collected.events:,} events{' read' if collected.excerpt else ''}"
     if collected.discarded_events:
         lost = f"[bold red]{collected.discarded_events:,} discarded by the tracer[/]"
     elif collected.rows.get("losses"):

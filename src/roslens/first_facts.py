@@ -73,7 +73,9 @@ class Facts:
         found["processes"] = f"{processes.height:,}"
         found["nodes"] = f"{len(self._all.names('node', 'nodes')):,}"
         found["topics"] = f"{len(self._all.names('topic', 'publishers', 'subscriptions')):,}"
-        found["events"] = f"{int(processes['events'].sum()):,}"
+        # For an excerpt more was read than is in it.
+        if not any(run.excerpt for run in runs):
+            found["events"] = f"{int(processes['events'].sum()):,}"
         found["the tracer lost"] = self._lost or "nothing that it reported"
         return found
 

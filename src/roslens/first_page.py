@@ -240,11 +240,13 @@ class FirstPage(Facts):
         what += not_read_in_words(len(self._all.not_read))
         yield f"{what}{when}. ROS 2 {r['ROS 2']}, middleware {r['middleware']}."
         several = {"nodes": "node", "processes": "process", "topics": "topic", "events": "event"}
-        nodes, processes, topics, events = (
-            f"{r[many]} {one if r[many] == '1' else many}" for many, one in several.items()
+        nodes, *counts = (
+            f"{r[many]} {one if r[many] == '1' else many}"
+            for many, one in several.items()
+            if many in r
         )
         told = f"lost events: {self._lost}" if self._lost else "reported no loss"
-        yield f"{nodes} in {processes}, {topics}, {events}; the tracer {told}."
+        yield f"{nodes} in {', '.join(counts)}; the tracer {told}."
         differ = telling_factors([run.cell for run in self._all.runs])
         if differ:
             yield (

@@ -165,9 +165,12 @@ class Runs(RunTables):
     def _told(self) -> Iterator[tuple[str, bool]]:
         """What was recorded, in lines, and whether each is a warning."""
         events = int(self.table("processes").select(pl.col("events").sum()).collect().item() or 0)
+        parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
         lost = [loss for loss in self.tracer_loss if loss.any]
         cells = len({run.label for run in self.runs})
-        found = f"{counted(len(self.runs), 'run')} in {counted(cells, 'cell')}, {events:,} events"
+        found = f"{counted(len(self.runs), 'run')} in {counted(cells, 'cell')}"
+        # For a part more events, of a longer time, were read than are in it.
+        found += "" if parts else f", {events:,} events"
         found += not_read_in_words(len(self.not_read))
         if self.views:
             found += f" (part of each: {counted(len(self.views), 'view')})"
@@ -175,7 +178,7 @@ class Runs(RunTables):
         named = ", ".join(f"{x.run.name} ({x.text})" for x in lost[:5])
         loss = f"THE TRACER LOST EVENTS in {counted(len(lost), 'run')}: {named}"
         yield (loss, True) if lost else ("the tracer lost nothing", False)
-        if self._spans and not self.views:
+        if self._spans and not self.views and not parts:
             seconds = sorted((end - begin) / 1e9 for begin, end in self._spans.values())
             apart = f"{seconds[0]:.1f} to " if len(seconds) > 1 else ""
             yield f"recorded for {apart}{seconds[-1]:.1f} s{' each' * bool(apart)}", False
@@ -186,7 +189,6 @@ class Runs(RunTables):
                 yield f"{what}: {', '.join(sorted(there)[:5])}{more}", False
         for text in self.copies_told():
             yield text, False
-        parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
         for text in parts[:5]:
             yield f"only part of {text}", True
         if len(parts) > 5:

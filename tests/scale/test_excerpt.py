@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -125,6 +126,13 @@ def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: 
     assert found.manifest == Recording.at(RUN).manifest
     opened = rl.open(part.output)
     assert f"only part of {RUN.name}: from +2s" in repr(opened)
+    # What was read for it is more, and is not said of it.
+    assert repr(opened).startswith("1 run in 1 cell\n")
+    assert "recorded for" not in repr(opened)
+    page = roslens(part.output, check=True).stdout
+    assert re.search(r"2 nodes in 2 processes, \d+ topics?; the tracer reported no loss", page)
+    whole_page = roslens(whole[RUN].output, check=True).stdout
+    assert re.search(r"topics?, [\d,]+ events; the tracer reported no loss", whole_page)
     (run,) = opened.runs
     assert run.excerpt == note["excerpt"]["in_words"]
     loss = TracerLoss(run, 0, 0, 0)
