@@ -23,7 +23,7 @@ from typing import Self
 import polars as pl
 
 from roslens.analysis.runs import BARE, FOLDER, GivenFactors, unique_names
-from roslens.collectors.resolving import find_runs
+from roslens.collectors.resolving import find_runs, find_sessions
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.layout import find_traces
@@ -199,8 +199,10 @@ class Factors:
         for trace in find_traces(path):
             whole = trace.resolve()
             if not any(p == whole or p in whole.parents for p in below):
+                session = next(x for x in find_sessions(path) if x in (trace, *trace.parents))
                 raise UsageError(
-                    f"{self.path}: no row for the trace {trace}; add one, or open only the others"
+                    f"{self.path}: no row for the recording {session}; add one, or open only the "
+                    "others"
                 )
         return [Recording.at(place) for place in below]
 

@@ -70,7 +70,12 @@ def test_a_folder_of_bare_traces_is_as_many_recordings_as_have_rows(tmp_path: Pa
     opened = rl.open(tmp_path, factors=factors, collect=False)
     assert [dict(run.cell) for run in opened.runs] == [{"size": 1}, {"size": 2}]
     bare(tmp_path / "c", 3)
-    with pytest.raises(UsageError, match=r"no row for the trace .*c; add one"):
+    with pytest.raises(UsageError, match=r"no row for the recording .*c; add one"):
+        rl.open(tmp_path, factors=factors, collect=False)
+    inner = tmp_path / "c" / "ust" / "uid" / "0" / "64-bit"
+    inner.mkdir(parents=True)
+    (tmp_path / "c" / "metadata").rename(inner / "metadata")
+    with pytest.raises(UsageError, match=r"no row for the recording .*c; add one"):
         rl.open(tmp_path, factors=factors, collect=False)
 
 
