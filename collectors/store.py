@@ -17,7 +17,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,6 +37,8 @@ Files: TypeAlias = dict[str, dict[str, Any]]
 def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Be the only one that collects into a recording's output folder, which is made if missing.
 
+    If it was missing and nothing was put into it, it is removed again.
+
     The kernel gives the lock back however its holder ends. Where the file system has no locks,
     there is none: the files come into place whole all the same.
 
@@ -51,6 +53,7 @@ def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> 
         The folder cannot be made or written to.
     """
     try:
+        new = not recording.output.exists()
         recording.output.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(recording.output, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -62,6 +65,10 @@ def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> 
         yield
     finally:
         os.close(descriptor)
+        # After an error it may have been made for nothing; one with files stays.
+        if new:
+            with suppress(OSError):
+                recording.output.rmdir()
 
 
 def _lock(descriptor: int, waiting: Callable[[], None]) -> bool:
