@@ -32,8 +32,6 @@ import math
 from dataclasses import dataclass
 from itertools import combinations
 
-from numpy.lib.stride_tricks import sliding_window_view
-
 from roslens.analysis.statistics.finite import finite_pairs
 from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
 
@@ -221,7 +219,9 @@ def _rank_difference(a: Floats, z: Floats) -> Floats:
     """By how much z ranks above a among the runs of up to `_WINDOW` pairs before; from -1 to 1."""
     before = (np.full((*x.shape[:-1], _WINDOW), np.nan) for x in (a, z))
     earlier = [
-        sliding_window_view(np.concatenate([none, x], axis=-1), _WINDOW, axis=-1)[..., :-1, :]
+        np.lib.stride_tricks.sliding_window_view(
+            np.concatenate([none, x], axis=-1), _WINDOW, axis=-1
+        )[..., :-1, :]
         for none, x in zip(before, (a, z), strict=True)
     ]
     difference: Floats = 2 * np.sign(z - a)

@@ -21,7 +21,7 @@ else:
 
     class _Numpy:
         def __getattr__(self, name: str) -> object:
-            import numpy  # noqa: PLC0415
+            import numpy
 
             found = getattr(numpy, name)
             setattr(self, name, found)
@@ -33,7 +33,7 @@ else:
 def why_no_numpy() -> str | None:
     """Why nothing can be computed with arrays: the line to type; None if it can be."""
     try:
-        import numpy  # noqa: F401, PLC0415
+        import numpy  # noqa: F401
     except ModuleNotFoundError:
         return "numpy is missing: run \"pip install 'roslens[numpy]'\""
     return None
