@@ -41,7 +41,6 @@ def test_many_unknown_ones_refuse_it_and_tell_the_bounds() -> None:
     """0 of 339 known ones are lost, 252 more are not known: between 0 and 252 / 591."""
     found = loss([0, 0, 0], [339, 339, 339], [252, 252, 252])
     assert (found.value, found.low, found.high) == (None, None, None)
-    assert found.refused is not None
     assert "of 756 of 1,773 messages nobody can say" in found.refused
     assert "between 0 % and 42.6 %" in found.refused
     assert check(parse_budget("loss < 2 %"), found).verdict == "not_enough_evidence"
@@ -50,7 +49,6 @@ def test_many_unknown_ones_refuse_it_and_tell_the_bounds() -> None:
 
 def test_where_nothing_is_known_it_lies_between_none_and_all() -> None:
     found = loss([0, 0, 0], [0, 0, 0], [10, 10, 10])
-    assert found.refused is not None
     assert "between 0 % and 100 %" in found.refused
 
 
@@ -79,6 +77,5 @@ def test_latencies_no_longer_than_the_clocks_may_be_apart_are_refused() -> None:
         group([run(f"r{i}", {"delivered": 600}, bound) for i in range(3)]) for bound in (6e6, 1e6)
     )
     assert apart["latency_p50"].value is None
-    assert apart["latency_p50"].refused is not None
     assert "6 ms apart" in apart["latency_p50"].refused
     assert near["latency_p50"].value == pytest.approx(5e6, rel=1e-3)

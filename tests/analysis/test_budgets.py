@@ -52,7 +52,6 @@ def test_verdict_by_the_interval(text: str, verdict: str) -> None:
     assert found.verdict == verdict
     # t = 11 sqrt 3 log(11 / limit) below, 11 sqrt 3 (limit / 11 - 1) / (1 + 1.2 / sqrt 3) above:
     # 5 % at either bound.
-    assert found.p is not None
     limit = (found.limit or 0) / 1e6
     h = math.log(11 / limit) if limit < 11 else (limit / 11 - 1) / 1.692820
     assert found.p == pytest.approx(2 * stats.t.sf(11 * math.sqrt(3) * h, 2))
@@ -107,12 +106,10 @@ def test_where_and_topic_choose_cells() -> None:
     (only,) = check_budgets(
         [parse_budget({"budget": "latency_p99 < 1 s", "where": {"a": 2}})], side(*estimates)
     ).checks
-    assert only.estimate is not None
     assert only.estimate.value == 2e6
     (topic,) = check_budgets(
         [parse_budget({"budget": "latency_p99 < 1 s", "topic": "/x"})], side(*estimates)
     ).checks
-    assert topic.estimate is not None
     assert topic.estimate.value == 3e6
 
 

@@ -182,7 +182,6 @@ def test_an_executor_without_events_is_refused_by_itself() -> None:
     found = {(e.metric, e.cell["executor"]): e for e in busy_estimates(rows, alone, runs)}
     assert found["executor_wait", "single"].value == 0.5
     refused = found["executor_wait", "events"].refused
-    assert refused is not None
     assert "no event of an executor" in refused
     assert found["executor_callbacks", "single"].value == 0.3
     assert found["executor_callbacks", "events"].value == 0.4
@@ -218,7 +217,6 @@ def test_pairs_within_blocks() -> None:
     more = found[0]
     # Blocks differ by half, the ratio within them by under 1 %.
     assert more.ratio == pytest.approx(1.3, rel=0.01)
-    assert more.low is not None
     assert more.low > 1.27
     assert dict(more.conditions) == {"payload": 1}
 

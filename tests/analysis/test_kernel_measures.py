@@ -80,7 +80,6 @@ def test_nobody_is_named_where_a_switch_is_missing():
         (190, 0, OTHER, EXECUTOR, ASLEEP), (300, 0, EXECUTOR, 0, ASLEEP),
     )  # fmt: skip
     view = kernel_view({"sched_switch": line}, THREADS)
-    assert view is not None
     assert view.had_cpu.select("begin_ns", "end_ns", "by_tid", "by_name").rows() == [
         (175, 190, None, None)
     ]
@@ -113,7 +112,6 @@ def test_who_had_the_cpu_of_a_thread_and_what_interrupted_it():
         },
         THREADS,
     )  # fmt: skip
-    assert view is not None
     assert view.had_cpu.select("by_tid", "by_name", "begin_ns", "end_ns").rows() == [
         (BURNER, "t99", 140, 150), (BURNER, "t99", 175, 180), (OTHER, "t98", 180, 190),
     ]  # fmt: skip

@@ -201,8 +201,6 @@ def test_estimates_of_a_campaign(tmp_path: Path) -> None:
     found = {(e.metric, e.cell["cell"]): e for e in report.main_estimates}
     for cell in ("a", "b"):
         mean = found["latency_mean", cell]
-        assert mean.low is not None
-        assert mean.high is not None
         assert mean.low < 1e6 < mean.high
         assert mean.runs == 3
         assert found["latency_p90", cell].refused is None

@@ -52,7 +52,6 @@ def test_publications_on_the_work_topic_are_counted_once() -> None:
         [Run("r", work_topic="/a")],
         "pss",
     )["r"]
-    assert found.messages is not None
     # What was sampled after the last publication (1.0 s) is left out.
     assert found.messages.tolist() == [0, 2]
 
@@ -64,13 +63,11 @@ def test_without_a_work_topic_or_a_log_what_the_application_publishes_is_counted
     rows += [("r", topic, 10 + i, 1.5) for i, topic in enumerate(others)]
     sampled = resources([("r", 1, t, 100) for t in range(3)])
     found = memory_series(sampled, messages(rows), [Run("r")], "pss")["r"]
-    assert found.messages is not None
     assert found.messages.tolist() == [0, 2, 3]
     # A log of what the run did knows better.
     times = (np.array([0.2, 1.2, 1.8, 2.0]) * SECOND).astype(np.int64)
     log = WorkLog("request", times)
     known = memory_series(sampled, messages(rows), [Run("r")], "pss", {"r": log})["r"]
-    assert known.messages is not None
     assert known.messages.tolist() == [0, 1, 4]
 
 
@@ -96,7 +93,6 @@ def test_leaks_by_cell() -> None:
     assert (stable.verdict, climbs.verdict) == ("stable", "climbs")
     assert dict(climbs.per_second.cell) == {"leak": 1}
     assert climbs.per_second.value == pytest.approx(10_000)
-    assert climbs.per_message is not None
     assert climbs.per_message.value == pytest.approx(1000)
     assert climbs.per_message.metric == "memory_slope_pss_per_message"
 
@@ -106,7 +102,6 @@ def test_without_publications_requests_or_goals_are_counted() -> None:
     found = memory_series(
         resources([("r", 1, t, 100) for t in range(4)]), messages([]), [Run("r")], "pss", {"r": log}
     )["r"]
-    assert found.messages is not None
     assert found.messages.tolist() == [0, 1, 2]
     assert found.work == "goal"
 
@@ -115,11 +110,9 @@ def test_the_log_of_requests_comes_before_that_of_goals(tmp_path: Path) -> None:
     assert read_work_log(tmp_path) is None
     (tmp_path / "goals.csv").write_text("action,send_realtime_ns\n/a,7\n/a,5\n/a,\n")
     goals = read_work_log(tmp_path)
-    assert goals is not None
     assert (goals.kind, goals.times_ns.tolist()) == ("goal", [5, 7])
     (tmp_path / "calls.csv").write_text("service,request_sent_realtime_ns\n/s,3\n")
     calls = read_work_log(tmp_path)
-    assert calls is not None
     assert (calls.kind, calls.times_ns.tolist()) == ("request", [3])
 
 

@@ -208,7 +208,6 @@ def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> N
         r"Memory climbs with leak_bytes_per_message=1024: ([\d,]+) B/s \[([\d,]+), ([\d,]+)\]\.",
         told["what"],
     )
-    assert found is not None
     value, low, high = (int(x.replace(",", "")) for x in found.groups())
     assert low < value < high
     assert 51_200 < value < 1.05 * 51_200

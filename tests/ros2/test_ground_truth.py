@@ -266,7 +266,6 @@ def test_one_publisher_and_several_subscriptions(tmp_path: Path) -> None:
         + "/t,1,990,1060,0,1\n/t,2,1990,2060,0,1\n/t,3,2990,,0,1\n"
     )
     truth = truth_of(tmp_path)
-    assert truth is not None
     own = [(i, 4, 7, 40) for i in (1, 2, 3)]
     right = compare(deliveries(*own, (1, 4, 9, 45), (2, 4, 9, 45), (3, 4, 9, None)), truth)
     assert right.problems == []
@@ -290,7 +289,6 @@ def test_two_processes_leave_two_files(tmp_path: Path) -> None:
         head + "/t,0,,1050,0,0\n/t,1,,2050,0,0\n/t,1,,2060,0,1\n"
     )
     truth = truth_of(tmp_path)
-    assert truth is not None
     rows = truth.sort("subscription", "sent_ns").select("sent_ns", "received_ns").rows()
     assert rows == [(990, 1050), (1990, 2050), (990, None), (1990, 2060)]
     assert list(recordings([tmp_path])) == [tmp_path]
@@ -301,7 +299,6 @@ def test_the_check_of_timers(tmp_path: Path) -> None:
         "timer,sequence,start_realtime_ns,end_realtime_ns\n0,0,110,190\n0,1,310,390\n"
     )
     truth = timers_of(tmp_path)
-    assert truth is not None
 
     def instances(*spans: tuple[int, int]) -> pl.DataFrame:
         rows = [

@@ -379,7 +379,6 @@ def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert snapshots.heed([one, other]) == [other]
     now[0] += 1
     told = snapshots.take()
-    assert told is not None
     assert told.endswith("one; other")
     (first,) = made.iterdir()
     # What hit at the same time is one recording.
@@ -390,7 +389,6 @@ def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     now[0] += 20
     assert snapshots.heed([other]) == [other]
     told = snapshots.take(at_once=True)
-    assert told is not None
     assert told.startswith("no snapshot: 1 MB")
     assert len(list(made.iterdir())) == 2
     noted = json.loads((tmp_path / "noted.json").read_text())
@@ -416,7 +414,6 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(snapshot, "write_manifest", full)
         told = snapshots.take(at_once=True)
-    assert told is not None
     assert "no snapshot: " in told
     assert "No space left" in told
     assert list((tmp_path / "made").iterdir()) == []
@@ -424,7 +421,6 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
     shutil.rmtree(flight)
     snapshots.heed([hit("other", 6)])
     told = snapshots.take(at_once=True)
-    assert told is not None
     assert "no flight recorder writes there" in told
     # Where all is recorded, hits are heeded and no more.
     whole = Snapshots(None, tmp_path / "none", few)
