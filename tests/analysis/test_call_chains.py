@@ -39,18 +39,10 @@ def through_a_service() -> Trace:
     trace.publisher(3, 0x200, "/in", node=0x100, pid=4)
     trace.node(1, 0x100, "client")
     trace.subscription(10, 0x300, "/in", node=0x100, callback=0x390)
-    trace.emit(15, "rmw_client_init", rmw_client_handle=CLIENT + 1, gid=GID)
-    trace.emit(
-        16, "rcl_client_init", client_handle=CLIENT, node_handle=0x100,
-        rmw_client_handle=CLIENT + 1, service_name="/add",
-    )  # fmt: skip
+    trace.client(16, CLIENT, "/add", node=0x100, gid=GID)
     trace.publisher(18, 0x220, "/done", node=0x100)
     trace.node(1, 0x100, "server", pid=2)
-    trace.emit(
-        20, "rcl_service_init", service_handle=SERVICE, node_handle=0x100,
-        rmw_service_handle=SERVICE + 1, service_name="/add", pid=2,
-    )  # fmt: skip
-    trace.emit(21, "rclcpp_service_callback_added", service_handle=SERVICE, callback=SERVE, pid=2)
+    trace.service(20, SERVICE, "/add", node=0x100, callback=SERVE, pid=2)
     trace.publisher(23, PUB_C, "/out", node=0x100, pid=2)
     trace.node(1, 0x100, "sink", pid=3)
     trace.subscription(10, SUB_C, "/out", node=0x100, callback=0x790, pid=3)
@@ -60,23 +52,13 @@ def through_a_service() -> Trace:
         trace.publish(us, 0x200, pid=4)
         trace.take(us + 10, 0x300, stamp=at(us + 2))
         trace.run(us + 13, 0x390, lasts=20)
-        key = {"request": 1, "sequence_number": k}
-        trace.emit(us + 20, "rmw_send_request", rmw_client_handle=CLIENT + 1, **key)
-        trace.emit(
-            us + 50, "rmw_take_request", rmw_service_handle=SERVICE + 1, client_gid=GID, taken=1,
-            pid=2, **key,
-        )  # fmt: skip
+        trace.send_request(us + 20, CLIENT, k)
+        trace.take_request(us + 50, SERVICE, k, gid=GID, pid=2)
         trace.run(us + 55, SERVE, lasts=40, pid=2)
         trace.publish(us + 70, PUB_C, pid=2)
-        trace.emit(
-            us + 90, "rmw_send_response", rmw_service_handle=SERVICE + 1, response=1,
-            client_gid=GID, sequence_number=k, timestamp=at(us + 90), pid=2,
-        )  # fmt: skip
+        trace.send_response(us + 90, SERVICE, k, gid=GID, pid=2)
         trace.receive(us + 100, SUB_C, 0x790, stamp=at(us + 72), pid=3)
-    trace.emit(
-        1120, "rmw_take_response", rmw_client_handle=CLIENT + 1, response=1, sequence_number=0,
-        source_timestamp=at(1090), taken=1,
-    )  # fmt: skip
+    trace.take_response(1120, CLIENT, 0, stamp=1090)
     trace.publish(1130, 0x220)
     trace.receive(1150, 0x720, 0x7A0, stamp=at(1132), pid=3)
     return trace

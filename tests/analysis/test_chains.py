@@ -49,10 +49,7 @@ def line() -> Trace:
     trace = Trace()
     trace.node(1, SOURCE, "source")
     trace.publisher(3, PUB_A, "/a", node=SOURCE)
-    trace.emit(5, "rcl_timer_init", timer_handle=0x300, period=100_000)
-    trace.emit(6, "rclcpp_timer_callback_added", timer_handle=0x300, callback=TICK)
-    trace.emit(7, "rclcpp_callback_register", callback=TICK, symbol="tick")
-    trace.emit(8, "rclcpp_timer_link_node", timer_handle=0x300, node_handle=SOURCE)
+    trace.timer(5, 0x300, 100_000, callback=TICK, node=SOURCE)
     trace.node(1, B, "b", pid=2)
     trace.subscription(10, SUB_A, "/a", node=B, callback=CALL_B, pid=2)
     trace.publisher(20, PUB_B, "/b_out", node=B, pid=2)
@@ -244,10 +241,7 @@ def test_within_a_process_there_is_no_take() -> None:
 def timed_b() -> Trace:
     """/b publishes from a timer of its own."""
     trace = line()
-    trace.emit(30, "rcl_timer_init", timer_handle=0x400, period=100_000, pid=2)
-    trace.emit(31, "rclcpp_timer_callback_added", timer_handle=0x400, callback=0x410, pid=2)
-    trace.emit(32, "rclcpp_callback_register", callback=0x410, symbol="tock", pid=2)
-    trace.emit(33, "rclcpp_timer_link_node", timer_handle=0x400, node_handle=B, pid=2)
+    trace.timer(30, 0x400, 100_000, callback=0x410, node=B, pid=2)
     return trace
 
 

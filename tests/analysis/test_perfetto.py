@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests" / "ros2"))
 
 from ros2_trace import Trace, at  # noqa: E402
 from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener  # noqa: E402
-from test_services import client_and_servers, request, response, serve  # noqa: E402
+from test_services import CLIENT, client_and_servers, serve  # noqa: E402
 
 EVENT = pb.TrackEvent
 
@@ -190,9 +190,9 @@ def test_one_publication_for_two_and_one_for_nobody(tmp_path: Path) -> None:
 
 def test_a_service_call(tmp_path: Path) -> None:
     trace = client_and_servers(2)
-    request(trace, 100, 1)
+    trace.send_request(100, CLIENT, 1)
     serve(trace, 110, 1, pid=2)
-    response(trace, 140, 1, stamp=119)
+    trace.take_response(140, CLIENT, 1, stamp=119)
     found = decoded(trace.tables(), tmp_path / "t")
     assert found.slices == [("/server2 [2]", "service /add", at(111), at(120), (2,))]
     assert found.moments == [

@@ -20,20 +20,10 @@ def request_take_missing() -> Trace:
     """A request that was answered; that the server took it was not recorded."""
     trace = Trace()
     trace.node(1, NODE, "n")
-    trace.emit(
-        2, "rcl_service_init", service_handle=0x80, node_handle=NODE, rmw_service_handle=0x81,
-        service_name="/ask",
-    )  # fmt: skip
-    trace.emit(3, "rmw_client_init", rmw_client_handle=0x91, gid=[5] * 16)
-    trace.emit(
-        4, "rcl_client_init", client_handle=0x90, node_handle=NODE, rmw_client_handle=0x91,
-        service_name="/ask",
-    )  # fmt: skip
-    trace.emit(10, "rmw_send_request", rmw_client_handle=0x91, request=1, sequence_number=1)
-    trace.emit(
-        30, "rmw_send_response", rmw_service_handle=0x81, response=1, client_gid=[5] * 16,
-        sequence_number=1, timestamp=at(31),
-    )  # fmt: skip
+    trace.service(2, 0x80, "/ask", node=NODE)
+    trace.client(4, 0x90, "/ask", node=NODE, gid=[5] * 16)
+    trace.send_request(10, 0x90, 1)
+    trace.send_response(30, 0x80, 1, gid=[5] * 16)
     return trace
 
 

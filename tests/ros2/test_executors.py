@@ -206,8 +206,7 @@ def scheduled_pool() -> Trace:
 def test_a_thread_that_another_one_blocks_need_not_run_when_it_no_longer_does() -> None:
     """The kernel lost an event of CPU 1, later."""
     trace = scheduled_pool()
-    trace.lose(400, 410, 1)
-    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
+    trace.lose(400, 410, 1, trace="kernel", cpu_id=1)
     rows = trace.tables()["executor_intervals"].filter(vtid=2).sort("begin_ns")
     assert rows.select("state", "cpu_ns").rows() == [
         ("wait", 9_000),
@@ -252,8 +251,7 @@ def test_the_cpu_time_of_a_stretch_is_what_the_kernel_accounted() -> None:
     ]
     assert_frame_equal(tables["callback_scheduling"], without)
     # What else the other CPU accounted in the turn from 249 to 271 is not known.
-    trace.lose(262, 265, 1)
-    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
+    trace.lose(262, 265, 1, trace="kernel", cpu_id=1)
     rows = trace.tables()["executor_intervals"].filter(vtid=2).sort("begin_ns")
     assert rows["cpu_ns"].to_list()[4:6] == [2_000, 20_000]
 

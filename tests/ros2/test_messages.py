@@ -155,14 +155,8 @@ def test_rosout_is_found_by_its_rmw_handle() -> None:
     trace.publisher(20, 0x7FFF0010, "/rosout", node=NODE, rmw=0x900)
     trace.node(30, 0x180, "b")
     trace.publisher(40, 0x7FFF0010, "/rosout", node=0x180, rmw=0xA00)
-    trace.emit(100, "rcl_publish", publisher_handle=0x7FFF0010, message=0x7FFF0100)
-    trace.emit(
-        101, "rmw_publish", rmw_publisher_handle=0x900, message=0x7FFF0100, timestamp=at(101)
-    )
-    trace.emit(200, "rcl_publish", publisher_handle=0x7FFF0770, message=0x7FFF0100)
-    trace.emit(
-        201, "rmw_publish", rmw_publisher_handle=0xA00, message=0x7FFF0100, timestamp=at(201)
-    )
+    trace.publish_by_rcl(100, 0x7FFF0010, rmw=0x900)
+    trace.publish_by_rcl(200, 0x7FFF0770, rmw=0xA00)
     assert rows(trace.tables()["messages"], "topic", "publisher_node", "publish_ns", "outcome") == [
         ("/rosout", "/a", 100, "no_subscriber"),
         ("/rosout", "/b", 200, "no_subscriber"),
@@ -364,10 +358,7 @@ def test_a_log_line_after_an_intra_process_publication_is_its_own() -> None:
     trace = one_process()
     trace.publisher(25, 0x7FFF0010, "/rosout", node=NODE, rmw=0x900)
     intra_publish(trace, 100, 0)
-    trace.emit(105, "rcl_publish", publisher_handle=0x7FFF0220, message=0x7FFF0100)
-    trace.emit(
-        106, "rmw_publish", rmw_publisher_handle=0x900, message=0x7FFF0100, timestamp=at(106)
-    )
+    trace.publish_by_rcl(105, 0x7FFF0220, rmw=0x900)
     intra_receive(trace, 130, 0)
     publications = trace.tables()["publications"]
     assert rows(publications, "topic", "intra_publish_ns", "rcl_publish_ns") == [
@@ -530,11 +521,7 @@ def test_serialized_messages() -> None:
     for us, generic in ((100, False), (200, True)):
         if generic:
             trace.emit(us - 1, "rclcpp_publish", message=0xB000)
-        trace.emit(us, "rcl_publish", publisher_handle=PUB, message=0xB000)
-        trace.emit(
-            us + 1, "rmw_publish", rmw_publisher_handle=PUB + 1, message=0xB000,
-            timestamp=at(us + 1),
-        )  # fmt: skip
+        trace.publish_by_rcl(us, PUB, message=0xB000)
         trace.receive(us + 20, SUB, CALLBACK, stamp=at(us + 1), pid=2, message=0xC000)
     tables = trace.tables()
     assert rows(
@@ -585,12 +572,8 @@ def test_rclpy_messages_are_joined_by_their_order_on_the_thread() -> None:
     trace = talker_and_listener()
     for us, pointer in ((100, 0xAAA0), (200, 0xBBB0)):
         trace.emit(us, "rclcpp_publish", message=0x55555)
-        trace.emit(us + 10, "rcl_publish", publisher_handle=PUB, message=pointer)
-        trace.emit(
-            us + 12, "rmw_publish", rmw_publisher_handle=PUB + 1, message=pointer,
-            timestamp=at(us + 12),
-        )  # fmt: skip
-        trace.receive(us + 50, SUB, CALLBACK, stamp=at(us + 12), pid=2)
+        trace.publish_by_rcl(us + 10, PUB, message=pointer)
+        trace.receive(us + 50, SUB, CALLBACK, stamp=at(us + 11), pid=2)
     messages = trace.tables()["messages"]
     assert rows(messages, "publish_ns", "rcl_publish_ns", "latency_ns", "outcome") == [
         (100, 110, 53_000, "delivered"),

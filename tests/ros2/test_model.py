@@ -155,9 +155,7 @@ def test_other_providers_do_not_disturb() -> None:
 
 def test_truncated_streams_and_lost_packets_are_findings() -> None:
     trace = talker_and_listener()
-    trace.lose(100, 200, 7)
-    trace.losses[0]["kind"] = "truncated"
-    trace.losses[0]["count"] = None
+    trace.lose(100, 200, None, kind="truncated")
     tables = trace.tables()
     assert findings(tables) == {"truncated": 1}
     assert tables["losses"].height == 1
@@ -171,8 +169,7 @@ def test_a_loss_says_of_which_stream_when_and_what_it_can_have_bent() -> None:
     trace.receive(50_100, SUB, CALLBACK, stamp=at(50_002), pid=2)
     trace.lose(1_000, 2_000, 7)
     trace.lose(30_000, 40_000, 2)
-    trace.lose(99, 200, 5)
-    trace.losses[-1] |= {"trace": "kernel", "stream": "kchan_0"}
+    trace.lose(99, 200, 5, trace="kernel", stream="kchan_0")
     tables = trace.tables()
     found = tables["health"].filter(kind="discarded_events")
     assert found.select("count", "where").rows() == [

@@ -76,8 +76,7 @@ def disordered(trace: Trace, begin: float, end: float, **where: Any) -> Trace:
 
 def in_a_file_of(trace: Trace, pid: int, begin: float, end: float) -> Trace:
     """What the native tracer dropped in one process."""
-    trace.lose(begin, end, 3)
-    trace.losses[-1] |= {"stream": f"ros2_{pid}_5f_0", "cpu_id": None}
+    trace.lose(begin, end, 3, stream=f"ros2_{pid}_5f_0", cpu_id=None)
     return trace
 
 

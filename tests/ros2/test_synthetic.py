@@ -292,41 +292,20 @@ def test_a_service_with_two_servers(ros: RosEnvironment, tmp_path: Path) -> None
     trace = Trace()
     gid = [1, 15, *range(14)]
     trace.node(10, 0x100, "client")
-    trace.emit(15, "rmw_client_init", rmw_client_handle=0x201, gid=gid)
-    trace.emit(
-        16, "rcl_client_init", client_handle=0x200, node_handle=0x100, rmw_client_handle=0x201,
-        service_name="/add",
-    )  # fmt: skip
+    trace.client(16, 0x200, "/add", node=0x100, gid=gid)
     for pid in (2, 3):
         trace.node(20 + pid, 0x100, f"server{pid}", pid=pid)
-        trace.emit(
-            30 + pid, "rcl_service_init", service_handle=0x300, node_handle=0x100,
-            rmw_service_handle=0x301, service_name="/add", pid=pid,
-        )  # fmt: skip
-        trace.emit(
-            33 + pid, "rclcpp_service_callback_added", service_handle=0x300, callback=0x390, pid=pid
-        )
+        trace.service(30 + 3 * pid, 0x300, "/add", node=0x100, callback=0x390, pid=pid)
     for us, number in ((100, 1), (200, 2)):
-        trace.emit(
-            us, "rmw_send_request", rmw_client_handle=0x201, request=1, sequence_number=number
-        )
+        trace.send_request(us, 0x200, number)
     for us, number, pid in ((110, 1, 2), (112, 1, 3), (210, 2, 3)):
-        trace.emit(
-            us, "rmw_take_request", rmw_service_handle=0x301, request=1, client_gid=gid,
-            sequence_number=number, taken=1, pid=pid,
-        )  # fmt: skip
+        trace.take_request(us, 0x300, number, gid=gid, pid=pid)
     trace.run(113, 0x390, lasts=10, pid=2)
     trace.run(114, 0x390, lasts=20, pid=3)
     trace.run(213, 0x390, lasts=None, pid=3)
     for us, pid in ((120, 2), (130, 3)):
-        trace.emit(
-            us, "rmw_send_response", rmw_service_handle=0x301, response=1, client_gid=gid,
-            sequence_number=1, timestamp=at(us), pid=pid,
-        )  # fmt: skip
-        trace.emit(
-            us + 30, "rmw_take_response", rmw_client_handle=0x201, response=1, sequence_number=1,
-            source_timestamp=at(us), taken=1,
-        )  # fmt: skip
+        trace.send_response(us, 0x300, 1, gid=gid, pid=pid)
+        trace.take_response(us + 30, 0x200, 1, stamp=us)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(
         tables["service_calls"], "service", "client_node", "server_node", "sequence_number",
@@ -377,10 +356,7 @@ def test_log_messages_from_addresses_on_the_stack(ros: RosEnvironment, tmp_path:
     trace.node(10, 0x100, "node")
     trace.publisher(20, 0x7FF0, "/rosout", node=0x100, rmw=0x301)
     for us, address in ((100, 0x7FA0), (200, 0x7FB0)):
-        trace.emit(us, "rcl_publish", publisher_handle=address, message=0x9000)
-        trace.emit(
-            us + 1, "rmw_publish", rmw_publisher_handle=0x301, message=0x9000, timestamp=at(us + 1)
-        )
+        trace.publish_by_rcl(us, address, rmw=0x301)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(tables["publications"], "topic", "node", "publish_ns", "rmw_publish_ns") == [
         ("/rosout", "/node", 100, 101),

@@ -96,8 +96,7 @@ def test_nothing_of_a_thread_goes_on_over_what_was_dropped(
     trace = _talker()
     for us in (50, 100, 150):
         trace.run(us, CALLBACK, lasts=10)
-    trace.lose(103, 107, 4)
-    trace.losses[-1] |= loss
+    trace.lose(103, 107, 4, **loss)
     assert _ran(trace) == durations
 
 

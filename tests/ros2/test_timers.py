@@ -11,10 +11,7 @@ NODE, TIMER, CALLBACK = 0x10, 0x20, 0x30
 def timer(period_us: int, *, us: float = 5, handle: int = TIMER, callback: int = CALLBACK) -> Trace:
     trace = Trace()
     trace.node(1, NODE, "clock")
-    trace.emit(us, "rcl_timer_init", timer_handle=handle, period=period_us * 1000)
-    trace.emit(us + 1, "rclcpp_timer_callback_added", timer_handle=handle, callback=callback)
-    trace.emit(us + 2, "rclcpp_callback_register", callback=callback, symbol="tick")
-    trace.emit(us + 3, "rclcpp_timer_link_node", timer_handle=handle, node_handle=NODE)
+    trace.timer(us, handle, period_us * 1000, callback=callback, node=NODE)
     return trace
 
 
