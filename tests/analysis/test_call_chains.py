@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
+from ros2_trace import Trace, at, rows
+from test_actions import action, call, tell
+from test_chains import Model
 
 from roslens.analysis.chains.estimates import FollowedChain, chain_estimates, check_requirements
 from roslens.analysis.chains.requirements import NamedChain
@@ -19,12 +20,6 @@ from roslens.analysis.overview.in_range import chains_overview
 from roslens.analysis.runs import Run
 from roslens.analysis.verdicts.budgets import parse_budget
 from roslens.analysis.verdicts.comparison import Side
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
-
-from ros2_trace import Trace, at, rows
-from test_actions import action, call, tell
-from test_chains import Model
 
 GID = [5, 6, *range(14)]
 CLIENT, SERVICE, SERVE, PUB_C, SUB_C = 0x400, 0x500, 0x510, 0x600, 0x700

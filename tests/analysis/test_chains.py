@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ros2_trace import Trace, at, rows
 
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
@@ -18,10 +17,6 @@ from roslens.analysis.flow.flow_graph import find_chains, flow_graph
 from roslens.analysis.flow.links import Link
 from roslens.analysis.path.path import Paths
 from roslens.recording import UsageError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
-
-from ros2_trace import Trace, at, rows
 
 SOURCE, B, SINK = 0x10, 0x20, 0x30
 PUB_A, PUB_B, SUB_A, SUB_B = 0x100, 0x110, 0x120, 0x130

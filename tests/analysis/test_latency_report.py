@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 from synthetic import START, table, write_run
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.figures.drawing import Drawing
@@ -124,7 +125,7 @@ def test_omission_is_corrected_only_if_asked_for_and_both_are_shown(tmp_path: Pa
 def test_the_slowest_chain_is_shown_and_nothing_where_there_is_none(tmp_path: Path) -> None:
     write_run(tmp_path / "r", latencies_ns=[5, 3, 4], factors={"a": 1})
     assert not report_of(tmp_path).chains().parts
-    sample = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+    sample = SAMPLES / "chain.tar.zst"
     opened = rl.open(sample)
     report = LatencyReport(opened, LatencyParameters.checked({"recordings": str(sample)}))
     shown = texts(report.chains())
@@ -786,7 +787,7 @@ def test_triggers_beyond_the_recording_are_told_and_not_drawn(tmp_path: Path) ->
 def test_what_the_runs_were_made_with(tmp_path: Path) -> None:
     """By the manifests of the sample themselves."""
     sample = tmp_path / "two_process"
-    shutil.copytree(Path(__file__).parents[2] / "data" / "samples" / "two_process", sample)
+    shutil.copytree(SAMPLES / "two_process", sample)
     (manifest,) = (json.loads(path.read_text()) for path in sample.glob("*/manifest.json"))
     opened = rl.open(sample)
     given = LatencyParameters.checked({"recordings": str(sample)})

@@ -9,15 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 from mcap.reader import make_reader
+from tests.samples import RUN, SAMPLES
 
 import roslens as rl
 from roslens.analysis.interop.opentelemetry import CONSUMER, PRODUCER
 from roslens.export import export
-from roslens.export_formats import FORMATS
 from roslens.recording import UsageError
 
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
-RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 pytestmark = pytest.mark.recording
 
 
@@ -113,7 +111,3 @@ def test_several_runs_are_lines_of_spans_and_no_mcap(tmp_path: Path) -> None:
     assert len({span["of"]["roslens.run"] for span in spans(tmp_path / "o.json")}) == 2
     with pytest.raises(UsageError, match="an MCAP file is of one run, and here are 2"):
         export(runs, tmp_path / "o.mcap", "mcap")
-
-
-def test_every_format_is_listed() -> None:
-    assert {"perfetto", "otlp", "mcap", "csv"} <= FORMATS.keys()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,15 @@ from typing import Any
 import polars as pl
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+from ros2_trace import Trace, at
+from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener
+from test_services import CLIENT, client_and_servers, serve
+from tests.samples import SAMPLES
 
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording, UsageError
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "ros2"))
-
-from ros2_trace import Trace, at  # noqa: E402
-from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener  # noqa: E402
-from test_services import CLIENT, client_and_servers, serve  # noqa: E402
 
 EVENT = pb.TrackEvent
 
@@ -376,7 +372,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 def test_slices_and_flows_of_a_recording_are_those_of_the_tables(
     sample: str, tmp_path: Path
 ) -> None:
-    run = next(iter(sorted((ROOT / "data" / "samples").glob(sample))))
+    run = next(iter(sorted(SAMPLES.glob(sample))))
     raw = read_raw(Recording.at(run))
     tables = build_tables(raw.events, raw.losses)
     found = decoded(tables, tmp_path / "t")

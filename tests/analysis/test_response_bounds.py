@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.flow import response_bounds
@@ -27,7 +28,6 @@ from roslens.analysis.verdicts.budgets import check, parse_budget
 from roslens.collectors._native import response_time_bounds
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "data" / "samples"
 MS = 1_000_000
 Job = tuple[int, int, int, int]
 """Callback, ready, start, end."""

@@ -1,16 +1,14 @@
 """Silence and hangs. Cases are laid out by hand; the recording of a hung program is a real one."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 from synthetic import table
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.measures.silences import NEEDED, silences
 
 SECOND = 10**9
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 P = {"host": "h0", "vpid": 70}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from synthetic import table
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.runs import Run
@@ -18,7 +19,7 @@ from roslens.analysis.timing.recorded import recorded_timing
 from roslens.analysis.timing.schema import TimingModel
 from roslens.recording import NotEnoughEvidenceError, UsageError
 
-CHAIN = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+CHAIN = SAMPLES / "chain.tar.zst"
 MS = 1_000_000
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from ros2_trace import Trace, at
+from test_services import CLIENT, client_and_servers, serve
 
 import roslens as rl
 from roslens.collectors import views
 from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.recording import UsageError
 from roslens.recordings import Recordings
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
-
-from ros2_trace import Trace, at
-from test_services import CLIENT, client_and_servers, serve
 
 TALKER, LISTENER = 0x110, 0x120
 S = 1_000_000

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
-
-from roslens.collectors.decoding import read_raw
-from roslens.collectors.ros2 import build_tables
-from roslens.recording import Recording
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from ground_truth import (  # noqa: E402
+from benchmarks.ground_truth import (
     along_the_chain,
     as_recorded_by,
     calls_of,
@@ -32,16 +23,21 @@ from ground_truth import (  # noqa: E402
     truth_of,
     verdicts_of,
 )
+from tests.samples import SAMPLES
 
-SAMPLES = list(recordings([ROOT / "data" / "samples"]))
+from roslens.collectors.decoding import read_raw
+from roslens.collectors.ros2 import build_tables
+from roslens.recording import Recording
+
+RUNS = list(recordings([SAMPLES]))
 
 
 def test_there_are_samples_with_ground_truth() -> None:
-    assert SAMPLES
+    assert RUNS
 
 
 @pytest.mark.recording
-@pytest.mark.parametrize("run", SAMPLES, ids=lambda run: f"{run.parent.name}/{run.name}")
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.parent.name}/{run.name}")
 def test_every_logged_message_and_call_is_one_row(run: Path) -> None:
     """The log is the workload's own: CLOCK_REALTIME before publish() and in the callback.
 
@@ -347,7 +343,7 @@ def test_the_check_of_calls_whose_service_is_not_known() -> None:
 @pytest.mark.parametrize("distro", [None, "iron", "humble", "galactic"])
 def test_services_that_were_not_recorded_are_not_asked_for(distro: str | None) -> None:
     """The workload's log: each call ran a callback, whoever recorded what service it is of."""
-    run = next(path for path in SAMPLES if path.parent.name == "demo")
+    run = next(path for path in RUNS if path.parent.name == "demo")
     raw = read_raw(Recording.at(run))
     few = ("ros2:rcl_service_init", "ros2:rclcpp_service_callback_added", "ros2:rcl_client_init")
     events = {name: frame for name, frame in raw.events.items() if name not in few}

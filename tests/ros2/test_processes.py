@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from ros2_trace import TYPES, Trace, at, findings, rows
+from tests.samples import RUN
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
@@ -17,7 +17,6 @@ from roslens.recording import Recording
 
 _TIMES = {"time_ns", "timestamp", "source_timestamp"}
 TOLD = ("delivered", "lost", "replaced", "overwritten", "replayed")
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 _ADDRESSES = {*_MADE.values(), "rcl_handle", "rmw_handle", "service_handle", "client_handle", "ipb"}
 
 
@@ -109,7 +108,7 @@ def test_a_program_started_again_with_its_number(is_made_again: bool) -> None:
 @pytest.mark.parametrize("distance", [0, 1 << 40])
 def test_a_recording_that_happens_again_with_the_same_numbers(distance: int) -> None:
     """Truth: the recording itself, twice; the second time all addresses may be others."""
-    raw = read_raw(Recording.at(SAMPLE)).events
+    raw = read_raw(Recording.at(RUN)).events
     frames = {name: frame.lazy().collect() for name, frame in raw.items()}
     ends = [frame["time_ns"].max() for frame in frames.values() if frame.height]
     begins = [frame["time_ns"].min() for frame in frames.values() if frame.height]

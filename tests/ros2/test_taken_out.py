@@ -6,23 +6,18 @@ The tables of the whole recording are the truth; `benchmarks/taken_out.py` is th
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.taken_out import Count, Truth, Undecidable, trials, without
 from ros2_trace import Trace, at, findings
 from test_messages import CALLBACK, NODE, PUB, SUB
+from tests.samples import SAMPLES
 from twin import differences
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording, find_recordings
-
-ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "data" / "samples"
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from taken_out import Count, Truth, Undecidable, trials, without  # noqa: E402
 
 RUNS = ("communication/001_r0_unique_ptr_ipc-on", "two_process/000_r0_fastrtps")
 TRIALS = 2
@@ -42,7 +37,7 @@ def test_what_was_dropped_makes_no_row_wrong(
 ) -> None:
     """What tells of no gap, or of one at the begin; and gaps that the reader tells of."""
     found = Count()
-    for _, of in trials(Recording.at(ROOT / "data" / "samples" / run), TRIALS, 1, ways):
+    for _, of in trials(Recording.at(SAMPLES / run), TRIALS, 1, ways):
         found.add(of)
     assert found.removed > 50
     assert found.rows > 1000
@@ -56,7 +51,7 @@ def test_what_was_dropped_makes_no_row_wrong(
 @pytest.mark.parametrize("way", ["silent", "bursts", "packets", "cut_head", "cut_tail"])
 @pytest.mark.parametrize("run", [RUNS[0], "lifecycle/000_r0_cell"])
 def test_what_is_left_means_the_same_to_the_reference_model(run: str, way: str) -> None:
-    raw = read_raw(Recording.at(ROOT / "data" / "samples" / run))
+    raw = read_raw(Recording.at(SAMPLES / run))
     frames = {name: frame.sort("time_ns") for name, frame in raw.events.items()}
     left, losses, removed = without(frames, way, random.Random(f"{way} of {run}"))
     assert removed > 20

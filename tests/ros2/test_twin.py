@@ -6,36 +6,32 @@ Synthetic traces (`ros2_trace.Trace`) are held against it in every test that mak
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
 import reference_model
+from benchmarks.ground_truth import recordings
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from missing_events import dequeue_missing, rcl_inits_missing, request_take_missing
 from random_system import System
 from ros2_trace import rows
 from test_messages import intra_publish, intra_receive, one_process
+from tests.samples import SAMPLES
 from twin import compared, differences
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from ground_truth import recordings  # noqa: E402
-
-SAMPLES = list(recordings([ROOT / "data" / "samples"]))
+RUNS = list(recordings([SAMPLES]))
 KEPT = frozenset({"rcl_service_init"})
 """What is not lost below: without it two servers of a name cannot be told apart, and the tables
 have a row for each way to pair what the two took and what they answered."""
 
 
 @pytest.mark.recording
-@pytest.mark.parametrize("run", SAMPLES, ids=lambda run: f"{run.parent.name}/{run.name}")
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.parent.name}/{run.name}")
 def test_recordings(run: Path) -> None:
     raw = read_raw(Recording.at(run))
     assert differences(raw.events, raw.losses) == {}
