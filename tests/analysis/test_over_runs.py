@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -22,16 +20,11 @@ from roslens.analysis.statistics.over_runs import (
     value_over_runs,
 )
 
+# An estimate or a refusal, never a warning of numpy.
+pytestmark = pytest.mark.filterwarnings("error")
+
 METRIC = Metric("latency", "from a to b", "ns")
 SIGNED = replace(METRIC, scale="signed")
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings() -> Iterator[None]:
-    """An estimate or a refusal, never a warning of numpy."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def bounds(estimate: Estimate) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from synthetic import table
+from synthetic import Tables
 from tests.samples import SAMPLES
 
 import roslens as rl
@@ -21,16 +21,6 @@ from roslens.recording import NotEnoughEvidenceError, UsageError
 
 CHAIN = SAMPLES / "chain.tar.zst"
 MS = 1_000_000
-
-
-class Tables:
-    """Tables that hold these rows, null in all other columns."""
-
-    def __init__(self, **rows: Sequence[dict[str, Any]]) -> None:
-        self.rows = rows
-
-    def table(self, name: str) -> pl.LazyFrame:
-        return table(name, *self.rows.get(name, ())).lazy()
 
 
 def execution(number: int, callback: int, start: float, end: float, **more: Any) -> dict[str, Any]:
@@ -189,17 +179,8 @@ def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
         for n, pair in enumerate(rounds)
         for k, callback in enumerate(pair)
     ]
-    waits = [
-        {
-            "host": "h0",
-            "vpid": 1,
-            "vtid": 10,
-            "state": "wait",
-            "timeout_ns": -1,
-            "begin_ns": 10 * n * MS,
-        }
-        for n in range(3)
-    ]
+    wait = {"host": "h0", "vpid": 1, "vtid": 10, "state": "wait", "timeout_ns": -1}
+    waits = [{**wait, "begin_ns": 10 * n * MS} for n in range(3)]
     tables = Tables(callback_instances=calls, executor_intervals=waits)
     model = recorded_timing(tables, Run("r"), warm_up_s=0)
     assert {x.id: x.place for x in model.callbacks} == {4: 0, 3: 1, 2: 2}
