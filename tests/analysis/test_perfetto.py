@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 from ros2_trace import Trace, at
-from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener
+from test_messages import CALLBACK, NODE, PUB, SUB, one_delivered, talker_and_listener
 from test_services import CLIENT, client_and_servers, serve
 from tests.samples import SAMPLES
 
@@ -96,10 +96,7 @@ def decoded(tables: dict[str, pl.DataFrame], path: Path) -> Decoded:
 
 
 def test_a_message_and_its_flow(tmp_path: Path) -> None:
-    trace = talker_and_listener()
-    trace.publish(100, PUB)
-    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
-    found = decoded(trace.tables(), tmp_path / "t")
+    found = decoded(one_delivered().tables(), tmp_path / "t")
     assert found.slices == [
         ("/talker [1]", "publish /data", at(100), at(102), (1,)),
         ("/listener [2]", "subscription /data", at(153), at(158), (1,)),
@@ -113,10 +110,7 @@ def test_a_message_and_its_flow(tmp_path: Path) -> None:
 
 def test_where_the_time_of_a_late_message_went(tmp_path: Path) -> None:
     """Within its slice, which ends when the callback starts, at 153."""
-    trace = talker_and_listener()
-    trace.publish(100, PUB)
-    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
-    tables = trace.tables()
+    tables = one_delivered().tables()
     of = tables["messages"].select("message_id", "subscription_id").row(0, named=True)
     parts = [("transport", 100, 130, None), ("executor", 130, 160, "a timer"),
              ("running", 160, 170, None)]  # fmt: skip
