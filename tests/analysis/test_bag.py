@@ -74,20 +74,16 @@ def test_an_mcap_bag(tmp_path: Path) -> None:
 @pytest.mark.parametrize("with_definitions", [True, False])
 def test_an_sqlite_bag(tmp_path: Path, *, with_definitions: bool) -> None:
     path = tmp_path / "a bag_0.db3"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE topics(id INTEGER, name, type, serialization_format)")
-    connection.execute("CREATE TABLE messages(id INTEGER, topic_id INTEGER, timestamp, data BLOB)")
-    connection.execute("INSERT INTO topics VALUES (1, '/imu', 'p/msg/Imu', 'cdr')")
-    connection.execute("INSERT INTO messages VALUES (1, 1, ?, ?)", (BEGIN + 9, cdr(BEGIN)))
-    if with_definitions:
-        connection.execute(
-            "CREATE TABLE message_definitions(topic_type, encoding, encoded_message_definition)"
+    definitions = (
+        "CREATE TABLE message_definitions(topic_type, encoding, encoded_message_definition);"
+        f"INSERT INTO message_definitions VALUES ('p/msg/Imu', 'ros2msg', '{IMU}');"
+    )
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            f"{SCHEMA} INSERT INTO topics VALUES (1, '/imu', 'p/msg/Imu', 'cdr');"
+            f"INSERT INTO messages VALUES (1, 1, {BEGIN + 9}, x'{cdr(BEGIN).hex()}');"
+            f"{definitions if with_definitions else ''}"
         )
-        connection.execute(
-            "INSERT INTO message_definitions VALUES ('p/msg/Imu', 'ros2msg', ?)", (IMU,)
-        )
-    connection.commit()
-    connection.close()
     stamp = BEGIN if with_definitions else None
     assert read_bag(path).rows() == [("/imu", "p/msg/Imu", 16, stamp, None, BEGIN + 9)]
 

@@ -567,7 +567,6 @@ def test_cpu_over_time_is_judged_in_long_runs(
                 contrary = [100 * noise * x for x in other]
                 write_busy_run(tmp_path / "short", factors, block, contrary * 50)
     found = report(tmp_path).statements().parts[0]
-    assert isinstance(found, ReportTable)
     told = {row[0]: row[1] for row in found.rows}
     assert [told[said.claim] for said in OVER_TIME] == expected
 
