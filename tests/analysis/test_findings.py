@@ -70,16 +70,43 @@ def test_no_number_is_asked_for_its_truth(room: str) -> None:
     assert found == []
 
 
-def run(name: str, cell: str, **outcomes: int) -> RunSamples:
-    delivered = np.full(outcomes.get("delivered", 0), 5e6) + np.arange(outcomes["delivered"]) % 7
-    return RunSamples(Run(name, {"way": cell}), delivered, delivered, outcomes, seconds=10.0)
+def run(name: str, cell: str, bound_ns: float = 0.0, **outcomes: int) -> RunSamples:
+    """Delivered messages took 5 ms."""
+    delivered = np.full(outcomes["delivered"], 5e6) + np.arange(outcomes["delivered"]) % 7
+    return RunSamples(
+        Run(name, {"way": cell}), delivered, delivered, outcomes, seconds=10.0,
+        clock_bound_ns=bound_ns,
+    )  # fmt: skip
+
+
+def estimated(samples: list[RunSamples]) -> list[Estimate]:
+    topics = {s.run.name: frozenset({"/t"}) for s in samples}
+    return latency_estimates(samples, TopicGroup(None, "all", topics))
 
 
 def said(samples: list[RunSamples]) -> tuple[str, list[Estimate]]:
-    topics = {s.run.name: frozenset({"/t"}) for s in samples}
-    found = latency_estimates(samples, TopicGroup(None, "all", topics))
-    losses = [e for e in found if e.metric == "loss"]
+    losses = [e for e in estimated(samples) if e.metric == "loss"]
     return loss_sentence(samples, losses), losses
+
+
+def test_percentiles_over_sent_messages_are_refused_with_the_loss() -> None:
+    runs = [run(f"r{i}", "a", delivered=600, unknown=250) for i in range(3)]
+    found = {e.metric: e for e in estimated(runs)}
+    assert found["loss"].value is None
+    assert found["latency_sent_p50"].refused == found["loss"].refused
+    assert found["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
+
+
+def test_latencies_no_longer_than_the_clocks_may_be_apart_are_refused() -> None:
+    """5 ms, where clocks may be 6 ms apart; where it is 1 ms they are told."""
+
+    def median(bound_ns: float) -> Estimate:
+        samples = [run(f"r{i}", "a", bound_ns, delivered=600) for i in range(3)]
+        return next(e for e in estimated(samples) if e.metric == "latency_p50")
+
+    assert median(6e6).value is None
+    assert "6 ms apart" in median(6e6).refused
+    assert median(1e6).value == pytest.approx(5e6, rel=1e-3)
 
 
 def test_a_refused_loss_is_not_said_to_be_none() -> None:
