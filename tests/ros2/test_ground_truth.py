@@ -76,16 +76,15 @@ def messages(*rows: tuple[int, int, int | None, str]) -> pl.DataFrame:
     )
 
 
+FIRST, LAST = (0, 1010, 450, "delivered"), (2, 3010, 440, "delivered")
+LOST = (1, 2010, None, "lost")
 TRUTH = pl.DataFrame(
     {"topic": ["/t"] * 3, "sent_ns": [1000, 2000, 3000], "received_ns": [1500, None, 3500]}
 )
 
 
 def test_the_check_accepts_what_is_right() -> None:
-    right = messages(
-        (0, 1010, 450, "delivered"), (1, 2010, None, "lost"), (2, 3010, 440, "delivered")
-    )
-    verdict = compare(right, TRUTH)
+    verdict = compare(messages(FIRST, LOST, LAST), TRUTH)
     assert verdict.problems == []
     assert verdict.longer_ns.to_list() == [50, 60]
 
@@ -93,31 +92,14 @@ def test_the_check_accepts_what_is_right() -> None:
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        (((0, 1010, 450, "delivered"), (1, 2010, None, "lost")), "logged, but not in the table"),
-        (
-            ((0, 1010, 450, "delivered"), (1, 2010, None, "lost"), (2, 3010, 4, "delivered"),
-             (3, 4000, None, "lost")),
-            "in the table, but not logged",
-        ),
-        (
-            ((0, 1010, 450, "delivered"), (1, 2010, None, "lost"), (2, 3010, None, "lost")),
-            "received, but not delivered",
-        ),
-        (
-            ((0, 1010, 450, "delivered"), (1, 2010, 3, "delivered"), (2, 3010, 4, "delivered")),
-            "not received, but not lost either",
-        ),
-        (
-            ((0, 1010, 450, "delivered"), (0, 2010, None, "lost"), (2, 3010, 4, "delivered")),
-            "more than one row",
-        ),
-        (
-            ((0, 1010, 450, "delivered"), (1, 2010, None, "lost"),
-             (2, 3_000_000_000, 4, "delivered")),
-            "out of step with the log",
-        ),
+        ((FIRST, LOST), "logged, but not in the table"),
+        ((FIRST, LOST, LAST, (3, 4000, None, "lost")), "in the table, but not logged"),
+        ((FIRST, LOST, (2, 3010, None, "lost")), "received, but not delivered"),
+        ((FIRST, (1, 2010, 3, "delivered"), LAST), "not received, but not lost either"),
+        ((FIRST, (0, 2010, None, "lost"), LAST), "more than one row"),
+        ((FIRST, LOST, (2, 3_000_000_000, 4, "delivered")), "out of step with the log"),
     ],
-)  # fmt: skip
+)
 def test_the_check_finds_what_is_wrong(
     rows: tuple[tuple[int, int, int | None, str], ...], problem: str
 ) -> None:
