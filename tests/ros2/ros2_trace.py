@@ -39,6 +39,7 @@ KERNEL_FIELDS = {
     "power_cpu_frequency": {"state": pl.UInt32(), "field_cpu_id": pl.UInt32()},
 }
 """As LTTng's kernel modules define them; no contexts."""
+CALLS = {"rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response"}
 
 
 def at(microseconds: float) -> int:
@@ -119,7 +120,7 @@ class Trace:
 
     def subscription(
         self, us: float, handle: int, topic: str, *, node: int, callback: int, symbol: str = "f",
-        **where: Any,
+        depth: int = 10, **where: Any,
     ) -> None:  # fmt: skip
         self.emit(
             us - 1, "rmw_subscription_init", rmw_subscription_handle=handle + 1, gid=[8] * 24,
@@ -127,7 +128,7 @@ class Trace:
         )  # fmt: skip
         self.emit(
             us, "rcl_subscription_init", subscription_handle=handle, node_handle=node,
-            rmw_subscription_handle=handle + 1, topic_name=topic, queue_depth=10, **where,
+            rmw_subscription_handle=handle + 1, topic_name=topic, queue_depth=depth, **where,
         )  # fmt: skip
         self.emit(
             us + 1, "rclcpp_subscription_init", subscription_handle=handle,
@@ -175,7 +176,7 @@ class Trace:
     def client(
         self, us: float, handle: int, service: str, *, node: int, gid: list[int], **where: Any
     ) -> None:
-        self.emit(us - 1, "rmw_client_init", rmw_client_handle=handle + 1, gid=gid, **where)
+        self.emit(us - 0.5, "rmw_client_init", rmw_client_handle=handle + 1, gid=gid, **where)
         self.emit(
             us, "rcl_client_init", client_handle=handle, node_handle=node,
             rmw_client_handle=handle + 1, service_name=service, **where,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import twin
-from ros2_trace import Trace, at, findings, rows
+from ros2_trace import CALLS, Trace, at, findings, rows
 
 from roslens.collectors.clocks import Clocks
 from roslens.collectors.ros2 import model
@@ -33,10 +33,7 @@ def action(*, clients: int = 1) -> Trace:
             trace.client(10.5 + k, handle, name, node=CLIENT_NODE, gid=gid, pid=pid)
     trace.publisher(20, FEEDBACK, "/move/_action/feedback", node=SERVER_NODE, pid=9)
     trace.publisher(22, STATUS, "/move/_action/status", node=SERVER_NODE, pid=9)
-    trace.declared |= {
-        "rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response",
-        "rcl_publish",
-    }  # fmt: skip
+    trace.declared |= CALLS | {"rcl_publish"}
     return trace
 
 

@@ -10,8 +10,6 @@ from ros2_trace import Trace, at, findings, rows
 
 NODE, PUB, SUB, CALLBACK = 0x100, 0x200, 0x300, 0x400
 BUFFER, TWIN_CALLBACK = 0x500, 0x600
-NOT_KNOWN = ("unknown", None)
-"""Outcome and match."""
 
 
 def talker_and_listener(*, sub_pid: int = 2) -> Trace:
@@ -423,8 +421,9 @@ def test_without_takes_callbacks_are_joined_in_order_where_that_says_whose_they_
         trace.run(us, CALLBACK, tid=2)
     tables = trace.tables()
     columns = ("topic", "publisher_node", "publish_ns", "callback_start_ns", "outcome", "match")
+    known, unknown = ("delivered", "approximate"), ("unknown", None)
     assert rows(tables["messages"], *columns) == [
-        ("/data", "/talker", us, start, *(("delivered", "approximate") if start else NOT_KNOWN))
+        ("/data", "/talker", us, start, *(known if start else unknown))
         for us, start in zip((100, 200, 300), joined, strict=True)
     ]
     matches = 3 - joined.count(None)

@@ -253,7 +253,9 @@ def test_what_the_kernel_trace_does_not_cover(tmp_path: Path) -> None:
 def in_a_container(tmp_path: Path, kernel: list[Row]) -> dict[str, pl.DataFrame]:
     """Thread 70 of the container is 5070 to the kernel; preempted from 110 to 130."""
     ros = [program(70, 100, "callback_start"), program(70, 150, "callback_end")]
-    return collected(tmp_path, ros, kernel)
+    found = collected(tmp_path, ros, kernel)
+    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
+    return found
 
 
 def test_threads_of_a_container_by_the_contexts_of_the_switches(tmp_path: Path) -> None:
@@ -268,7 +270,6 @@ def test_threads_of_a_container_by_the_contexts_of_the_switches(tmp_path: Path) 
     ]
     kernel = [(*row[:3], context, row[4]) for row, context in switches]
     found = in_a_container(tmp_path, kernel)
-    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
     assert found["health"].filter(pl.col("kind") == "thread_ids_assumed").is_empty()
 
 
@@ -283,8 +284,7 @@ def test_threads_of_a_container_by_the_statedump(tmp_path: Path) -> None:
         switch(130, 0, 70, 5070),
         switch(200, 0, 5070, OTHER, ASLEEP),
     ]
-    found = in_a_container(tmp_path, kernel)
-    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
+    in_a_container(tmp_path, kernel)
 
 
 def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
@@ -296,7 +296,6 @@ def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
         switch(200, 0, 70, OTHER, ASLEEP),
     ]
     found = in_a_container(tmp_path, kernel)
-    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
     health = dict(found["health"].select("kind", "count").iter_rows())
     assert health["thread_ids_assumed"] == 1
 

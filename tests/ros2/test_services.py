@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ros2_trace import Trace, at, findings, rows
+from ros2_trace import CALLS, Trace, at, findings, rows
 
 CLIENT, SERVER = 0x100, 0x200
 GID = [1, 15, *range(14)]
@@ -23,9 +23,7 @@ def client_and_servers(*servers: int) -> Trace:
         trace.node(10, 0x900, f"server{pid}", pid=pid)
         trace.service(20, SERVER, "/add", node=0x900, callback=0x300, pid=pid)
         trace.emit(22, "rclcpp_callback_register", callback=0x300, symbol="add", pid=pid)
-    trace.declared |= {
-        "rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response",
-    }  # fmt: skip
+    trace.declared |= CALLS
     return trace
 
 

@@ -47,21 +47,12 @@ def test_reentrant_and_nested_callbacks_and_one_that_never_ends(
     trace.node(10, 0x100, "worker")
     trace.subscription(20, 0x200, "/a", node=0x100, callback=0x290)
     trace.subscription(30, 0x300, "/b", node=0x100, callback=0x390)
-    start, end = "callback_start", "callback_end"
-    for us, name, callback, thread in (
-        (100, start, 0x290, 11),
-        (110, start, 0x290, 12),
-        (120, start, 0x390, 11),
-        (130, end, 0x290, 12),
-        (140, end, 0x390, 11),
-        (150, start, 0x290, 12),
-        (160, end, 0x290, 11),
-        (170, start, 0x390, 12),
-        (180, end, 0x390, 12),
-        (190, end, 0x390, 13),
-    ):
-        payload = {"is_intra_process": 0} if name == start else {}
-        trace.emit(us, name, callback=callback, tid=thread, **payload)
+    trace.run(100, 0x290, lasts=60, tid=11)
+    trace.run(110, 0x290, lasts=20, tid=12)
+    trace.run(120, 0x390, lasts=20, tid=11)
+    trace.run(150, 0x290, lasts=None, tid=12)
+    trace.run(170, 0x390, lasts=10, tid=12)
+    trace.emit(190, "callback_end", callback=0x390, tid=13)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(tables["callback_instances"], *INSTANCES) == [
         ("/a", "/worker", 1, 11, 100, 160),
@@ -218,16 +209,14 @@ def test_a_spin_inside_of_a_callback(ros: RosEnvironment, tmp_path: Path) -> Non
     trace.emit(98, "rclcpp_executor_get_next_ready")
     trace.emit(99, "rclcpp_executor_execute", handle=0x300)
     trace.take(100, 0x300, stamp=at(82))
-    trace.emit(103, "callback_start", callback=0x390, is_intra_process=0)
+    trace.run(103, 0x390, lasts=77)
     trace.emit(110, "rclcpp_executor_wait_for_work", timeout=1_000)
     trace.emit(120, "rclcpp_executor_get_next_ready")
     trace.emit(121, "rclcpp_executor_execute", handle=0x400)
     trace.take(122, 0x400, stamp=at(92))
-    trace.emit(130, "callback_start", callback=0x490, is_intra_process=0)
+    trace.run(130, 0x490, lasts=20)
     trace.publish(140, 0x200)
-    trace.emit(150, "callback_end", callback=0x490)
     trace.publish(170, 0x210)
-    trace.emit(180, "callback_end", callback=0x390)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(tables["callback_instances"], *INSTANCES) == [
         ("/outer", "/node", 1, 1, 103, 180),

@@ -139,11 +139,10 @@ def test_an_end_without_a_start_says_that_something_is_missing() -> None:
     What is open then has no end, and what is published after that is not within it.
     """
     trace = _talker()
-    trace.emit(100, "callback_start", callback=0x77, is_intra_process=0)
+    trace.run(100, 0x77, lasts=50)
     for us in (110, 120, 130):
         trace.run(us, CALLBACK)
         trace.publish(us + 6, PUB, message=us, stamp=at(us))
-    trace.emit(150, "callback_end", callback=0x77)
     trace.rows.remove(
         next(r for r in trace.rows if r[0] == "callback_start" and r[1]["time_ns"] == at(120))
     )
@@ -163,9 +162,8 @@ def test_the_first_end_of_a_thread_may_be_of_what_began_before() -> None:
 def test_a_callback_that_spins_within_itself_looks_like_a_missing_event() -> None:
     """By hand: the outer one's start is taken for one that never ended, so its end has none."""
     trace = _talker()
-    trace.emit(100, "callback_start", callback=CALLBACK, is_intra_process=0)
+    trace.run(100, CALLBACK, lasts=20)
     trace.run(110, CALLBACK)
-    trace.emit(120, "callback_end", callback=CALLBACK)
     tables = trace.tables()
     assert findings(tables)["undeclared_gaps"] == 1
     assert tables["callback_instances"]["duration_ns"].to_list() == [None, 5_000]
