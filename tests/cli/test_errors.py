@@ -78,10 +78,13 @@ def test_output_that_cannot_be_written(tmp_path: Path, verb: str) -> None:
     check_one_line(run, 4, "output", "No space left")
 
 
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(RUN, tmp_path / "run"))
+
+
 @pytest.mark.recording
-def test_truncated_metadata(roslens: Roslens, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(RUN, copy)
+def test_truncated_metadata(roslens: Roslens, copy: Path) -> None:
     (metadata,) = copy.rglob("metadata")
     content = metadata.read_bytes()
     metadata.write_bytes(content[: len(content) // 2])
@@ -90,9 +93,7 @@ def test_truncated_metadata(roslens: Roslens, tmp_path: Path) -> None:
 
 
 @pytest.mark.recording
-def test_broken_manifest(roslens: Roslens, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(RUN, copy)
+def test_broken_manifest(roslens: Roslens, copy: Path) -> None:
     (copy / "manifest.json").write_text('{"schema_version": 99}')
     check_one_line(roslens("collect", copy), 2, "manifest.json", "99")
 

@@ -221,11 +221,6 @@ def test_a_run_that_is_being_recorded_is_called_so(tmp_path: Path, roslens: Rosl
     assert "long is still being recorded" in told
     assert "did not complete" not in told
     assert "long is still being recorded" in repr(rl.open(tmp_path / "long"))
-    (row,) = [
-        row
-        for row in json.loads(roslens("info", "--check", tmp_path / "long", "--json").stdout)[
-            "findings"
-        ]
-        if row["kind"] == "incomplete_run"
-    ]
+    checked = json.loads(roslens("info", "--check", tmp_path / "long", "--json").stdout)
+    (row,) = [row for row in checked["findings"] if row["kind"] == "incomplete_run"]
     assert "long: is still being recorded" in row["what"]
