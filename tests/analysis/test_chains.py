@@ -175,17 +175,12 @@ def test_clocks_of_hosts_bound_a_chain(
     """By hand: the bounds of the messages between hosts add up."""
     trace = once()
     model = Model(trace)
-    first = pl.col("topic") == "/a"
-    model.tables["messages"] = model.tables["messages"].with_columns(
-        pl.when(first).then(pl.lit(hosts[0])).otherwise(pl.lit(hosts[1])).alias("publisher_host"),
-        pl.when(first)
-        .then(pl.lit(hosts[1]))
-        .otherwise(pl.lit(hosts[2]))
-        .alias("subscription_host"),
-        pl.when(first)
-        .then(pl.lit(bounds[0], dtype=pl.Int64))
-        .otherwise(pl.lit(bounds[1], dtype=pl.Int64))
-        .alias("clock_bound_ns"),
+    messages = model.tables["messages"]
+    assert messages["topic"].to_list() == ["/a", "/b_out"]
+    model.tables["messages"] = messages.with_columns(
+        pl.Series("publisher_host", hosts[:2]),
+        pl.Series("subscription_host", hosts[1:]),
+        pl.Series("clock_bound_ns", bounds, pl.Int64),
     )
     assert chain_instances(model, CHAIN).instances["clock_bound_ns"].to_list() == [expected]
 

@@ -45,6 +45,7 @@ from roslens.recordings import open_recordings
 
 CPU = Metric("cpu", "CPU time / time", "core")
 LOSS = Metric("loss", "lost / sent", "1")
+P50 = Metric("latency_p50", "median", "ns")
 
 
 def cpu(values: Sequence[float], **cell: Level) -> Estimate:
@@ -205,10 +206,8 @@ def test_every_topic_is_compared_in_whatever_percentile(tmp_path: Path) -> None:
 
 
 def test_a_run_without_messages_is_no_evidence_that_nothing_is_worse() -> None:
-    p50 = Metric("latency_p50", "median", "ns")
-
     def made(values: Sequence[float], runs: int) -> Side:
-        of = value_over_runs(p50, {"topic": "/t"}, values, len(values))
+        of = value_over_runs(P50, {"topic": "/t"}, values, len(values))
         return Side("side", [of], [{}] * runs, runs)
 
     whole, same = made([1.0, 1.001, 0.999], 3), [1.0, 1.001, 0.998]
@@ -228,11 +227,10 @@ def test_a_run_without_messages_is_no_evidence_that_nothing_is_worse() -> None:
 
 def test_clocks_that_may_be_apart_are_no_scatter_of_runs() -> None:
     """8 and 12 ms, by clocks that may be 2 ms apart, may both be 10 ms; 8 and 13 ms are not."""
-    p50 = Metric("latency_p50", "median", "ns")
 
     def made(ms: float) -> Side:
         values = [1e6 * ms * x for x in (0.999, 1.0, 1.001) * 4]
-        return side(within_clocks(value_over_runs(p50, {}, values, 12), 2e6))
+        return side(within_clocks(value_over_runs(P50, {}, values, 12), 2e6))
 
     for ms, verdict, low, high in (
         (12, "not_enough_evidence", 10 / 10, 14 / 6),
@@ -594,9 +592,8 @@ def test_two_estimates_of_a_cell_are_not_compared(tmp_path: Path) -> None:
 
 def test_topics_of_every_node_decide_nothing_beside_the_applications(tmp_path: Path) -> None:
     """A node's few parameter events would be no evidence, and so no comparison of all the rest."""
-    p50 = Metric("latency_p50", "median", "ns")
     of = {
-        topic: value_over_runs(p50, {"topic": topic}, [1.0, 2.0, 3.0], 3)
+        topic: value_over_runs(P50, {"topic": topic}, [1.0, 2.0, 3.0], 3)
         for topic in ("/scan", "/parameter_events")
     }
     for heard, compared in (
@@ -695,24 +692,13 @@ def test_power_grows_with_the_number_of_runs() -> None:
 
     def found(runs: int) -> int:
         rng = np.random.default_rng(runs)
-        hits = 0
-        for _ in range(40):
-            base, new = (
-                percentile_over_runs(
-                    Metric("latency_p99", "d", "ns"),
-                    {},
-                    list(
-                        times
-                        * 1e6
-                        * np.exp(0.5 * rng.standard_normal((runs, 600)))
-                        * np.exp(0.05 * rng.standard_normal((runs, 1)))
-                    ),
-                    0.99,
-                )
-                for times in (1.0, 1.2)
-            )
-            hits += compare(base, new).verdict == "regression"
-        return hits
+
+        def p99(times: float) -> Estimate:
+            samples = times * 1e6 * np.exp(0.5 * rng.standard_normal((runs, 600)))
+            samples *= np.exp(0.05 * rng.standard_normal((runs, 1)))
+            return percentile_over_runs(Metric("latency_p99", "d", "ns"), {}, list(samples), 0.99)
+
+        return sum(compare(p99(1.0), p99(1.2)).verdict == "regression" for _ in range(40))
 
     three, five, twenty = found(3), found(5), found(20)
     assert three < five < twenty

@@ -374,14 +374,9 @@ def test_the_tool_s_figures_beside_the_trace_s() -> None:
             ]
         ),
     )
-    messages = pl.DataFrame(
-        {
-            "topic": ["/amazon", "/amazon", "/amazon"],
-            "subscription_node": ["/lyon", "/lyon", "/lyon"],
-            "latency_ns": [40_000, 60_000, None],
-        }
-    )
-    found = agreement(messages, result)
+    heard: dict[str, object] = {"topic": "/amazon", "subscription_node": "/lyon"}
+    messages = [{**heard, "latency_ns": took} for took in (40_000, 60_000, None)]
+    found = agreement(table("messages", messages).collect(), result)
     lyon = found.row(0, named=True)
     assert (lyon["received_tool"], lyon["received_trace"]) == (2, 2)
     assert lyon["mean_tool_ns"] - lyon["mean_trace_ns"] == 2_000

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from synthetic import START, SUBSCRIBER, table, write_run
+from synthetic import START, SUBSCRIBER, Tables, table, write_run
 from tests.samples import SAMPLES
 
 import roslens as rl
@@ -142,17 +142,12 @@ def test_outcomes_that_are_in_no_fraction(tmp_path: Path) -> None:
     run = Run("r", {})
     names = ["delivered", "taken", "lost", "overwritten", "unknown", "replayed", "no_subscriber"]
     names.append("replaced")
-    messages = pl.LazyFrame(
-        {
-            "run": ["r"] * 8,
-            "topic": ["/t"] * 8,
-            "outcome": names,
-            "publish_ns": range(8),
-            "latency_ns": [1, None, None, None, None, 9, None, None],
-            "clock_bound_ns": [None] * 8,
-        },
-        schema_overrides={"clock_bound_ns": pl.Int64},
-    )
+    took = {"delivered": 1, "replayed": 9}
+    rows = [
+        {"topic": "/t", "outcome": name, "publish_ns": number, "latency_ns": took.get(name)}
+        for number, name in enumerate(names)
+    ]
+    messages = Tables(messages=rows).table("messages")
     (group,) = topic_groups(messages, [run])
     samples = run_samples(messages, [run], group)
     assert (samples[0].sent, samples[0].lost, samples[0].unknown) == (5, 3, 1)
@@ -449,10 +444,7 @@ def executions(run: str, name: str, took_ns: Sequence[int | None]) -> pl.LazyFra
     )  # fmt: skip
 
 
-NEVER = pl.LazyFrame(
-    schema={"run": pl.String, "host": pl.String, "trace": pl.String, "kind": pl.String,
-            "begin_ns": pl.Int64, "end_ns": pl.Int64}
-)  # fmt: skip
+NEVER = Tables().table("losses")
 
 
 def test_durations_are_those_of_a_run_averaged_over_runs() -> None:
@@ -541,16 +533,8 @@ def test_periods_by_hand() -> None:
         duration_ns=pl.when(run="a", kind="timer", start_ns=20).then(11).otherwise(1),
     )
     columns = ["kind", "count", "period_ns", "jitter_max_ns", "overruns", "skipped"]
-    paused = pl.LazyFrame(
-        {
-            "run": "a",
-            "host": "h",
-            "trace": "",
-            "kind": "not_sampled",
-            "begin_ns": [31],
-            "end_ns": [48],
-        }
-    )
+    pause = {"host": "h", "kind": "not_sampled", "begin_ns": 31, "end_ns": 48}
+    paused = Tables(losses=[pause]).table("losses").with_columns(run=pl.lit("a"))
     found = periods(instances, paused.clear(), runs).select(columns)
     assert sorted(found.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
     # If it paused from 31 to 48, the 20 ns from 30 to 50 are no period of the timer, and the

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 METRIC = Metric("latency", "from a to b", "ns")
 SIGNED = replace(METRIC, scale="signed")
+NORMAL_QUANTILES = {0.5: 0.0, 0.9: 1.2815515655446, 0.99: 2.3263478740408}
 
 
 def bounds(estimate: Estimate) -> tuple[float, float]:
@@ -38,6 +39,9 @@ def test_student_t_by_hand() -> None:
     assert interval.value == 2
     assert interval.low == pytest.approx(2 - 2.484138, abs=1e-6)
     assert interval.high == pytest.approx(2 + 2.484138, abs=1e-6)
+    # t(2, .95) = 2.919986
+    interval = student_t([1.0, 2.0, 3.0], level=0.9)
+    assert interval.high == pytest.approx(2 + 2.919986 / math.sqrt(3), abs=1e-6)
 
 
 def test_half_widths_in_standard_deviations() -> None:
@@ -47,12 +51,6 @@ def test_half_widths_in_standard_deviations() -> None:
         x /= x.std(ddof=1)
         interval = student_t(x)
         assert interval.high - interval.value == pytest.approx(expected, abs=5e-4)
-
-
-def test_another_level_by_hand() -> None:
-    # t(2, .95) = 2.919986
-    interval = student_t([1.0, 2.0, 3.0], level=0.9)
-    assert interval.high == pytest.approx(2 + 2.919986 / math.sqrt(3), abs=1e-6)
 
 
 def test_mean_over_runs_weighs_runs_not_samples() -> None:
@@ -228,8 +226,7 @@ def test_coverage_of_percentiles_at_little_more_than_the_least_samples(
     The true percentile of the population must be covered in .95 +- 3.3 standard errors.
     """
     rng = np.random.default_rng(6)
-    normal_quantile = {0.5: 0.0, 0.9: 1.2815515655446, 0.99: 2.3263478740408}
-    truth = math.exp(normal_quantile[q])
+    truth = math.exp(NORMAL_QUANTILES[q])
     covered = given_up = 0
     for _ in range(400):
         runs = np.exp(rng.standard_normal((5, samples)))
@@ -249,7 +246,7 @@ def test_coverage_of_percentiles_of_correlated_samples(q: float, phi: float) -> 
     200 simulations: the Monte Carlo standard error of .95 is .015, .90 is 3.3 of them below.
     """
     rng = np.random.default_rng(7)
-    truth = math.exp({0.5: 0.0, 0.9: 1.2815515655446, 0.99: 2.3263478740408}[q])
+    truth = math.exp(NORMAL_QUANTILES[q])
     covered = given = 0
     for _ in range(200):
         noise = rng.standard_normal((5, 2500)) * math.sqrt(1 - phi**2)

@@ -153,7 +153,7 @@ def test_functions_around_callbacks_change_no_bound():
     function = {**calls[0], "callback_id": 9, "kind": "function", "start_ns": 0,
                 "end_ns": 200 * MS}  # fmt: skip
     tables.rows["callback_instances"] = [
-        *calls, *(function | {"callback_instance_id": x, "vtid": x} for x in (10, 77)),
+        *calls, *(function | {"callback_instance_id": 90 + x, "vtid": x} for x in (10, 77)),
     ]  # fmt: skip
     found = callback_bounds(tables, warm_up_s=0)
     assert found["callback_id"].to_list() == [1]
