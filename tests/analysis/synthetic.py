@@ -158,6 +158,16 @@ def _resources(count: int) -> pl.DataFrame:
     )
 
 
+class Tables:
+    """Tables of one run that hold these rows, null in all other columns."""
+
+    def __init__(self, **rows: Sequence[Mapping[str, Any]]) -> None:
+        self.rows = rows
+
+    def table(self, name: str) -> pl.LazyFrame:
+        return table(name, *self.rows.get(name, ())).lazy().with_columns(run=pl.lit("r"))
+
+
 def table(name: str, *rows: Mapping[str, object]) -> pl.DataFrame:
     """Rows of a table of the schema; what is not given is null."""
     empty = TABLES[name].empty()

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -52,10 +51,6 @@ values = st.one_of(
     st.tuples(st.floats(-1e6, 1e6), st.integers(0, 25)).map(lambda p: [p[0]] * p[1]),
     st.lists(st.floats(1, 1e6), min_size=3, max_size=40),
 )
-
-
-def mean(x: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return x.mean(axis=-1)
 
 
 def counts(x: Values) -> list[int]:

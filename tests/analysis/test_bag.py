@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from mcap.writer import CompressionType, Writer
+from tests.samples import RUN, uncollected
 
 import roslens as rl
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
@@ -22,7 +23,6 @@ from roslens.collectors.bag import BAG_MESSAGES, begins_with_stamp, read_bag
 from roslens.recording import UsageError
 from roslens.recording.foreign import read_foreign
 
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process"
 IMU = "# Measured.\nuint8 A=1\nstd_msgs/Header header\nfloat64 x\n===\nMSG: std_msgs/Header\n"
 TEXT = "string data\n"
 BEGIN = 1_700_000_000_000_000_000
@@ -74,20 +74,16 @@ def test_an_mcap_bag(tmp_path: Path) -> None:
 @pytest.mark.parametrize("with_definitions", [True, False])
 def test_an_sqlite_bag(tmp_path: Path, *, with_definitions: bool) -> None:
     path = tmp_path / "a bag_0.db3"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE topics(id INTEGER, name, type, serialization_format)")
-    connection.execute("CREATE TABLE messages(id INTEGER, topic_id INTEGER, timestamp, data BLOB)")
-    connection.execute("INSERT INTO topics VALUES (1, '/imu', 'p/msg/Imu', 'cdr')")
-    connection.execute("INSERT INTO messages VALUES (1, 1, ?, ?)", (BEGIN + 9, cdr(BEGIN)))
-    if with_definitions:
-        connection.execute(
-            "CREATE TABLE message_definitions(topic_type, encoding, encoded_message_definition)"
+    definitions = (
+        "CREATE TABLE message_definitions(topic_type, encoding, encoded_message_definition);"
+        f"INSERT INTO message_definitions VALUES ('p/msg/Imu', 'ros2msg', '{IMU}');"
+    )
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(
+            f"{SCHEMA} INSERT INTO topics VALUES (1, '/imu', 'p/msg/Imu', 'cdr');"
+            f"INSERT INTO messages VALUES (1, 1, {BEGIN + 9}, x'{cdr(BEGIN).hex()}');"
+            f"{definitions if with_definitions else ''}"
         )
-        connection.execute(
-            "INSERT INTO message_definitions VALUES ('p/msg/Imu', 'ros2msg', ?)", (IMU,)
-        )
-    connection.commit()
-    connection.close()
     stamp = BEGIN if with_definitions else None
     assert read_bag(path).rows() == [("/imu", "p/msg/Imu", 16, stamp, None, BEGIN + 9)]
 
@@ -213,9 +209,7 @@ def test_a_chunk_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
 @pytest.mark.recording
 def test_a_bag_beside_a_trace(tmp_path: Path) -> None:
     """The sample's own messages as a recorder gets them, every tenth left out."""
-    place = tmp_path / "run"
-    (sample,) = (x for x in SAMPLE.iterdir() if x.is_dir())
-    shutil.copytree(sample, place, ignore=shutil.ignore_patterns("events", "tables"))
+    place = uncollected(RUN, tmp_path / "run")
     opened = rl.open(place)
     assert opened.bags() == {}
     with pytest.raises(UsageError, match="no bag lies there"):
@@ -253,7 +247,7 @@ def test_a_bag_beside_a_trace(tmp_path: Path) -> None:
 @pytest.mark.recording
 def test_a_bag_of_what_the_trace_does_not_know(tmp_path: Path) -> None:
     write_mcap(tmp_path / "a.mcap", [("/imu", IMU, cdr(BEGIN), BEGIN + 5, BEGIN + 9)])
-    bag = rl.open(SAMPLE).bag(tmp_path / "a.mcap")
+    bag = rl.open(RUN).bag(tmp_path / "a.mcap")
     assert bag.messages.select("callback_start_ns", "age_ns").rows() == [(None, None)]
     assert bag.topics.select("known", "missed").rows() == [(None, None)]
     assert str(bag) == (

@@ -17,7 +17,13 @@ from scipy import stats
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.verdicts.budgets import check, check_budgets, parse_budget, read_budgets
+from roslens.analysis.verdicts.budgets import (
+    Checks,
+    check,
+    check_budgets,
+    parse_budget,
+    read_budgets,
+)
 from roslens.analysis.verdicts.comparison import Side
 from roslens.recording import UsageError
 
@@ -32,6 +38,11 @@ def p99(*milliseconds: float, **cell: str) -> Estimate:
 def side(*estimates: Estimate, **more: int) -> Side:
     own = [e.cell for e in estimates if "topic" not in e.cell]
     return Side("side", estimates, own, 3, **more)
+
+
+def checked(there: Side, **more: object) -> Checks:
+    """The budget of a second."""
+    return check_budgets([parse_budget({"budget": "latency_p99 < 1 s", **more})], there)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +64,6 @@ def test_verdict_by_the_interval(text: str, verdict: str) -> None:
     assert found.verdict == verdict
     # t = 11 sqrt 3 log(11 / limit) below, 11 sqrt 3 (limit / 11 - 1) / (1 + 1.2 / sqrt 3) above:
     # 5 % at either bound.
-    assert found.p is not None
     limit = (found.limit or 0) / 1e6
     h = math.log(11 / limit) if limit < 11 else (limit / 11 - 1) / 1.692820
     assert found.p == pytest.approx(2 * stats.t.sf(11 * math.sqrt(3) * h, 2))
@@ -128,23 +138,17 @@ def test_exit_codes_and_holm() -> None:
     assert [c.confirmed for c in two.checks] == [False, False]
     assert two.exit_code == 3
     assert "Holm" in two.checks[0].notes[0]
-    assert check_budgets([parse_budget("latency_p99 < 1 s")], side(p99(1, 1, 1))).exit_code == 0
+    assert checked(side(p99(1, 1, 1))).exit_code == 0
     assert json.loads(two.json_text())["exit_code"] == 3
 
 
 def test_where_and_topic_choose_cells() -> None:
     estimates = p99(1, 1, 1, a="1"), p99(2, 2, 2, a="2"), p99(3, 3, 3, a="1", topic="/x")
-    own = check_budgets([parse_budget("latency_p99 < 1 s")], side(*estimates)).checks
+    own = checked(side(*estimates)).checks
     assert [dict(c.estimate.cell) for c in own if c.estimate] == [{"a": "1"}, {"a": "2"}]
-    (only,) = check_budgets(
-        [parse_budget({"budget": "latency_p99 < 1 s", "where": {"a": 2}})], side(*estimates)
-    ).checks
-    assert only.estimate is not None
+    (only,) = checked(side(*estimates), where={"a": 2}).checks
     assert only.estimate.value == 2e6
-    (topic,) = check_budgets(
-        [parse_budget({"budget": "latency_p99 < 1 s", "topic": "/x"})], side(*estimates)
-    ).checks
-    assert topic.estimate is not None
+    (topic,) = checked(side(*estimates), topic="/x").checks
     assert topic.estimate.value == 3e6
 
 
@@ -167,7 +171,7 @@ def test_what_is_nowhere_is_wrong_use(budget: dict[str, object], told: str) -> N
     of_topic = p99(1, 1, 1, executor="events", topic="/scan")
     there = side(p99(1, 1, 1, executor="events"), p99(1, 1, 1, executor="single"), of_topic)
     with pytest.raises(UsageError) as error:
-        check_budgets([parse_budget({"budget": "latency_p99 < 1 s", **budget})], there)
+        checked(there, **budget)
     assert told in str(error.value)
 
 
@@ -240,9 +244,7 @@ def test_units_of_bytes(unit: str, text: str, limit: float) -> None:
 
 
 def test_loss_of_the_tracer_is_said_first() -> None:
-    found = check_budgets(
-        [parse_budget("latency_p99 < 1 s")], side(p99(1, 1, 1), discarded_events=5, left_out=1)
-    )
+    found = checked(side(p99(1, 1, 1), discarded_events=5, left_out=1))
     assert found.notes[0].startswith("the tracer lost 5 events")
     assert found.notes[1] == "1 of 3 runs failed or cannot be read, and are left out"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
+from ros2_trace import Trace, at, rows
+from test_actions import action, call, tell
+from test_chains import Model
 
 from roslens.analysis.chains.estimates import FollowedChain, chain_estimates, check_requirements
 from roslens.analysis.chains.requirements import NamedChain
@@ -19,12 +20,6 @@ from roslens.analysis.overview.in_range import chains_overview
 from roslens.analysis.runs import Run
 from roslens.analysis.verdicts.budgets import parse_budget
 from roslens.analysis.verdicts.comparison import Side
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
-
-from ros2_trace import Trace, at, rows
-from test_actions import action, call, tell
-from test_chains import Model
 
 GID = [5, 6, *range(14)]
 CLIENT, SERVICE, SERVE, PUB_C, SUB_C = 0x400, 0x500, 0x510, 0x600, 0x700
@@ -39,18 +34,10 @@ def through_a_service() -> Trace:
     trace.publisher(3, 0x200, "/in", node=0x100, pid=4)
     trace.node(1, 0x100, "client")
     trace.subscription(10, 0x300, "/in", node=0x100, callback=0x390)
-    trace.emit(15, "rmw_client_init", rmw_client_handle=CLIENT + 1, gid=GID)
-    trace.emit(
-        16, "rcl_client_init", client_handle=CLIENT, node_handle=0x100,
-        rmw_client_handle=CLIENT + 1, service_name="/add",
-    )  # fmt: skip
+    trace.client(16, CLIENT, "/add", node=0x100, gid=GID)
     trace.publisher(18, 0x220, "/done", node=0x100)
     trace.node(1, 0x100, "server", pid=2)
-    trace.emit(
-        20, "rcl_service_init", service_handle=SERVICE, node_handle=0x100,
-        rmw_service_handle=SERVICE + 1, service_name="/add", pid=2,
-    )  # fmt: skip
-    trace.emit(21, "rclcpp_service_callback_added", service_handle=SERVICE, callback=SERVE, pid=2)
+    trace.service(20, SERVICE, "/add", node=0x100, callback=SERVE, pid=2)
     trace.publisher(23, PUB_C, "/out", node=0x100, pid=2)
     trace.node(1, 0x100, "sink", pid=3)
     trace.subscription(10, SUB_C, "/out", node=0x100, callback=0x790, pid=3)
@@ -60,23 +47,13 @@ def through_a_service() -> Trace:
         trace.publish(us, 0x200, pid=4)
         trace.take(us + 10, 0x300, stamp=at(us + 2))
         trace.run(us + 13, 0x390, lasts=20)
-        key = {"request": 1, "sequence_number": k}
-        trace.emit(us + 20, "rmw_send_request", rmw_client_handle=CLIENT + 1, **key)
-        trace.emit(
-            us + 50, "rmw_take_request", rmw_service_handle=SERVICE + 1, client_gid=GID, taken=1,
-            pid=2, **key,
-        )  # fmt: skip
+        trace.send_request(us + 20, CLIENT, k)
+        trace.take_request(us + 50, SERVICE, k, gid=GID, pid=2)
         trace.run(us + 55, SERVE, lasts=40, pid=2)
         trace.publish(us + 70, PUB_C, pid=2)
-        trace.emit(
-            us + 90, "rmw_send_response", rmw_service_handle=SERVICE + 1, response=1,
-            client_gid=GID, sequence_number=k, timestamp=at(us + 90), pid=2,
-        )  # fmt: skip
+        trace.send_response(us + 90, SERVICE, k, gid=GID, pid=2)
         trace.receive(us + 100, SUB_C, 0x790, stamp=at(us + 72), pid=3)
-    trace.emit(
-        1120, "rmw_take_response", rmw_client_handle=CLIENT + 1, response=1, sequence_number=0,
-        source_timestamp=at(1090), taken=1,
-    )  # fmt: skip
+    trace.take_response(1120, CLIENT, 0, stamp=1090)
     trace.publish(1130, 0x220)
     trace.receive(1150, 0x720, 0x7A0, stamp=at(1132), pid=3)
     return trace
@@ -127,16 +104,14 @@ def test_what_begins_with_a_call_takes_at_least_so_long() -> None:
     assert told["response_time_mean"].value is None
     assert "at least 0.088 ms" in str(told["response_time_mean"].refused)
     assert "at least 0.0880" in " ".join(chains_table([followed]).rows[0])
-    within, late = (
-        check_requirements(
-            [replace(followed, named=replace(followed.named, budgets=[budget]))],
-            list(told.values()), runs, Side("x", [], [{}], 1, 0),
-        ).checks[0].verdict
-        for limit in ("100 us", "50 us")
-        for budget in [parse_budget({"budget": f"response_time_max < {limit}",
-                                     "where": {"chain": "asked"}})]
-    )  # fmt: skip
-    assert (within, late) == ("not_enough_evidence", "not_enough_evidence")
+    for limit in ("100 us", "50 us"):
+        text = f"response_time_max < {limit}"
+        named = replace(
+            followed.named, budgets=[parse_budget({"budget": text, "where": {"chain": "asked"}})]
+        )
+        judged = [replace(followed, named=named)]
+        found = check_requirements(judged, list(told.values()), runs, Side("x", [], [{}], 1, 0))
+        assert found.checks[0].verdict == "not_enough_evidence"
 
 
 def test_through_the_response_and_on_by_a_declared_link() -> None:

@@ -55,7 +55,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def assert_split(found: Comparisons, delay_ns: int = DELAY_NS) -> None:
     for metric in ("latency_p50", "latency_p99"):
         (c,) = [c for c in found.compared if c.metric == metric]
-        assert c.difference is not None
         assert sum(e.value for _, e in c.causes) == pytest.approx(c.difference.value)
         assert c.difference.value == pytest.approx(delay_ns)
         name, effect = c.causes[0]

@@ -7,14 +7,15 @@ stage with the system clock.
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from ros2_trace import Trace, at
+from test_chains import Model
+from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
@@ -26,12 +27,7 @@ from roslens.analysis.flow.taking_turns import as_yaml, links_found
 from roslens.compare import measured
 from roslens.recording import UsageError
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
-
-from ros2_trace import Trace, at
-from test_chains import Model
-
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+SAMPLE = SAMPLES / "chain.tar.zst"
 MAIN = "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"
 LEFT, RIGHT, OUT, FUSION, SINK = 0x100, 0x110, 0x120, 0x20, 0x30
 SUB_LEFT, SUB_RIGHT, SUB_OUT = 0x130, 0x140, 0x150
@@ -214,18 +210,14 @@ def test_a_file_that_says_something_else(tmp_path: Path, text: str, problem: str
         read_requirements(path)
 
 
-TWO = SAMPLE.parent / "two_process" / "000_r0_fastrtps"
-
-
 @pytest.mark.recording
 @pytest.mark.parametrize("kept", [100_000, 200_000])
 def test_what_lost_events_forbid_saying_is_not_said(tmp_path: Path, kept: int) -> None:
     """One stream is cut off; the whole recording tells how far every instance really came."""
-    cut = tmp_path / "cut"
-    shutil.copytree(TWO, cut, ignore=shutil.ignore_patterns("tables", "events"))
+    cut = uncollected(RUN, tmp_path / "cut")
     os.truncate(cut / "trace/ust/uid/0/64-bit/ch0_1", kept)
     chain = Chain.of("/talker -> /data -> /listener")
-    whole, rest = (chain_instances(rl.open(x), chain).instances for x in (TWO, cut))
+    whole, rest = (chain_instances(rl.open(x), chain).instances for x in (RUN, cut))
     # Of two whose first publish event is lost the second one is the first that is known.
     both = rest.join(whole, on="begin_ns", suffix="_whole")
     assert rest.height - 2 <= both.height <= rest.height

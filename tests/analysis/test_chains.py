@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ros2_trace import Trace, at, rows
 
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
@@ -18,10 +17,6 @@ from roslens.analysis.flow.flow_graph import find_chains, flow_graph
 from roslens.analysis.flow.links import Link
 from roslens.analysis.path.path import Paths
 from roslens.recording import UsageError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
-
-from ros2_trace import Trace, at, rows
 
 SOURCE, B, SINK = 0x10, 0x20, 0x30
 PUB_A, PUB_B, SUB_A, SUB_B = 0x100, 0x110, 0x120, 0x130
@@ -49,10 +44,7 @@ def line() -> Trace:
     trace = Trace()
     trace.node(1, SOURCE, "source")
     trace.publisher(3, PUB_A, "/a", node=SOURCE)
-    trace.emit(5, "rcl_timer_init", timer_handle=0x300, period=100_000)
-    trace.emit(6, "rclcpp_timer_callback_added", timer_handle=0x300, callback=TICK)
-    trace.emit(7, "rclcpp_callback_register", callback=TICK, symbol="tick")
-    trace.emit(8, "rclcpp_timer_link_node", timer_handle=0x300, node_handle=SOURCE)
+    trace.timer(5, 0x300, 100_000, callback=TICK, node=SOURCE)
     trace.node(1, B, "b", pid=2)
     trace.subscription(10, SUB_A, "/a", node=B, callback=CALL_B, pid=2)
     trace.publisher(20, PUB_B, "/b_out", node=B, pid=2)
@@ -183,17 +175,12 @@ def test_clocks_of_hosts_bound_a_chain(
     """By hand: the bounds of the messages between hosts add up."""
     trace = once()
     model = Model(trace)
-    first = pl.col("topic") == "/a"
-    model.tables["messages"] = model.tables["messages"].with_columns(
-        pl.when(first).then(pl.lit(hosts[0])).otherwise(pl.lit(hosts[1])).alias("publisher_host"),
-        pl.when(first)
-        .then(pl.lit(hosts[1]))
-        .otherwise(pl.lit(hosts[2]))
-        .alias("subscription_host"),
-        pl.when(first)
-        .then(pl.lit(bounds[0], dtype=pl.Int64))
-        .otherwise(pl.lit(bounds[1], dtype=pl.Int64))
-        .alias("clock_bound_ns"),
+    messages = model.tables["messages"]
+    assert messages["topic"].to_list() == ["/a", "/b_out"]
+    model.tables["messages"] = messages.with_columns(
+        pl.Series("publisher_host", hosts[:2]),
+        pl.Series("subscription_host", hosts[1:]),
+        pl.Series("clock_bound_ns", bounds, pl.Int64),
     )
     assert chain_instances(model, CHAIN).instances["clock_bound_ns"].to_list() == [expected]
 
@@ -244,10 +231,7 @@ def test_within_a_process_there_is_no_take() -> None:
 def timed_b() -> Trace:
     """/b publishes from a timer of its own."""
     trace = line()
-    trace.emit(30, "rcl_timer_init", timer_handle=0x400, period=100_000, pid=2)
-    trace.emit(31, "rclcpp_timer_callback_added", timer_handle=0x400, callback=0x410, pid=2)
-    trace.emit(32, "rclcpp_callback_register", callback=0x410, symbol="tock", pid=2)
-    trace.emit(33, "rclcpp_timer_link_node", timer_handle=0x400, node_handle=B, pid=2)
+    trace.timer(30, 0x400, 100_000, callback=0x410, node=B, pid=2)
     return trace
 
 

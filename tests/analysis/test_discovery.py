@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import polars as pl
+from synthetic import Tables
 
 from roslens.analysis.overview.discovery import discovery_overview
 
@@ -23,28 +23,22 @@ def test_from_the_later_one_to_the_first_message_that_is_taken() -> None:
         (30, None, 3, "not_matched", False),
         (30, 31, 4, "delivered", True),
     ]
-    messages = pl.LazyFrame(
-        {
-            "run": ["r"] * len(rows),
-            "topic": ["/a"] * len(rows),
-            "publisher_node": ["/n"] * len(rows),
-            "subscription_node": ["/m"] * len(rows),
-            "subscription_id": [7] * len(rows),
-            "publish_ns": [row[0] * MS for row in rows],
-            "take_ns": [row[1] and row[1] * MS for row in rows],
-            "publisher_id": [row[2] for row in rows],
-            "outcome": [row[3] for row in rows],
-            "intra_process": [row[4] for row in rows],
-        }
-    )
-    made = {1: 10, 2: None, 3: 5, 4: 1}
-    publishers = pl.LazyFrame(
-        {"run": ["r"] * 4, "publisher_id": list(made),
-         "created_ns": [x and x * MS for x in made.values()]}
+    tables = Tables(
+        messages=[
+            {"topic": "/a", "publisher_node": "/n", "subscription_node": "/m", "subscription_id": 7,
+             "publish_ns": sent * MS, "take_ns": taken and taken * MS, "publisher_id": publisher,
+             "outcome": outcome, "intra_process": by_pointer}
+            for sent, taken, publisher, outcome, by_pointer in rows
+        ],
+        publishers=[
+            {"publisher_id": number, "created_ns": made and made * MS}
+            for number, made in {1: 10, 2: None, 3: 5, 4: 1}.items()
+        ],
+        subscriptions=[{"subscription_id": 7, "created_ns": 20 * MS}],
+        losses=[{"trace": "ust", "kind": "discarded_events", "begin_ns": 30 * MS}],
     )  # fmt: skip
-    subscriptions = pl.LazyFrame({"run": ["r"], "subscription_id": [7], "created_ns": [20 * MS]})
-    lost = {"run": ["r"], "trace": ["ust"], "kind": ["discarded_events"], "begin_ns": [30 * MS]}
-    losses = pl.LazyFrame(lost)
+    names = ("messages", "publishers", "subscriptions", "losses")
+    messages, publishers, subscriptions, losses = map(tables.table, names)
     found = discovery_overview(messages, publishers, subscriptions, losses.clear())
     columns = ("publisher_id", "since_ns", "published_ms", "at_least_ms", "delivered_ms", "missed")
     assert found.select(columns).rows() == [

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from synthetic import table
+from synthetic import Tables
 
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.recording import UsageError
@@ -72,8 +72,7 @@ class Sent:
 
     def table(self, name: str) -> pl.LazyFrame:
         """As a recording gives it."""
-        found = table(name, *(row | {"host": "h0"} for row in self.rows.get(name, ())))
-        return found.lazy().with_columns(run=pl.lit("r"))
+        return Tables(**self.rows).table(name).with_columns(host=pl.lit("h0"))
 
 
 begins = st.lists(

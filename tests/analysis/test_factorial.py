@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -20,12 +19,7 @@ from roslens.analysis.statistics.factorial import (
     effects,
 )
 
-
-@pytest.fixture(autouse=True)
-def _no_warnings() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+pytestmark = pytest.mark.filterwarnings("error")
 
 
 def two_by_two(values: Sequence[Sequence[float]], *, blocks: bool = True) -> list[Observation]:
@@ -162,7 +156,6 @@ def test_what_cannot_be_said_is_refused() -> None:
     other = [*two_by_two(BLOCKS), Observation({"first": "a"}, 1.0, "block 0")]
     assert refusals(effects(other)) == {"1 runs have no level of factor second"}
     (single,) = refusals(effects(two_by_two(BLOCKS[:1])))
-    assert single is not None
     assert "3 whole blocks" in single
 
 
@@ -183,8 +176,6 @@ def test_scale_shift_and_order(
     by_label = {e.label: e for e in other}
     for e in one:
         value = by_label[e.label].value
-        assert value is not None
-        assert e.value is not None
         assert value == pytest.approx(scale * e.value, abs=1e-7 * (scale + abs(shift)))
     ratios = effects(observations)
     scaled = effects([Observation(o.cell, scale * o.value, o.block) for o in observations])
@@ -198,7 +189,6 @@ def test_an_effect_or_a_refusal(rows: list[list[float]], scale: str) -> None:
     rows[0][0] = rows[1][0] = rows[2][0] = 1.0
     for e in effects(two_by_two(rows), scale=scale):
         for number in (e.value, e.low, e.high, e.p, e.p_holm):
-            assert number is not None
             assert not math.isnan(number)
     constant = effects(two_by_two([[1.0] * 4] * 3), scale=scale)
     assert all(e.p == 1 for e in constant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,16 +71,59 @@ def test_no_number_is_asked_for_its_truth(room: str) -> None:
     assert found == []
 
 
-def run(name: str, cell: str, **outcomes: int) -> RunSamples:
-    delivered = np.full(outcomes.get("delivered", 0), 5e6) + np.arange(outcomes["delivered"]) % 7
-    return RunSamples(Run(name, {"way": cell}), delivered, delivered, outcomes, seconds=10.0)
+def run(name: str, cell: str, bound_ns: float = 0.0, **outcomes: int) -> RunSamples:
+    """Delivered messages took 5 ms."""
+    delivered = np.full(outcomes["delivered"], 5e6) + np.arange(outcomes["delivered"]) % 7
+    return RunSamples(
+        Run(name, {"way": cell}), delivered, delivered, outcomes, seconds=10.0,
+        clock_bound_ns=bound_ns,
+    )  # fmt: skip
+
+
+def estimated(samples: list[RunSamples]) -> list[Estimate]:
+    topics = {s.run.name: frozenset({"/t"}) for s in samples}
+    return latency_estimates(samples, TopicGroup(None, "all", topics))
 
 
 def said(samples: list[RunSamples]) -> tuple[str, list[Estimate]]:
-    topics = {s.run.name: frozenset({"/t"}) for s in samples}
-    found = latency_estimates(samples, TopicGroup(None, "all", topics))
-    losses = [e for e in found if e.metric == "loss"]
+    losses = [e for e in estimated(samples) if e.metric == "loss"]
     return loss_sentence(samples, losses), losses
+
+
+def test_percentiles_over_sent_messages_are_refused_with_the_loss() -> None:
+    runs = [run(f"r{i}", "a", delivered=600, unknown=250) for i in range(3)]
+    found = {e.metric: e for e in estimated(runs)}
+    assert found["loss"].value is None
+    assert found["latency_sent_p50"].refused == found["loss"].refused
+    assert found["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
+
+
+def test_percentiles_over_sent_messages_are_refused_where_some_arrived_without_a_latency() -> None:
+    """By hand: 7 of 27 are lost; without the 20 that were taken all would be."""
+    lost = replace(run("r", "a", delivered=0, taken=20, lost=7), sent_ns=np.full(7, np.inf))
+    found = {e.metric: e for e in estimated([lost])}
+    assert found["loss"].value == pytest.approx(7 / 27)
+    for name in ("latency_sent_p50", "latency_sent_p90", "latency_sent_p99"):
+        assert found[name].value is None
+        assert found[name].refused == "20 of 27 messages sent were taken without a callback"
+    few = estimated([run(f"r{i}", "a", delivered=600, taken=i) for i in range(1, 4)])
+    found = {e.metric: e for e in few}
+    assert found["latency_sent_p50"].refused == (
+        "6 of 1,806 messages sent were taken without a callback"
+    )
+    assert found["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
+
+
+def test_latencies_no_longer_than_the_clocks_may_be_apart_are_refused() -> None:
+    """5 ms, where clocks may be 6 ms apart; where it is 1 ms they are told."""
+
+    def median(bound_ns: float) -> Estimate:
+        samples = [run(f"r{i}", "a", bound_ns, delivered=600) for i in range(3)]
+        return next(e for e in estimated(samples) if e.metric == "latency_p50")
+
+    assert median(6e6).value is None
+    assert "6 ms apart" in median(6e6).refused
+    assert median(1e6).value == pytest.approx(5e6, rel=1e-3)
 
 
 def test_a_refused_loss_is_not_said_to_be_none() -> None:

@@ -6,9 +6,8 @@ import dataclasses
 from pathlib import Path
 
 import nbformat
-import polars as pl
 import pytest
-from synthetic import START, write_run
+from synthetic import START, table, write_run
 
 import roslens as rl
 from roslens.analysis.measures.loss import lost_in_words
@@ -24,15 +23,13 @@ def runs(folder: Path, count: int) -> Path:
     return folder
 
 
-def written(path: Path, rows: list[dict[str, object]]) -> None:
-    """Give a table these rows, whatever else it has to have."""
-    schema = pl.read_parquet_schema(path)
-    pl.DataFrame([dict.fromkeys(schema) | row for row in rows], schema).write_parquet(path)
+def written(run: Path, name: str, *rows: dict[str, object]) -> None:
+    table(name, *rows).write_parquet(run / "tables" / f"{name}.parquet")
 
 
-def missing(table: str, names: str) -> dict[str, object]:
-    return {"kind": "missing_events", "severity": "info", "count": 1, "where": table,
-            "what": f"events not recorded: {names}; table {table} is empty"}  # fmt: skip
+def missing(where: str, names: str) -> dict[str, object]:
+    return {"kind": "missing_events", "severity": "info", "count": 1, "where": where,
+            "what": f"events not recorded: {names}; table {where} is empty"}  # fmt: skip
 
 
 def page(folder: Path) -> FirstPage:
@@ -47,7 +44,7 @@ def test_what_some_runs_lack_is_said_of_these(tmp_path: Path) -> None:
         heap, missing("callback_scheduling", "ros2:callback_start, ros2:callback_end"),
     ]  # fmt: skip
     for number, rows in enumerate(health):
-        written(tmp_path / f"run{number}" / "tables" / "health.parquet", rows)
+        written(tmp_path / f"run{number}", "health", *rows)
     told = page(tmp_path).not_seen
     assert told.startswith("Not recorded: in 1 of 3 runs the kernel's scheduling, without which")
     assert told.endswith("; memory allocations.")
@@ -59,7 +56,7 @@ def test_a_recording_of_two_days_says_from_when_to_when(tmp_path: Path) -> None:
     for number in range(3):
         begin = START + DAY_NS * (number // 2)
         row = {"host": "h0", "vpid": 42, "events": 1, "begin_ns": begin, "end_ns": begin + 10**9}
-        written(tmp_path / f"run{number}" / "tables" / "processes.parquet", [row])
+        written(tmp_path / f"run{number}", "processes", row)
     recorded = page(tmp_path).recorded
     assert recorded["recorded"] == "2023-11-14 22:13:20.000 UTC to 2023-11-15 22:13:21.000 UTC"
     assert recorded["the tracer lost"] == "123 discarded"
@@ -124,7 +121,7 @@ def test_that_nothing_of_ros_was_recorded_comes_first(tmp_path: Path) -> None:
     nothing = {"kind": "no_ros_events", "severity": "warning", "count": 1, "where": "trace",
                "what": "no ros2 event was recorded: why"}  # fmt: skip
     for number in range(2):
-        written(tmp_path / f"run{number}" / "tables" / "health.parquet", [nothing])
+        written(tmp_path / f"run{number}", "health", nothing)
     told = [x.what for x in page(tmp_path).suspicions]
     assert told[0] == "Nothing to report of 2 runs: no ros2 event was recorded: why."
     assert told[1].startswith("The tracer lost events")
@@ -158,7 +155,7 @@ def test_nothing_is_said_of_what_could_not_be_seen(tmp_path: Path, *, recorded: 
     folder = tmp_path / "run"
     write_run(folder, latencies_ns=[1000] * 10, resources=recorded)
     if not recorded:
-        written(folder / "tables/health.parquet", [missing("service_calls", "rmw_send_request")])
+        written(folder, "health", missing("service_calls", "rmw_send_request"))
     said = dict(page(folder).parts())["What looks wrong here"][0].text
     assert said.startswith("Nothing that is looked for: no silence, no loss, ")
     assert ("no unanswered request" in said) == ("no memory that" in said) == recorded

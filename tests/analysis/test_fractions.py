@@ -1,4 +1,4 @@
-"""Fractions over runs: by hand, and by simulation of what losses are like."""
+"""Fractions over runs: by hand, also where not all is known, and by simulation of losses."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from hypothesis import strategies as st
 
 from roslens.analysis.calibration import losses
 from roslens.analysis.estimate import Estimate, Metric
-from roslens.analysis.statistics.fractions import fraction_over_runs, p_of, spread_behind
+from roslens.analysis.statistics.fractions import (
+    bounded_fraction_over_runs,
+    fraction_over_runs,
+    p_of,
+    spread_behind,
+)
 from roslens.analysis.statistics.ratio import Spread
 from roslens.analysis.verdicts.budgets import check, parse_budget
+from roslens.analysis.verdicts.comparison import compare
 
 LOSS = Metric("loss", "lost / sent", "1", scale="fraction")
 
 
 def bounds(estimate: Estimate) -> tuple[float, float]:
-    assert estimate.low is not None
-    assert estimate.high is not None
     return estimate.low, estimate.high
 
 
@@ -50,7 +54,6 @@ def test_nothing_lost_needs_many_runs() -> None:
     few = fraction_over_runs(LOSS, {}, [0] * 10, [1000] * 10)
     assert (few.value, few.low, few.high) == (0, None, None)
     # .9 ** 10 = .349; .9 ** 29 = .0471 is the first below .05.
-    assert few.refused is not None
     assert "10 runs meet none in 35 %; 29 runs are needed" in few.refused
     assert fraction_over_runs(LOSS, {}, [0] * 28, [1000] * 28).refused is not None
     # Clopper and Pearson for 0 of 2,900 bursts of ten.
@@ -116,3 +119,39 @@ def test_check_at_the_border_is_rarely_within() -> None:
     found = [fraction_over_runs(LOSS, {}, row, [1000] * 3) for row in events.tolist()]
     said = [check(budget, estimate).verdict for estimate in found]
     assert said.count("within") <= 0.05 * 200
+
+
+def bounded(lost: list[int], known: list[int], unknown: list[int]) -> Estimate:
+    return bounded_fraction_over_runs(LOSS, {}, lost, known, unknown=unknown)
+
+
+def test_without_unknown_ones_it_is_the_plain_fraction() -> None:
+    plain = fraction_over_runs(LOSS, {}, [1, 2, 3], [100, 100, 100])
+    assert bounded([1, 2, 3], [100, 100, 100], [0, 0, 0]) == plain
+
+
+def test_a_few_unknown_ones_widen_the_interval() -> None:
+    """From that of all having arrived to that of none; one of 101 is less than chance leaves open
+    (Clopper and Pearson: 1 - 0.025 ** (1 / 303) = 1.21 %).
+    """
+    found = bounded([1, 2, 3], [100, 100, 100], [1, 1, 1])
+    least = fraction_over_runs(LOSS, {}, [1, 2, 3], [101, 101, 101])
+    most = fraction_over_runs(LOSS, {}, [2, 3, 4], [101, 101, 101])
+    assert (found.value, found.refused) == (0.02, None)
+    assert (found.low, found.high) == (least.low, most.high)
+    assert "of 3 of 303 it is not known" in found.method
+
+
+def test_many_unknown_ones_refuse_it_and_tell_the_bounds() -> None:
+    """0 of 339 known ones are lost, 252 more are not known: between 0 and 252 / 591."""
+    found = bounded([0, 0, 0], [339, 339, 339], [252, 252, 252])
+    assert (found.value, found.low, found.high) == (None, None, None)
+    assert "of 756 of 1,773 messages nobody can say" in found.refused
+    assert "between 0 % and 42.6 %" in found.refused
+    assert check(parse_budget("loss < 2 %"), found).verdict == "not_enough_evidence"
+    assert compare(found, found).verdict == "not_enough_evidence"
+
+
+def test_where_nothing_is_known_it_lies_between_none_and_all() -> None:
+    found = bounded([0, 0, 0], [0, 0, 0], [10, 10, 10])
+    assert "between 0 % and 100 %" in found.refused

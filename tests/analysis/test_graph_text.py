@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import polars as pl
+from synthetic import Tables
 
 from roslens.analysis.interop.graph_text import dot, mermaid, node_topic_graph
 
-
-class OneRun:
-    """/a publishes /t three times; /b takes two of them, one with a callback alone."""
-
-    def table(self, name: str) -> pl.LazyFrame:
-        if name == "publications":
-            return pl.LazyFrame({"node": ["/a"] * 3 + [None], "topic": ["/t"] * 3 + ["x"]})
-        return pl.LazyFrame(
-            {
-                "subscription_node": ["/b"] * 3,
-                "topic": ["/t"] * 3,
-                "take_ns": [1, None, None],
-                "callback_start_ns": [None, 2, None],
-            }
-        )
+TAKEN = {"subscription_node": "/b", "topic": "/t"}
+ONE_RUN = Tables(
+    publications=[{"node": "/a", "topic": "/t"}] * 3 + [{"topic": "x"}],
+    messages=[{**TAKEN, "take_ns": 1}, {**TAKEN, "callback_start_ns": 2}, TAKEN],
+)
+"""/a publishes /t three times; /b takes two of them, one with a callback alone."""
 
 
 def test_the_graph_counts_publications_and_what_was_taken() -> None:
-    assert node_topic_graph(OneRun()).rows() == [("/a", "/t", True, 3), ("/b", "/t", False, 2)]
+    assert node_topic_graph(ONE_RUN).rows() == [("/a", "/t", True, 3), ("/b", "/t", False, 2)]
 
 
 def test_dot() -> None:
-    assert dot(node_topic_graph(OneRun())).splitlines() == [
+    assert dot(node_topic_graph(ONE_RUN)).splitlines() == [
         "digraph {",
         "  rankdir=LR;",
         '  "n /a" [label="/a", shape=box];',
@@ -41,7 +32,7 @@ def test_dot() -> None:
 
 
 def test_mermaid() -> None:
-    assert mermaid(node_topic_graph(OneRun())).splitlines() == [
+    assert mermaid(node_topic_graph(ONE_RUN)).splitlines() == [
         "flowchart LR",
         '  n0["/a"]',
         '  n1["/b"]',

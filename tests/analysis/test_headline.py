@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from synthetic import write_run
+from synthetic import table, write_run
 
 import roslens as rl
 from roslens.analysis.latency.headline import dropped, scope, untold
@@ -123,18 +123,12 @@ def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path
     """1,311 messages of which nothing but 7 of /parameter_events was received."""
     run = write_run(tmp_path / "r", latencies_ns=[1000] * 1318, resources=False)
     path = run / "tables" / "messages.parquet"
-    number = pl.col("message_id")
-    default = number < 7
-    table = pl.read_parquet(path).with_columns(
-        pl.when(default)
-        .then(pl.lit("/parameter_events"))
-        .otherwise(pl.lit("/data"))
-        .alias("topic"),
-        pl.when(default).then("outcome").otherwise(pl.lit("no_subscriber")).alias("outcome"),
-        *(pl.when(default).then(c).alias(c) for c in ("latency_ns", "callback_start_ns")),
-    )
-    schema = pl.read_parquet(path).schema
-    table.cast(schema).write_parquet(path)
+    rows = pl.read_parquet(path).to_dicts()
+    for row in rows[:7]:
+        row["topic"] = "/parameter_events"
+    for row in rows[7:]:
+        row |= {"outcome": "no_subscriber", "latency_ns": None, "callback_start_ns": None}
+    table("messages", *rows).write_parquet(path)
     given = LatencyParameters.checked({"recordings": str(tmp_path)})
     report = LatencyReport(rl.open(tmp_path, collect=False), given)
     assert report.sentences() == [

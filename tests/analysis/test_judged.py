@@ -116,7 +116,6 @@ def test_word_and_interval_of_all_statements_agree(values: list[float]) -> None:
     many = runs(values, "executor", ["SingleThreaded", "EventsCBG"], publishers=20)
     saving = saving_statement(pairs("cpu", many, "executor"))
     bounds = re.search(r"\[(-?\d+), (-?\d+)\]", saving.because)
-    assert bounds is not None
     # At least 15 % less; bounds are rounded to whole per cents.
     expected = {"confirmed": int(bounds[1]) >= 15, "refuted": int(bounds[2]) <= 15}
     assert expected.get(saving.verdict, True), saving

@@ -80,7 +80,6 @@ def test_nobody_is_named_where_a_switch_is_missing():
         (190, 0, OTHER, EXECUTOR, ASLEEP), (300, 0, EXECUTOR, 0, ASLEEP),
     )  # fmt: skip
     view = kernel_view({"sched_switch": line}, THREADS)
-    assert view is not None
     assert view.had_cpu.select("begin_ns", "end_ns", "by_tid", "by_name").rows() == [
         (175, 190, None, None)
     ]
@@ -113,7 +112,6 @@ def test_who_had_the_cpu_of_a_thread_and_what_interrupted_it():
         },
         THREADS,
     )  # fmt: skip
-    assert view is not None
     assert view.had_cpu.select("by_tid", "by_name", "begin_ns", "end_ns").rows() == [
         (BURNER, "t99", 140, 150), (BURNER, "t99", 175, 180), (OTHER, "t98", 180, 190),
     ]  # fmt: skip
@@ -123,7 +121,7 @@ def test_who_had_the_cpu_of_a_thread_and_what_interrupted_it():
     ]  # fmt: skip
 
 
-def moments() -> pl.DataFrame:
+def moments(woken: pl.LazyFrame = WAKES) -> pl.DataFrame:
     """The first message wakes the executor; the second arrives while it runs a callback."""
     messages = pl.DataFrame(
         {
@@ -145,7 +143,7 @@ def moments() -> pl.DataFrame:
         {"callback_instance_id": [5, 6], "host": "h0", "vtid": EXECUTOR, "end_ns": [260, 280]}
     )
     senders = pl.DataFrame({"message_id": [0, 1], "vtid": SENDER})
-    return message_moments(messages, executions, SWITCHES, WAKES, senders)
+    return message_moments(messages, executions, SWITCHES, woken, senders)
 
 
 def test_moments_of_messages():
@@ -161,19 +159,5 @@ def test_moments_of_messages():
     ("waker", "flags", "reason"), [(0, 8, "interrupt"), (SENDER, 0, "publisher")]
 )
 def test_who_wakes_the_executor_is_not_always_a_receiver(waker, flags, reason):
-    messages = pl.DataFrame(
-        {
-            "message_id": [0], "subscription_id": 3, "publisher_host": "h0",
-            "subscription_host": "h0", "publisher_vpid": 5, "subscription_vpid": 7,
-            "publish_ns": [100], "rmw_publish_ns": [110], "take_ns": [160],
-            "callback_start_ns": [170], "latency_ns": [70], "callback_instance_id": [5],
-        }
-    )  # fmt: skip
-    executions = pl.DataFrame(
-        {"callback_instance_id": [5], "host": "h0", "vtid": EXECUTOR, "end_ns": [260]}
-    )
-    senders = pl.DataFrame({"message_id": [0], "vtid": SENDER})
-    found = message_moments(
-        messages, executions, SWITCHES, wakes((140, EXECUTOR, waker, flags)), senders
-    )
+    found = moments(wakes((140, EXECUTOR, waker, flags))).filter(message_id=0)
     assert found.select("arrived_ns", "woken_ns", "reason").rows() == [(None, 140, reason)]

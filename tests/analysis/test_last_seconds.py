@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from synthetic import table
 
 from roslens.analysis.overview.live import USED, LastSeconds, Since, last_seconds
-from roslens.collectors.schema.tables import TABLES
 from roslens.live.screen import Moment, line, screen
 from roslens.live.watch import INSTANCES, MESSAGES
 from roslens.recording.terminal import Console
@@ -25,8 +25,8 @@ def figures(
          "publish_ns": round(x * S), "callback_start_ns": round(x * S) + 22, "outcome": "delivered"}
         for x in times_s
     ]  # fmt: skip
-    messages = pl.DataFrame(rows, schema={x: TABLES["messages"].schema[x] for x in MESSAGES})
-    instances = TABLES["callback_instances"].empty().select(INSTANCES)
+    messages = table("messages", *rows).select(MESSAGES)
+    instances = table("callback_instances").select(INSTANCES)
     return last_seconds(messages, instances, round(begin_s * S), round(end_s * S), since)
 
 
@@ -69,9 +69,8 @@ def test_percentiles_of_callbacks_need_as_many_as_everywhere(
          "start_ns": x * S, "end_ns": x * S + 2_000_000, "duration_ns": 2_000_000}
         for x in range(count)
     ]  # fmt: skip
-    schema = {x: TABLES["callback_instances"].schema[x] for x in INSTANCES}
-    messages = TABLES["messages"].empty().select(MESSAGES)
-    found = last_seconds(messages, pl.DataFrame(rows, schema=schema), 0, count * S)
+    instances = table("callback_instances", *rows).select(INSTANCES)
+    found = last_seconds(table("messages").select(MESSAGES), instances, 0, count * S)
     told = [2.0 if p50 else None, 2.0 if p99 else None, 2.0]
     (row,) = found.callbacks.select("p50_ms", "p99_ms", "worst_ms").rows()
     assert list(row) == told
@@ -85,11 +84,8 @@ def test_an_end_that_is_missing_lies_before_the_next_begin() -> None:
          "start_ns": round(at * S), "end_ns": round(end * S) if end else None}
         for at, end in ((1, None), (2, 2.1), (7, 7.5), (8, None), (8.25, 8.5))
     ]  # fmt: skip
-    instances = pl.DataFrame(
-        rows, schema={x: TABLES["callback_instances"].schema[x] for x in INSTANCES}
-    )
-    messages = TABLES["messages"].empty().select(MESSAGES)
-    found = last_seconds(messages, instances, 5 * S, 10 * S)
+    instances = table("callback_instances", *rows).select(INSTANCES)
+    found = last_seconds(table("messages").select(MESSAGES), instances, 5 * S, 10 * S)
     # 0.5, up to the next one 0.25, and 0.25 of 5 s.
     assert found.nodes["busy"].to_list() == [0.2]
 
@@ -103,12 +99,10 @@ def test_a_node_is_what_its_callbacks_and_messages_are() -> None:
          "start_ns": round(a * S), "end_ns": round(b * S), "duration_ns": round((b - a) * S)}
         for thread, node, a, b in ran
     ]  # fmt: skip
-    instances = pl.DataFrame(
-        rows, schema={x: TABLES["callback_instances"].schema[x] for x in INSTANCES}
-    )
+    instances = table("callback_instances", *rows).select(INSTANCES)
     sent = [{"topic": "/a", "publisher_node": "/n", "subscription_node": "/m", "publish_ns": x * S,
              "outcome": "lost" if x == 3 else "delivered"} for x in (2, 3, 4, 5)]  # fmt: skip
-    messages = pl.DataFrame(sent, schema={x: TABLES["messages"].schema[x] for x in MESSAGES})
+    messages = table("messages", *sent).select(MESSAGES)
     used = pl.DataFrame([("/m", 0.2, 4096)], schema=USED, orient="row")
     found = last_seconds(messages, instances, 0, 10 * S, used=used).nodes
     names = ("node", "rate_hz", "busy", "worst_ms", "lost", "cpu", "rss_bytes")

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from synthetic import Tables
 
 from roslens.analysis.measures.loss import TracerLoss, tracer_loss, what_is_bent
 from roslens.analysis.runs import Run
-from roslens.collectors.schema import TABLES
 from roslens.studies.communication.evidence import evidence
 
 
@@ -37,7 +37,7 @@ def test_evidence_of_messages(of_kernel: bool, kind: str) -> None:
 )
 def test_what_a_flight_recorder_overwrites(kinds: list[str], discarded: int, told: str) -> None:
     """The manifest may count events of which the trace does not tell when they were lost."""
-    rows = {"host": "h0", "kind": kinds, "count": 3, "trace": "ros2-kilted-0-0"}
-    table = TABLES["losses"].conform(pl.DataFrame(rows)).with_columns(run=pl.lit("r"))
+    lost = {"host": "h0", "count": 3, "trace": "ros2-kilted-0-0"}
+    losses = Tables(losses=[{**lost, "kind": kind} for kind in kinds]).table("losses")
     run = Run("r", discarded_events=discarded)
-    assert what_is_bent(tracer_loss(table.lazy(), [run])).startswith(told)
+    assert what_is_bent(tracer_loss(losses, [run])).startswith(told)

@@ -69,8 +69,7 @@ def test_rates_and_shares_are_of_the_time_in_which_nothing_was_lost(
 def test_no_grid_is_made_up_beside_a_gap(hurt: Callable[[Path], Two]) -> None:
     whole, rest = hurt(SAMPLES / "demo" / "000_r0_executor-Events")
     columns = ["start_ns", "lateness_ns", "skipped"]
-    frames = (x.table("timer_activations").select(columns).collect() for x in (whole, rest))
-    there, found = frames
+    there, found = (x.table("timer_activations").select(columns).collect() for x in (whole, rest))
     both = found.drop_nulls("lateness_ns").join(there, on="start_ns", suffix="_whole")
     assert found["lateness_ns"].null_count() > 0
     assert both["skipped"].to_list() == both["skipped_whole"].to_list()

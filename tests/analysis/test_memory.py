@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from roslens.analysis.leaks.by_cell import MEMORY, leaks_of, memory_series, slopes_named
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.runs import Run
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.recording import UsageError
@@ -32,12 +33,17 @@ def messages(rows: list[tuple[str, str, int, float]]) -> pl.LazyFrame:
     )
 
 
+def series_of(
+    sampled: pl.LazyFrame, sent: pl.LazyFrame, topic: str | None, log: WorkLog | None = None
+) -> Series:
+    logs = {} if log is None else {"r": log}
+    return memory_series(sampled, sent, [Run("r", work_topic=topic)], "pss", logs)["r"]
+
+
 def test_processes_are_added_up_at_common_times() -> None:
     # 1 is sampled at 0, 1, 2, 3; 2 a little later and ends after 1.1.
     rows = [("r", 1, t, 100 + t) for t in range(4)] + [("r", 2, 0.1, 10), ("r", 2, 1.1, 20)]
-    found = memory_series(
-        resources([*rows, ("r", 3, 0, None)]), messages([]), [Run("r", work_topic="/a")], "pss"
-    )["r"]
+    found = series_of(resources([*rows, ("r", 3, 0, None)]), messages([]), "/a")
     assert found.seconds.tolist() == [0, 0.1, 1, 1.1, 2, 3]
     # The median step is .9: 2 counts until 1.1 + 1.8.
     assert found.values.tolist() == [100, 110, 111, 121, 122, 103]
@@ -46,13 +52,7 @@ def test_processes_are_added_up_at_common_times() -> None:
 
 def test_publications_on_the_work_topic_are_counted_once() -> None:
     rows = [("r", "/a", 1, 0.5), ("r", "/a", 1, 0.5), ("r", "/a", 2, 1.0), ("r", "/b", 3, 0.2)]
-    found = memory_series(
-        resources([("r", 1, t, 100) for t in range(3)]),
-        messages(rows),
-        [Run("r", work_topic="/a")],
-        "pss",
-    )["r"]
-    assert found.messages is not None
+    found = series_of(resources([("r", 1, t, 100) for t in range(3)]), messages(rows), "/a")
     # What was sampled after the last publication (1.0 s) is left out.
     assert found.messages.tolist() == [0, 2]
 
@@ -63,14 +63,12 @@ def test_without_a_work_topic_or_a_log_what_the_application_publishes_is_counted
     others = ("/rosout", "/parameter_events", "ros_discovery_info", "/x/_action/feedback")
     rows += [("r", topic, 10 + i, 1.5) for i, topic in enumerate(others)]
     sampled = resources([("r", 1, t, 100) for t in range(3)])
-    found = memory_series(sampled, messages(rows), [Run("r")], "pss")["r"]
-    assert found.messages is not None
+    found = series_of(sampled, messages(rows), None)
     assert found.messages.tolist() == [0, 2, 3]
     # A log of what the run did knows better.
     times = (np.array([0.2, 1.2, 1.8, 2.0]) * SECOND).astype(np.int64)
     log = WorkLog("request", times)
-    known = memory_series(sampled, messages(rows), [Run("r")], "pss", {"r": log})["r"]
-    assert known.messages is not None
+    known = series_of(sampled, messages(rows), None, log)
     assert known.messages.tolist() == [0, 1, 4]
 
 
@@ -96,17 +94,13 @@ def test_leaks_by_cell() -> None:
     assert (stable.verdict, climbs.verdict) == ("stable", "climbs")
     assert dict(climbs.per_second.cell) == {"leak": 1}
     assert climbs.per_second.value == pytest.approx(10_000)
-    assert climbs.per_message is not None
     assert climbs.per_message.value == pytest.approx(1000)
     assert climbs.per_message.metric == "memory_slope_pss_per_message"
 
 
 def test_without_publications_requests_or_goals_are_counted() -> None:
     log = WorkLog("goal", np.array([0.5, 1.5, 2.5]) * SECOND)
-    found = memory_series(
-        resources([("r", 1, t, 100) for t in range(4)]), messages([]), [Run("r")], "pss", {"r": log}
-    )["r"]
-    assert found.messages is not None
+    found = series_of(resources([("r", 1, t, 100) for t in range(4)]), messages([]), None, log)
     assert found.messages.tolist() == [0, 1, 2]
     assert found.work == "goal"
 
@@ -115,11 +109,9 @@ def test_the_log_of_requests_comes_before_that_of_goals(tmp_path: Path) -> None:
     assert read_work_log(tmp_path) is None
     (tmp_path / "goals.csv").write_text("action,send_realtime_ns\n/a,7\n/a,5\n/a,\n")
     goals = read_work_log(tmp_path)
-    assert goals is not None
     assert (goals.kind, goals.times_ns.tolist()) == ("goal", [5, 7])
     (tmp_path / "calls.csv").write_text("service,request_sent_realtime_ns\n/s,3\n")
     calls = read_work_log(tmp_path)
-    assert calls is not None
     assert (calls.kind, calls.times_ns.tolist()) == ("request", [3])
 
 

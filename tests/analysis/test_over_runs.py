@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -22,22 +20,16 @@ from roslens.analysis.statistics.over_runs import (
     value_over_runs,
 )
 
+# An estimate or a refusal, never a warning of numpy.
+pytestmark = pytest.mark.filterwarnings("error")
+
 METRIC = Metric("latency", "from a to b", "ns")
 SIGNED = replace(METRIC, scale="signed")
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings() -> Iterator[None]:
-    """An estimate or a refusal, never a warning of numpy."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+NORMAL_QUANTILES = {0.5: 0.0, 0.9: 1.2815515655446, 0.99: 2.3263478740408}
 
 
 def bounds(estimate: Estimate) -> tuple[float, float]:
     assert estimate.refused is None
-    assert estimate.low is not None
-    assert estimate.high is not None
     return estimate.low, estimate.high
 
 
@@ -47,6 +39,9 @@ def test_student_t_by_hand() -> None:
     assert interval.value == 2
     assert interval.low == pytest.approx(2 - 2.484138, abs=1e-6)
     assert interval.high == pytest.approx(2 + 2.484138, abs=1e-6)
+    # t(2, .95) = 2.919986
+    interval = student_t([1.0, 2.0, 3.0], level=0.9)
+    assert interval.high == pytest.approx(2 + 2.919986 / math.sqrt(3), abs=1e-6)
 
 
 def test_half_widths_in_standard_deviations() -> None:
@@ -55,15 +50,7 @@ def test_half_widths_in_standard_deviations() -> None:
         x = np.arange(k, dtype=float)
         x /= x.std(ddof=1)
         interval = student_t(x)
-        assert interval.high is not None
-        assert interval.value is not None
         assert interval.high - interval.value == pytest.approx(expected, abs=5e-4)
-
-
-def test_another_level_by_hand() -> None:
-    # t(2, .95) = 2.919986
-    interval = student_t([1.0, 2.0, 3.0], level=0.9)
-    assert interval.high == pytest.approx(2 + 2.919986 / math.sqrt(3), abs=1e-6)
 
 
 def test_mean_over_runs_weighs_runs_not_samples() -> None:
@@ -86,9 +73,6 @@ def test_mean_over_runs_weighs_runs_not_samples() -> None:
 def test_no_bound_of_what_cannot_be_negative_is(values: list[float], scale: Scale) -> None:
     found, _ = over_runs(replace(SIGNED, scale=scale), values)
     if found.refused is None and (scale == "positive" or max(values) <= 1):
-        assert found.low is not None
-        assert found.high is not None
-        assert found.value is not None
         assert 0 <= found.low <= found.value * (1 + 1e-12)
         assert found.value * (1 - 1e-12) <= found.high
 
@@ -103,7 +87,6 @@ def test_a_negative_run_is_told_as_it_is() -> None:
 def test_fewer_than_three_runs_are_refused(runs: list[list[float]]) -> None:
     estimate = mean_over_runs(METRIC, {}, runs)
     assert (estimate.low, estimate.high) == (None, None)
-    assert estimate.refused is not None
     assert "at least 3 are needed" in estimate.refused
     assert (estimate.value is None) == (not runs)
 
@@ -170,7 +153,6 @@ def test_a_percentile_needs_five_effective_samples_beyond_it() -> None:
     assert percentile_over_runs(METRIC, {}, enough, 0.99).refused is None
     few = [run[:375] for run in enough]
     refused = percentile_over_runs(METRIC, {}, few, 0.99, rate_hz=500)
-    assert refused.refused is not None
     assert "P99 needs 500" in refused.refused
     assert "s per run" in refused.refused
     assert refused.value is not None
@@ -184,7 +166,6 @@ def test_correlated_samples_do_not_count_as_independent() -> None:
     runs = [np.repeat(rng.standard_normal(260), 10) for _ in range(5)]
     estimate = percentile_over_runs(METRIC, {}, runs, 0.99)
     assert estimate.refused is not None
-    assert estimate.effective_samples is not None
     assert estimate.effective_samples < 0.2 * estimate.samples
 
 
@@ -196,7 +177,6 @@ def test_below_the_least_number_there_is_no_value_either(q: float, least: int) -
     runs[2] = runs[2][:-1]
     estimate = percentile_over_runs(METRIC, {}, runs, q)
     assert estimate.value is None
-    assert estimate.refused is not None
     assert f"needs {least}" in estimate.refused
 
 
@@ -209,7 +189,6 @@ def test_lost_messages_make_a_percentile_infinite() -> None:
     assert p99.refused == "infinite: in 1 of 5 runs more than 1 % were lost"
     assert p99.to_json()["value"] is None
     p90 = percentile_over_runs(METRIC, {}, runs, 0.9)
-    assert p90.value is not None
     assert math.isfinite(p90.value)
 
 
@@ -233,8 +212,6 @@ def test_coverage_where_runs_differ_and_samples_are_correlated() -> None:
         low, high = bounds(mean_over_runs(SIGNED, {}, list(simulated)))
         covered += low <= 0 <= high
         wrong = student_t(simulated.ravel())
-        assert wrong.low is not None
-        assert wrong.high is not None
         pooled += wrong.low <= 0 <= wrong.high
     assert 0.92 <= covered / simulations <= 0.98
     assert pooled / simulations < 0.4
@@ -249,8 +226,7 @@ def test_coverage_of_percentiles_at_little_more_than_the_least_samples(
     The true percentile of the population must be covered in .95 +- 3.3 standard errors.
     """
     rng = np.random.default_rng(6)
-    normal_quantile = {0.5: 0.0, 0.9: 1.2815515655446, 0.99: 2.3263478740408}
-    truth = math.exp(normal_quantile[q])
+    truth = math.exp(NORMAL_QUANTILES[q])
     covered = given_up = 0
     for _ in range(400):
         runs = np.exp(rng.standard_normal((5, samples)))
@@ -270,7 +246,7 @@ def test_coverage_of_percentiles_of_correlated_samples(q: float, phi: float) -> 
     200 simulations: the Monte Carlo standard error of .95 is .015, .90 is 3.3 of them below.
     """
     rng = np.random.default_rng(7)
-    truth = math.exp({0.5: 0.0, 0.9: 1.2815515655446, 0.99: 2.3263478740408}[q])
+    truth = math.exp(NORMAL_QUANTILES[q])
     covered = given = 0
     for _ in range(200):
         noise = rng.standard_normal((5, 2500)) * math.sqrt(1 - phi**2)
@@ -297,7 +273,6 @@ def test_intervals_scale_and_shift(values: list[float], scale: float, shift: flo
         (original.low, moved.low),
         (original.high, moved.high),
     ):
-        assert before is not None
         assert after == pytest.approx(scale * before + shift, abs=tolerance)
 
 
@@ -349,5 +324,4 @@ def test_runs_that_are_truly_correlated_are_refused() -> None:
     rng = np.random.default_rng(5)
     z = signal.lfilter([1], [1, -0.9], rng.standard_normal((20, 800)), axis=-1)[:, 200:]
     found = percentile_over_runs(SIGNED, {}, list(np.exp(z)), 0.99)
-    assert found.refused is not None
     assert "in the shortest run; P99 needs 500" in found.refused

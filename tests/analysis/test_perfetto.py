@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,15 @@ from typing import Any
 import polars as pl
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+from ros2_trace import Trace, at
+from test_messages import CALLBACK, NODE, PUB, SUB, one_delivered, talker_and_listener
+from test_services import CLIENT, client_and_servers, serve
+from tests.samples import SAMPLES
 
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording, UsageError
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "ros2"))
-
-from ros2_trace import Trace, at  # noqa: E402
-from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener  # noqa: E402
-from test_services import client_and_servers, request, response, serve  # noqa: E402
 
 EVENT = pb.TrackEvent
 
@@ -100,10 +96,7 @@ def decoded(tables: dict[str, pl.DataFrame], path: Path) -> Decoded:
 
 
 def test_a_message_and_its_flow(tmp_path: Path) -> None:
-    trace = talker_and_listener()
-    trace.publish(100, PUB)
-    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
-    found = decoded(trace.tables(), tmp_path / "t")
+    found = decoded(one_delivered().tables(), tmp_path / "t")
     assert found.slices == [
         ("/talker [1]", "publish /data", at(100), at(102), (1,)),
         ("/listener [2]", "subscription /data", at(153), at(158), (1,)),
@@ -117,10 +110,7 @@ def test_a_message_and_its_flow(tmp_path: Path) -> None:
 
 def test_where_the_time_of_a_late_message_went(tmp_path: Path) -> None:
     """Within its slice, which ends when the callback starts, at 153."""
-    trace = talker_and_listener()
-    trace.publish(100, PUB)
-    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
-    tables = trace.tables()
+    tables = one_delivered().tables()
     of = tables["messages"].select("message_id", "subscription_id").row(0, named=True)
     parts = [("transport", 100, 130, None), ("executor", 130, 160, "a timer"),
              ("running", 160, 170, None)]  # fmt: skip
@@ -190,9 +180,9 @@ def test_one_publication_for_two_and_one_for_nobody(tmp_path: Path) -> None:
 
 def test_a_service_call(tmp_path: Path) -> None:
     trace = client_and_servers(2)
-    request(trace, 100, 1)
+    trace.send_request(100, CLIENT, 1)
     serve(trace, 110, 1, pid=2)
-    response(trace, 140, 1, stamp=119)
+    trace.take_response(140, CLIENT, 1, stamp=119)
     found = decoded(trace.tables(), tmp_path / "t")
     assert found.slices == [("/server2 [2]", "service /add", at(111), at(120), (2,))]
     assert found.moments == [
@@ -376,7 +366,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 def test_slices_and_flows_of_a_recording_are_those_of_the_tables(
     sample: str, tmp_path: Path
 ) -> None:
-    run = next(iter(sorted((ROOT / "data" / "samples").glob(sample))))
+    run = next(iter(sorted(SAMPLES.glob(sample))))
     raw = read_raw(Recording.at(run))
     tables = build_tables(raw.events, raw.losses)
     found = decoded(tables, tmp_path / "t")

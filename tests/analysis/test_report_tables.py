@@ -1,10 +1,21 @@
-"""Tables of reports: a column of cells is shown as one column per factor. All expected by hand."""
+"""Tables and numbers of reports, by hand: a column of cells is one column per factor."""
 
 from __future__ import annotations
 
+import math
+
+import polars as pl
+import pytest
+
 from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.callbacks import readable
+from roslens.analysis.reports.numbers import counted, unit_of_all
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.reports.tables import definitions_table
+from roslens.analysis.reports.tables import (
+    definitions_table,
+    durations_table,
+    estimates_table,
+)
 from roslens.analysis.statistics.over_runs import refused_estimate, value_over_runs
 
 
@@ -54,3 +65,62 @@ def test_definitions_are_those_of_all_cells_and_methods_those_of_intervals() -> 
     many = definitions_table([growth(second) for second in range(5)]).rows
     assert len(many) == 4
     assert many[-1] == ["", "2 more, of other cells: see metrics.json", ""]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("66666666 ns", "66.67 ms (15 Hz)"),
+        ("33333 us", "33.33 ms (30 Hz)"),
+        ("5 ms", "5 ms"),
+        ("/scan", "/scan"),
+        ("00000 ns", "00000 ns"),
+        (None, None),
+    ],
+)
+def test_periods_of_timers(name: str | None, expected: str | None) -> None:
+    frame = pl.DataFrame({"name": [name]}, {"name": pl.String})
+    assert frame.select(readable(pl.col("name"))).item() == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "expected"),
+    [
+        ([2094.0, 1500, 900], "ns", (1e-3, "us")),
+        ([2.094e6, 1.5e6], "ns", (1e-6, "ms")),
+        ([12.0, 0.0, None, math.inf], "ns", (1.0, "ns")),
+        ([5e9] * 3, "ns", (1e-9, "s")),
+        ([2048.0], "byte", (1e-3, "kB")),
+        ([3e6], "B/s", (1e-6, "MB/s")),
+        ([3e6], "byte/message", (1e-6, "MB/message")),
+        ([0.5], "1", (100.0, "%")),
+        ([], "ns", (1e-6, "ms")),
+    ],
+)
+def test_one_unit_for_a_column(
+    values: list[float | None], unit: str, expected: tuple[float, str]
+) -> None:
+    assert unit_of_all(values, unit) == expected
+
+
+def test_tables_choose_units_by_column() -> None:
+    estimate = value_over_runs(
+        Metric("callback_duration_mean", "a to b", "ns"), {}, [2094.0, 2094.0, 2094.0], 3
+    )
+    (row,) = estimates_table([estimate], "x").rows
+    assert row[2] == "2.094"
+    assert row[4] == "us"
+    columns = {f"{name}_ns": [2094.0] for name in ("mean", "p50", "p90", "p99")}
+    frame = pl.DataFrame(
+        {"cell": ["c"], "kind": ["timer"], "name": ["5 ms"], "node": ["/a"], "count": [5],
+         "unfinished": [0], **columns, "max_ns": [3_000_000], "busy": [0.1]}
+    )  # fmt: skip
+    table = durations_table(frame)
+    assert table.columns[6:11] == ["mean [us]", "P50 [us]", "P90 [us]", "P99 [us]", "max [ms]"]
+    assert table.rows[0][6:11] == ["2.09", "2.09", "2.09", "2.09", "3.00"]
+
+
+def test_plurals() -> None:
+    assert [counted(n, "cell") for n in (0, 1, 2, 1000)] == [
+        "0 cells", "1 cell", "2 cells", "1,000 cells",
+    ]  # fmt: skip

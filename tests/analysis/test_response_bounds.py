@@ -19,6 +19,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from synthetic import Tables
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.flow import response_bounds
@@ -27,49 +29,29 @@ from roslens.analysis.verdicts.budgets import check, parse_budget
 from roslens.collectors._native import response_time_bounds
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "data" / "samples"
 MS = 1_000_000
 Job = tuple[int, int, int, int]
 """Callback, ready, start, end."""
 
 
-class Tables:
-    """What a recording of these executions gives; callbacks below 100 are subscriptions."""
-
-    def __init__(self, jobs: Sequence[Job], *, told: bool = True, threads: int = 1) -> None:
-        calls = pl.DataFrame(
-            [
-                {
-                    "callback_instance_id": n, "callback_id": c, "host": "h0", "vpid": 1,
-                    "vtid": 10 + n % threads, "kind": "subscription", "name": f"/t{c}",
-                    "node": "/n", "start_ns": start, "end_ns": end,
-                }
-                for n, (c, _, start, end) in enumerate(jobs)
-            ],
-            schema_overrides={"vpid": pl.Int32, "vtid": pl.Int32},
-        )  # fmt: skip
-        messages = pl.DataFrame(
-            [
-                {
-                    "callback_instance_id": n, "publish_ns": ready, "publisher_host": "h0",
-                    "subscription_host": "h0", "outcome": "delivered" if told else "replayed",
-                }
-                for n, (_, ready, _, _) in enumerate(jobs)
-            ]
-        )  # fmt: skip
-        no_timers = {"callback_instance_id": pl.Int64, "release_ns": pl.Int64}
-        links = ("kind", "node", "subscription_topic", "publisher_topic", "link_id")
-        self.frames = {
-            "callback_instances": calls,
-            "messages": messages,
-            "publications": pl.DataFrame(),
-            "timer_activations": pl.DataFrame(schema=no_timers),
-            "losses": pl.DataFrame(schema={"kind": pl.String}),
-            "message_links": pl.DataFrame(schema=dict.fromkeys(links, pl.String)),
+def executed(jobs: Sequence[Job], *, told: bool = True, threads: int = 1) -> Tables:
+    """What a recording of these executions gives, all of which are of subscriptions."""
+    calls = [
+        {
+            "callback_instance_id": n, "callback_id": c, "host": "h0", "vpid": 1,
+            "vtid": 10 + n % threads, "kind": "subscription", "name": f"/t{c}", "node": "/n",
+            "start_ns": start, "end_ns": end,
         }
-
-    def table(self, name: str) -> pl.LazyFrame:
-        return self.frames[name].lazy().with_columns(run=pl.lit("r"))
+        for n, (c, _, start, end) in enumerate(jobs)
+    ]  # fmt: skip
+    messages = [
+        {
+            "callback_instance_id": n, "publish_ns": ready, "publisher_host": "h0",
+            "subscription_host": "h0", "outcome": "delivered" if told else "replayed",
+        }
+        for n, (_, ready, _, _) in enumerate(jobs)
+    ]  # fmt: skip
+    return Tables(callback_instances=calls, messages=messages)
 
 
 def scheduled(
@@ -154,7 +136,7 @@ def test_by_hand():
         for t in [10 * MS * k]
         for job in ((1, t, t, t + 2 * MS), (2, t, t + 2 * MS, t + 5 * MS))
     ]
-    found = callback_bounds(Tables(jobs), warm_up_s=0).sort("callback_id")
+    found = callback_bounds(executed(jobs), warm_up_s=0).sort("callback_id")
     assert found["bound_ns"].to_list() == [5 * MS, 5 * MS]
     assert found["longest_ns"].to_list() == [2 * MS, 5 * MS]
     assert found["executions"].to_list() == [20, 20]
@@ -166,13 +148,13 @@ def test_by_hand():
 def test_functions_around_callbacks_change_no_bound():
     """A probed function runs all the time, on the callbacks' thread and on another one."""
     jobs = [(1, t, t, t + 2 * MS) for k in range(20) for t in [10 * MS * k]]
-    tables = Tables(jobs)
-    function = tables.frames["callback_instances"][:2].with_columns(
-        callback_instance_id=pl.Series([100, 101]), callback_id=pl.lit(9), kind=pl.lit("function"),
-        vtid=pl.Series([10, 77], dtype=pl.Int32), start_ns=pl.lit(0), end_ns=pl.lit(200 * MS),
-    )  # fmt: skip
-    calls = tables.frames["callback_instances"]
-    tables.frames["callback_instances"] = calls.vstack(function.cast(dict(calls.schema)))
+    tables = executed(jobs)
+    calls = tables.rows["callback_instances"]
+    function = {**calls[0], "callback_id": 9, "kind": "function", "start_ns": 0,
+                "end_ns": 200 * MS}  # fmt: skip
+    tables.rows["callback_instances"] = [
+        *calls, *(function | {"callback_instance_id": 90 + x, "vtid": x} for x in (10, 77)),
+    ]  # fmt: skip
     found = callback_bounds(tables, warm_up_s=0)
     assert found["callback_id"].to_list() == [1]
     assert found["bound_ns"].to_list() == [2 * MS]
@@ -183,7 +165,7 @@ def test_a_handover_is_part_of_the_bound():
     late = {7: MS}
     jobs = [(1, t, t + late.get(k, 0), t + late.get(k, 0) + 2 * MS)
             for k in range(20) for t in [10 * MS * k]]  # fmt: skip
-    found = callback_bounds(Tables(jobs), warm_up_s=0)
+    found = callback_bounds(executed(jobs), warm_up_s=0)
     assert found["handover_ns"].to_list() == [MS]
     assert found["bound_ns"].to_list() == [3 * MS]
 
@@ -191,7 +173,7 @@ def test_a_handover_is_part_of_the_bound():
 def test_the_second_half_tells_how_far_the_curves_had_settled():
     """One execution of the second half takes 4 ms, all others 2."""
     jobs = [(1, t, t, t + (4 if k == 15 else 2) * MS) for k in range(20) for t in [10 * MS * k]]
-    found = callback_bounds(Tables(jobs), warm_up_s=0)
+    found = callback_bounds(executed(jobs), warm_up_s=0)
     assert found["bound_ns"].to_list() == [4 * MS]
     assert (found["beyond"][0], found["tested"][0]) == (1, 10)
 
@@ -199,9 +181,9 @@ def test_the_second_half_tells_how_far_the_curves_had_settled():
 @pytest.mark.parametrize(
     ("tables", "why"),
     [
-        (Tables([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)], told=False), UNKNOWN),
-        (Tables([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)], threads=2), THREADS),
-        (Tables([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(2)]), FEW),
+        (executed([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)], told=False), UNKNOWN),
+        (executed([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)], threads=2), THREADS),
+        (executed([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(2)]), FEW),
     ],
 )
 def test_what_cannot_be_bounded_says_why(tables, why):
@@ -211,8 +193,8 @@ def test_what_cannot_be_bounded_says_why(tables, why):
 
 
 def test_lost_events_leave_no_bound():
-    tables = Tables([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)])
-    tables.frames["losses"] = pl.DataFrame({"kind": ["discarded_events"]})
+    tables = executed([(1, 10 * k, 10 * k, 10 * k + 1) for k in range(20)])
+    tables.rows["losses"] = [{"kind": "discarded_events"}]
     assert callback_bounds(tables, warm_up_s=0)["refused"].to_list() == [LOST]
 
 
@@ -297,7 +279,7 @@ def simulated(seed: int, callbacks: int, load: float, jobs: int) -> list[pl.Data
             now += 0 if chance.random() < 0.1 else round(gap)
             ready.append((callback, now, 1 + round(chance.expovariate(1 / mean))))
     orders: list[Callable[[Sequence[int]], int]] = [min, max, chance.choice]
-    return [callback_bounds(Tables(scheduled(ready, order)), warm_up_s=0) for order in orders]
+    return [callback_bounds(executed(scheduled(ready, order)), warm_up_s=0) for order in orders]
 
 
 @pytest.mark.recording

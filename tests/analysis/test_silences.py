@@ -1,16 +1,14 @@
 """Silence and hangs. Cases are laid out by hand; the recording of a hung program is a real one."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 from synthetic import table
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.measures.silences import NEEDED, silences
 
 SECOND = 10**9
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 P = {"host": "h0", "vpid": 70}
 
 
@@ -232,17 +230,14 @@ def test_a_deadlock_that_ctrl_c_ended() -> None:
     """The callback ends with its program, 39 s later; one that gave up after 0.5 s is none."""
     call = request("/own", "/node", client_callback_instance_id=1)
     services = serves(("/own", "/node"))
-    for end, count in ((49.5, 1), (11.0, 0)):
-        rows = found([inside(71, "/node", end=end)], recorded=50, events=50,
-                     service_calls=[call], services=services)  # fmt: skip
-        assert rows.height == count
-    rows = found([inside(71, "/node", end=49.5)], recorded=50, events=50,
-                 service_calls=[call], services=services)  # fmt: skip
-    assert (rows["since_ns"].item(), rows["until_ns"].item()) == (10 * SECOND, 49_500_000_000)
+    given = {"recorded": 50, "events": 50, "service_calls": [call], "services": services}
+    assert found([inside(71, "/node", end=11.0)], **given).is_empty()
+    ended = [inside(71, "/node", end=49.5)]
+    (row,) = found(ended, **given).to_dicts()
+    assert (row["since_ns"], row["until_ns"]) == (10 * SECOND, 49_500_000_000)
     # The answer may be among what the tracer lost meanwhile.
     lost = {"host": "h0", "begin_ns": 20 * SECOND, "end_ns": 21 * SECOND}
-    assert found([inside(71, "/node", end=49.5)], recorded=50, events=50, losses=[lost],
-                 service_calls=[call], services=services).is_empty()  # fmt: skip
+    assert found(ended, losses=[lost], **given).is_empty()
 
 
 def test_a_service_that_nobody_serves() -> None:

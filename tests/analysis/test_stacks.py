@@ -257,6 +257,9 @@ def test_shares_by_hand() -> None:
     assert table["method"].unique().to_list() == ["ratio over executions, of these runs alone"]
 
 
+PER_RUN = ("kind", "name", "node", "function", "run", "self_ns", "total_ns")
+
+
 def per_run(generator: np.random.Generator, means: dict[str, float], side: str) -> pl.DataFrame:
     """Five runs with 3 % between them and the noise of 199 samples per s over 20 s."""
     rows = [
@@ -266,8 +269,7 @@ def per_run(generator: np.random.Generator, means: dict[str, float], side: str) 
         for name, mean in means.items()
         for own in generator.normal(scale=(400 * mean) ** -0.5, size=1)
     ]
-    names = ("kind", "name", "node", "function", "run", "self_ns", "total_ns")
-    return pl.DataFrame(rows, schema=names, orient="row")
+    return pl.DataFrame(rows, schema=PER_RUN, orient="row")
 
 
 def test_false_alarms_and_what_is_found() -> None:
@@ -299,7 +301,7 @@ def test_a_slower_machine_is_no_change_of_a_function() -> None:
                 for k in range(6)
                 for more in [doubled if k == 0 else 1]
             ],
-            schema=("kind", "name", "node", "function", "run", "self_ns", "total_ns"),
+            schema=PER_RUN,
             orient="row",
         )
         for speeds, doubled in [((1.0, 1.0, 1.0), 1), ((1.2, 1.25, 1.3), 2)]

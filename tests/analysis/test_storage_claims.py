@@ -70,14 +70,9 @@ def test_all_96_cells_to_nine_digits() -> None:
         assert row["half_width_published"] / row["half_width_t"] == pytest.approx(3.157, abs=5e-4)
 
 
-def cell(frame: pl.DataFrame, *name: str) -> dict[str, float]:
-    machine, messages, batch = name
-    (row,) = frame.filter(
-        (pl.col("machine") == machine)
-        & (pl.col("messages") == messages)
-        & (pl.col("batch_size") == batch)
-    ).iter_rows(named=True)
-    return row
+def cell(frame: pl.DataFrame, machine: str, messages: str, batch_size: str) -> dict[str, float]:
+    chosen = frame.filter(machine=machine, messages=messages, batch_size=batch_size)
+    return chosen.row(0, named=True)
 
 
 def on_par(digests: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from synthetic import table
+from synthetic import Tables
+from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.runs import Run
@@ -18,18 +19,8 @@ from roslens.analysis.timing.recorded import recorded_timing
 from roslens.analysis.timing.schema import TimingModel
 from roslens.recording import NotEnoughEvidenceError, UsageError
 
-CHAIN = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+CHAIN = SAMPLES / "chain.tar.zst"
 MS = 1_000_000
-
-
-class Tables:
-    """Tables that hold these rows, null in all other columns."""
-
-    def __init__(self, **rows: Sequence[dict[str, Any]]) -> None:
-        self.rows = rows
-
-    def table(self, name: str) -> pl.LazyFrame:
-        return table(name, *self.rows.get(name, ())).lazy()
 
 
 def execution(number: int, callback: int, start: float, end: float, **more: Any) -> dict[str, Any]:
@@ -188,17 +179,8 @@ def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
         for n, pair in enumerate(rounds)
         for k, callback in enumerate(pair)
     ]
-    waits = [
-        {
-            "host": "h0",
-            "vpid": 1,
-            "vtid": 10,
-            "state": "wait",
-            "timeout_ns": -1,
-            "begin_ns": 10 * n * MS,
-        }
-        for n in range(3)
-    ]
+    wait = {"host": "h0", "vpid": 1, "vtid": 10, "state": "wait", "timeout_ns": -1}
+    waits = [{**wait, "begin_ns": 10 * n * MS} for n in range(3)]
     tables = Tables(callback_instances=calls, executor_intervals=waits)
     model = recorded_timing(tables, Run("r"), warm_up_s=0)
     assert {x.id: x.place for x in model.callbacks} == {4: 0, 3: 1, 2: 2}
@@ -253,7 +235,6 @@ def test_nothing_to_time_is_told() -> None:
     with pytest.raises(NotEnoughEvidenceError, match=r"after the start-up of 9\.00 s while"):
         recorded_timing(two_in_one_thread(), Run("r"), warm_up_s=9)
     once = Tables(callback_instances=[execution(0, 1, 0, 0.003)])
-    once.rows["publications"] = []
     # A tenth of 3 us.
     with pytest.raises(NotEnoughEvidenceError, match="after the start-up of 300 ns while"):
         recorded_timing(once, Run("r"))
@@ -293,7 +274,6 @@ def test_a_recording_is_timed_as_its_program_logged() -> None:
 def test_the_picture_shows_what_the_frame_says() -> None:
     timing = rl.open(CHAIN).timing_model()
     drawing = timing.graph()
-    assert drawing is not None
     for row in timing.frame().iter_rows(named=True):
         assert re.search(rf">{row['node']} {row['name']}</text>", drawing.svg)
         p99 = row["execution_p99_ns"] / 1e6

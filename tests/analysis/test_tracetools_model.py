@@ -4,22 +4,17 @@ here by hand.
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from ros2_trace import Trace, at
+from test_messages import CALLBACK, NODE, PUB, SUB, one_delivered, talker_and_listener
+from tests.samples import RUN, uncollected
 
 import roslens as rl
 from roslens.analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
 from roslens.recording import UsageError
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "ros2"))
-
-from ros2_trace import Trace, at  # noqa: E402
-from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener  # noqa: E402
 
 LAYOUT = {
     "contexts": ("context_handle", ["timestamp", "pid", "version"]),
@@ -69,10 +64,8 @@ def test_names_index_and_columns(trace: Trace) -> None:
 
 
 def test_objects_and_what_happened() -> None:
-    trace = talker_and_listener()
-    trace.publish(100, PUB)
+    trace = one_delivered()
     trace.take(120, SUB, stamp=0, pid=2, taken=0)
-    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
     model = frames(trace)
     assert model.contexts.to_dict("index") == {
         1: {"timestamp": at(0), "pid": 1, "version": "8.2.2"}
@@ -114,9 +107,7 @@ def test_executions_that_overlap_are_all_there_in_the_order_in_which_they_end() 
 @pytest.mark.recording
 def test_of_a_recording(tmp_path: Path) -> None:
     """As many rows as there are raw events; every callback of this sample has ended."""
-    sample = next(iter(sorted((ROOT / "data" / "samples" / "two_process").glob("0*"))))
-    shutil.copytree(sample, tmp_path / "run", ignore=shutil.ignore_patterns("events", "tables"))
-    opened = rl.open(tmp_path / "run")
+    opened = rl.open(uncollected(RUN, tmp_path / "run"))
     model = opened.to_tracetools_data_model()
     counts = {path.stem: path for path in opened.recordings[0].events.glob("ros2/*.parquet")}
     for name, event in (

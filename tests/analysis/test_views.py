@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+from ros2_trace import Trace, at
+from test_services import CLIENT, client_and_servers, serve
 
 import roslens as rl
 from roslens.collectors import views
 from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.recording import UsageError
 from roslens.recordings import Recordings
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
-
-from ros2_trace import Trace, at
-from test_services import client_and_servers, request, serve
 
 TALKER, LISTENER = 0x110, 0x120
 S = 1_000_000
@@ -41,7 +37,7 @@ def two_topics() -> Trace:
             us = second * S + 100 * k
             trace.publish(us, 0x200 + 0x10 * k)
             trace.receive(us + 50, 0x300, 0x400, stamp=at(us + 2), pid=pid)
-    request(trace, 2.5 * S, 1)
+    trace.send_request(2.5 * S, CLIENT, 1)
     serve(trace, 2.5 * S + 10, 1, pid=4)
     for second, name in ((1.5, "wait_for_work"), (2.5, "get_next_ready"), (3.5, "wait_for_work")):
         payload = {"timeout": -1} if name == "wait_for_work" else {}

@@ -52,17 +52,8 @@ def altered(manifest: Manifest, part: str, change: Mapping[str, Any]) -> Manifes
 
 def written(folder: Path, manifest: Manifest, factor: float = 1.0, **more: Any) -> Path:
     values = [factor * v for v in (0.99, 1.0, 1.01, 1.0, 1.0)]
-    runs = [
-        {
-            "run": f"r{i}",
-            "cell": {},
-            "counts": True,
-            "discarded_events": 0,
-            "environment": 0,
-            **more,
-        }
-        for i in range(5)
-    ]
+    about = {"cell": {}, "counts": True, "discarded_events": 0, "environment": 0, **more}
+    runs = [{"run": f"r{i}", **about} for i in range(5)]
     estimates = [value_over_runs(CPU, {}, values, 5)]
     return write_metrics(Metrics(runs, {}, estimates, [], [environment_of(manifest)]), folder)
 

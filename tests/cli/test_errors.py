@@ -28,9 +28,20 @@ def check_one_line(run: object, code: int, *words: str) -> None:
         assert re.search(re.escape(word), errors[0]), errors[0]
 
 
-@pytest.mark.parametrize("verb", ["info", "collect"])
-def test_path_that_does_not_exist(roslens: Roslens, verb: str) -> None:
-    check_one_line(roslens(verb, "no/such/folder"), 2, "no/such/folder", "no such file")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["info", "no/such/folder"], ["no/such/folder", "no such file"]),
+        (["collect", "no/such/folder"], ["no/such/folder", "no such file"]),
+        (["frobnicate"], ["frobnicate"]),
+        (["info", SAMPLES, "--frobnicate"], ["frobnicate"]),
+        (["report", "no_such_notebook", SAMPLES], ["no_such_notebook", "latency"]),
+        (["record"], ["--suite"]),
+        (["record", "--suite", "no_such_suite"], ["no_such_suite", "demo"]),
+    ],
+)
+def test_what_is_not_there(roslens: Roslens, arguments: list[str | Path], words: list[str]) -> None:
+    check_one_line(roslens(*arguments), 2, *words)
 
 
 def test_closed_streams_change_no_exit_code() -> None:
@@ -51,11 +62,6 @@ def test_folder_without_metadata(roslens: Roslens, tmp_path: Path, verb: str) ->
     check_one_line(roslens(verb, tmp_path), 2, "metadata", tmp_path.name)
 
 
-def test_unknown_verb_and_option(roslens: Roslens) -> None:
-    check_one_line(roslens("frobnicate"), 2, "frobnicate")
-    check_one_line(roslens("info", SAMPLES, "--frobnicate"), 2, "frobnicate")
-
-
 @pytest.mark.parametrize("verb", ["schema", "suites"])
 def test_output_that_cannot_be_written(tmp_path: Path, verb: str) -> None:
     """More than is held back until the end, and less."""
@@ -72,10 +78,13 @@ def test_output_that_cannot_be_written(tmp_path: Path, verb: str) -> None:
     check_one_line(run, 4, "output", "No space left")
 
 
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(RUN, tmp_path / "run"))
+
+
 @pytest.mark.recording
-def test_truncated_metadata(roslens: Roslens, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(RUN, copy)
+def test_truncated_metadata(roslens: Roslens, copy: Path) -> None:
     (metadata,) = copy.rglob("metadata")
     content = metadata.read_bytes()
     metadata.write_bytes(content[: len(content) // 2])
@@ -84,9 +93,7 @@ def test_truncated_metadata(roslens: Roslens, tmp_path: Path) -> None:
 
 
 @pytest.mark.recording
-def test_broken_manifest(roslens: Roslens, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(RUN, copy)
+def test_broken_manifest(roslens: Roslens, copy: Path) -> None:
     (copy / "manifest.json").write_text('{"schema_version": 99}')
     check_one_line(roslens("collect", copy), 2, "manifest.json", "99")
 
@@ -97,19 +104,6 @@ def test_unknown_notebook_parameter(roslens: Roslens, tmp_path: Path) -> None:
         "report", "latency", SAMPLES / "communication", "-o", tmp_path / "out", "-p", "colour=red"
     )
     check_one_line(run, 2, "colour", "recordings")
-
-
-@pytest.mark.recording
-def test_unknown_notebook(roslens: Roslens) -> None:
-    check_one_line(roslens("report", "no_such_notebook", SAMPLES), 2, "no_such_notebook", "latency")
-
-
-def test_record_without_anything_to_record(roslens: Roslens) -> None:
-    check_one_line(roslens("record"), 2, "--suite")
-
-
-def test_record_unknown_suite(roslens: Roslens) -> None:
-    check_one_line(roslens("record", "--suite", "no_such_suite"), 2, "no_such_suite", "demo")
 
 
 def in_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:

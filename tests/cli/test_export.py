@@ -13,7 +13,7 @@ from command_line import Roslens
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
-from tests.samples import SAMPLES
+from tests.samples import RUN, SAMPLES
 
 from roslens.export_formats import FORMATS, Format
 
@@ -22,8 +22,7 @@ pytestmark = pytest.mark.recording
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    shutil.copytree(SAMPLES / "two_process" / "000_r0_fastrtps", tmp_path / "run")
-    return tmp_path / "run"
+    return Path(shutil.copytree(RUN, tmp_path / "run"))
 
 
 def test_every_format(roslens: Roslens, run: Path, tmp_path: Path) -> None:

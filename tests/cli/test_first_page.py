@@ -208,7 +208,6 @@ def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> N
         r"Memory climbs with leak_bytes_per_message=1024: ([\d,]+) B/s \[([\d,]+), ([\d,]+)\]\.",
         told["what"],
     )
-    assert found is not None
     value, low, high = (int(x.replace(",", "")) for x in found.groups())
     assert low < value < high
     assert 51_200 < value < 1.05 * 51_200
@@ -222,11 +221,6 @@ def test_a_run_that_is_being_recorded_is_called_so(tmp_path: Path, roslens: Rosl
     assert "long is still being recorded" in told
     assert "did not complete" not in told
     assert "long is still being recorded" in repr(rl.open(tmp_path / "long"))
-    (row,) = [
-        row
-        for row in json.loads(roslens("info", "--check", tmp_path / "long", "--json").stdout)[
-            "findings"
-        ]
-        if row["kind"] == "incomplete_run"
-    ]
+    checked = json.loads(roslens("info", "--check", tmp_path / "long", "--json").stdout)
+    (row,) = [row for row in checked["findings"] if row["kind"] == "incomplete_run"]
     assert "long: is still being recorded" in row["what"]

@@ -151,10 +151,6 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def test_there_are_sixty() -> None:
-    assert len(QUESTIONS) == 60
-
-
 @pytest.fixture
 def said(
     samples: Path,

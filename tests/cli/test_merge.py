@@ -76,7 +76,6 @@ def test_recordings_of_two_hosts_become_one(tmp_path: Path, roslens) -> None:
     assert done.stdout.splitlines()[-1] == str(out)
     assert "50 messages to it and 50 from it; taken off" in done.stdout
     manifest = Recording.at(out).manifest
-    assert manifest is not None
     assert [member.hosts for member in manifest.members] == [["h0"], ["h1"]]
     assert [m.manifest and m.manifest.host.kernel for m in manifest.members] == ["x", "y"]
     assert (manifest.host.cpu_count, manifest.host.kernel) == (8, None)

@@ -257,7 +257,6 @@ class System:
         s.next_out += 1
         self.emit("rclcpp_ring_buffer_dequeue", thread, buffer=s.buffer, index=index, size=0)
         yield
-        assert s.buffer is not None
         yield from self._callback(process, s.buffer + 0x40, thread, 1, (first, _who(s)))
 
     def _receive(self, process: Process, s: Subscription, thread: dict[str, Any]) -> Iterator[None]:

@@ -39,6 +39,7 @@ KERNEL_FIELDS = {
     "power_cpu_frequency": {"state": pl.UInt32(), "field_cpu_id": pl.UInt32()},
 }
 """As LTTng's kernel modules define them; no contexts."""
+CALLS = {"rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response"}
 
 
 def at(microseconds: float) -> int:
@@ -80,7 +81,9 @@ class Trace:
                 payload["tid"] = tid
         self.rows.append((name, common | payload))
 
-    def lose(self, begin_us: float, end_us: float, count: int, *, host: str = "h0") -> None:
+    def lose(
+        self, begin_us: float, end_us: float, count: int | None, *, host: str = "h0", **about: Any
+    ) -> None:
         self.losses.append(
             {
                 "host": host,
@@ -91,6 +94,7 @@ class Trace:
                 "count": count,
                 "begin_ns": at(begin_us),
                 "end_ns": at(end_us),
+                **about,
             }
         )
 
@@ -116,7 +120,7 @@ class Trace:
 
     def subscription(
         self, us: float, handle: int, topic: str, *, node: int, callback: int, symbol: str = "f",
-        **where: Any,
+        depth: int = 10, **where: Any,
     ) -> None:  # fmt: skip
         self.emit(
             us - 1, "rmw_subscription_init", rmw_subscription_handle=handle + 1, gid=[8] * 24,
@@ -124,7 +128,7 @@ class Trace:
         )  # fmt: skip
         self.emit(
             us, "rcl_subscription_init", subscription_handle=handle, node_handle=node,
-            rmw_subscription_handle=handle + 1, topic_name=topic, queue_depth=10, **where,
+            rmw_subscription_handle=handle + 1, topic_name=topic, queue_depth=depth, **where,
         )  # fmt: skip
         self.emit(
             us + 1, "rclcpp_subscription_init", subscription_handle=handle,
@@ -155,18 +159,91 @@ class Trace:
             subscription=twin, **where,
         )  # fmt: skip
 
+    def timer(
+        self, us: float, handle: int, period_ns: int, *, callback: int, node: int | None = None,
+        **where: Any,
+    ) -> None:  # fmt: skip
+        self.emit(us, "rcl_timer_init", timer_handle=handle, period=period_ns, **where)
+        self.emit(
+            us + 1, "rclcpp_timer_callback_added", timer_handle=handle, callback=callback, **where
+        )
+        self.emit(us + 2, "rclcpp_callback_register", callback=callback, symbol="tick", **where)
+        if node is not None:
+            self.emit(
+                us + 3, "rclcpp_timer_link_node", timer_handle=handle, node_handle=node, **where
+            )
+
+    def client(
+        self, us: float, handle: int, service: str, *, node: int, gid: list[int], **where: Any
+    ) -> None:
+        self.emit(us - 0.5, "rmw_client_init", rmw_client_handle=handle + 1, gid=gid, **where)
+        self.emit(
+            us, "rcl_client_init", client_handle=handle, node_handle=node,
+            rmw_client_handle=handle + 1, service_name=service, **where,
+        )  # fmt: skip
+
+    def service(
+        self, us: float, handle: int, service: str, *, node: int, callback: int | None = None,
+        **where: Any,
+    ) -> None:  # fmt: skip
+        self.emit(
+            us, "rcl_service_init", service_handle=handle, node_handle=node,
+            rmw_service_handle=handle + 1, service_name=service, **where,
+        )  # fmt: skip
+        if callback is not None:
+            self.emit(
+                us + 1, "rclcpp_service_callback_added", service_handle=handle, callback=callback,
+                **where,
+            )  # fmt: skip
+
     # What happens while running.
 
-    def publish(
+    def publish(self, us: float, publisher: int, *, message: int = 0x9000, **more: Any) -> None:
+        """rclcpp, rcl and rmw, 1 us apart; the timestamp is that of the rmw event by default."""
+        where = {name: value for name, value in more.items() if name != "stamp"}
+        self.emit(us, "rclcpp_publish", message=message, **where)
+        self.publish_by_rcl(us + 1, publisher, message=message, **more)
+
+    def publish_by_rcl(
         self, us: float, publisher: int, *, message: int = 0x9000, stamp: int | None = None,
         rmw: int | None = None, **where: Any,
     ) -> None:  # fmt: skip
-        """rclcpp, rcl and rmw, 1 us apart; the timestamp is that of the rmw event by default."""
-        self.emit(us, "rclcpp_publish", message=message, **where)
-        self.emit(us + 1, "rcl_publish", publisher_handle=publisher, message=message, **where)
+        """rcl and rmw alone, as of log messages and of what is serialized before."""
+        self.emit(us, "rcl_publish", publisher_handle=publisher, message=message, **where)
         self.emit(
-            us + 2, "rmw_publish", rmw_publisher_handle=publisher + 1 if rmw is None else rmw,
-            message=message, timestamp=at(us + 2) if stamp is None else stamp, **where,
+            us + 1, "rmw_publish", rmw_publisher_handle=publisher + 1 if rmw is None else rmw,
+            message=message, timestamp=at(us + 1) if stamp is None else stamp, **where,
+        )  # fmt: skip
+
+    def send_request(self, us: float, client: int, number: int, **where: Any) -> None:
+        self.emit(
+            us, "rmw_send_request", rmw_client_handle=client + 1, request=1,
+            sequence_number=number, **where,
+        )  # fmt: skip
+
+    def take_request(
+        self, us: float, service: int, number: int, *, gid: list[int], **where: Any
+    ) -> None:
+        self.emit(
+            us, "rmw_take_request", rmw_service_handle=service + 1, request=1, client_gid=gid,
+            sequence_number=number, taken=1, **where,
+        )  # fmt: skip
+
+    def send_response(
+        self, us: float, service: int, number: int, *, gid: list[int], **where: Any
+    ) -> None:
+        self.emit(
+            us, "rmw_send_response", rmw_service_handle=service + 1, response=1, client_gid=gid,
+            sequence_number=number, timestamp=at(us), **where,
+        )  # fmt: skip
+
+    def take_response(
+        self, us: float, client: int, number: int, *, stamp: float, **where: Any
+    ) -> None:
+        """The answer that was sent at `stamp` us."""
+        self.emit(
+            us, "rmw_take_response", rmw_client_handle=client + 1, response=1,
+            sequence_number=number, source_timestamp=at(stamp), taken=1, **where,
         )  # fmt: skip
 
     def take(

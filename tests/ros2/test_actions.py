@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import twin
-from ros2_trace import Trace, at, findings, rows
+from ros2_trace import CALLS, Trace, at, findings, rows
 
 from roslens.collectors.clocks import Clocks
 from roslens.collectors.ros2 import model
@@ -25,56 +25,33 @@ def action(*, clients: int = 1) -> Trace:
     trace.node(1, SERVER_NODE, "server", pid=9)
     for k, (part, handle) in enumerate(PARTS.items()):
         name = f"/move/_action/{part}"
-        trace.emit(
-            5 + k, "rcl_service_init", service_handle=handle, node_handle=SERVER_NODE,
-            rmw_service_handle=handle + 1, service_name=name, pid=9,
-        )  # fmt: skip
+        trace.service(5 + k, handle, name, node=SERVER_NODE, pid=9)
         for pid in range(1, clients + 1):
             if k == 0:
                 trace.node(1, CLIENT_NODE, f"client{pid}", pid=pid)
             gid = [handle >> 8, pid] + [3] * 14
-            trace.emit(10 + k, "rmw_client_init", rmw_client_handle=handle + 1, gid=gid, pid=pid)
-            trace.emit(
-                10.5 + k, "rcl_client_init", client_handle=handle, node_handle=CLIENT_NODE,
-                rmw_client_handle=handle + 1, service_name=name, pid=pid,
-            )  # fmt: skip
+            trace.client(10.5 + k, handle, name, node=CLIENT_NODE, gid=gid, pid=pid)
     trace.publisher(20, FEEDBACK, "/move/_action/feedback", node=SERVER_NODE, pid=9)
     trace.publisher(22, STATUS, "/move/_action/status", node=SERVER_NODE, pid=9)
-    trace.declared |= {
-        "rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response",
-        "rcl_publish",
-    }  # fmt: skip
+    trace.declared |= CALLS | {"rcl_publish"}
     return trace
 
 
 def call(trace: Trace, part: str, seq: int, *moments: float, pid: int = 1) -> None:
     """Request sent and taken, response sent and taken."""
     sent, taken, answered, back = moments
-    handle = PARTS[part] + 1
+    handle = PARTS[part]
     gid = [handle >> 8, pid] + [3] * 14
-    key = {"request": 1, "sequence_number": seq}
-    trace.emit(sent, "rmw_send_request", rmw_client_handle=handle, pid=pid, **key)
-    trace.emit(
-        taken, "rmw_take_request", rmw_service_handle=handle, client_gid=gid, taken=1, pid=9, **key
-    )
-    trace.emit(
-        answered, "rmw_send_response", rmw_service_handle=handle, response=1, client_gid=gid,
-        sequence_number=seq, timestamp=at(answered), pid=9,
-    )  # fmt: skip
-    trace.emit(
-        back, "rmw_take_response", rmw_client_handle=handle, response=1, sequence_number=seq,
-        source_timestamp=at(answered), taken=1, pid=pid,
-    )  # fmt: skip
+    trace.send_request(sent, handle, seq, pid=pid)
+    trace.take_request(taken, handle, seq, gid=gid, pid=9)
+    trace.send_response(answered, handle, seq, gid=gid, pid=9)
+    trace.take_response(back, handle, seq, stamp=answered, pid=pid)
 
 
 def tell(trace: Trace, publisher: int, *moments: float) -> None:
     """rcl-level publications, as rcl_action makes them."""
     for us in moments:
-        trace.emit(us, "rcl_publish", publisher_handle=publisher, message=1, pid=9)
-        trace.emit(
-            us + 1, "rmw_publish", rmw_publisher_handle=publisher + 1, message=1,
-            timestamp=at(us + 1), pid=9,
-        )  # fmt: skip
+        trace.publish_by_rcl(us, publisher, pid=9)
 
 
 def test_over_a_gap_order_and_absence_tell_nothing_of_a_goal() -> None:

@@ -88,21 +88,11 @@ def test_an_end_whose_start_was_before_the_trace_is_counted() -> None:
 
 def test_subscriptions_services_and_timers_own_callbacks() -> None:
     trace = two_callbacks()
-    trace.emit(
-        40, "rcl_service_init", service_handle=0x1000, node_handle=NODE, rmw_service_handle=0x1001,
-        service_name="/robot/set",
-    )  # fmt: skip
-    trace.emit(41, "rclcpp_service_callback_added", service_handle=0x1000, callback=0x1100)
+    trace.service(40, 0x1000, "/robot/set", node=NODE, callback=0x1100)
     trace.emit(42, "rclcpp_callback_register", callback=0x1100, symbol="serve")
-    for us, timer, callback, period in (
-        (50, 0x2000, 0x2100, 2_000_000),
-        (60, 0x3000, 0x3100, 1_500_000_000),
-        (70, 0x4000, 0x4100, 1_000_000_000),
-    ):
-        trace.emit(us, "rcl_timer_init", timer_handle=timer, period=period)
-        trace.emit(us + 1, "rclcpp_timer_callback_added", timer_handle=timer, callback=callback)
-        trace.emit(us + 2, "rclcpp_callback_register", callback=callback, symbol="tick")
-    trace.emit(53, "rclcpp_timer_link_node", timer_handle=0x2000, node_handle=NODE)
+    trace.timer(50, 0x2000, 2_000_000, callback=0x2100, node=NODE)
+    trace.timer(60, 0x3000, 1_500_000_000, callback=0x3100)
+    trace.timer(70, 0x4000, 1_000_000_000, callback=0x4100)
     trace.emit(80, "rclcpp_callback_register", callback=0x5100, symbol="of a waitable")
     for us, callback in ((100, A), (200, 0x1100), (300, 0x2100), (400, 0x5100), (500, 0x6100)):
         trace.run(us, callback)

@@ -8,10 +8,10 @@ timestamp at rmw_publish, as up to Iron, but an event of the write; and dispatch
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.samples import RUN
 
 from roslens.collectors.caret import with_caret
 from roslens.collectors.caret_events import PROVIDER, REPEATED
@@ -19,7 +19,6 @@ from roslens.collectors.decoding import Raw, read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording
 
-RUN = Path(__file__).resolve().parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 CLOCK_NS = 1_700_000_000_000_000_000
 CALLBACK = "ros2:callback_start"
 

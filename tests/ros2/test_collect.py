@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tests.oracle.babeltrace import count_events
+from tests.samples import RUN, uncollected
 
 from roslens.collectors import collected as module
 from roslens.collectors.collected import NOTE
@@ -17,24 +18,13 @@ from roslens.collectors.collection import collect, tables
 from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, UsageError
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 pytestmark = pytest.mark.recording
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A copy of the smallest sample, that tests may change."""
-    samples = sorted(SAMPLES.glob("*/*/manifest.json"))
-    assert samples, "data/samples holds no recording"
-    sizes = {
-        sample.parent: sum(f.stat().st_size for f in sample.parent.rglob("*") if f.is_file())
-        for sample in samples
-    }
-    target = tmp_path / "run"
-    shutil.copytree(min(sizes, key=lambda path: sizes[path]), target)
-    for old in ("events", "tables"):
-        shutil.rmtree(target / old, ignore_errors=True)
-    return target
+    """A copy of a sample, that tests may change."""
+    return uncollected(RUN, tmp_path / "run")
 
 
 def test_events_and_tables_are_written(run: Path) -> None:

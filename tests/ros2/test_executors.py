@@ -203,13 +203,17 @@ def scheduled_pool() -> Trace:
     return trace
 
 
+def cpu_times(tables: dict[str, pl.DataFrame]) -> list[tuple[object, ...]]:
+    """Of what thread 2 did."""
+    frame = tables["executor_intervals"].filter(vtid=2).sort("begin_ns")
+    return frame.select("state", "cpu_ns").rows()
+
+
 def test_a_thread_that_another_one_blocks_need_not_run_when_it_no_longer_does() -> None:
     """The kernel lost an event of CPU 1, later."""
     trace = scheduled_pool()
-    trace.lose(400, 410, 1)
-    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
-    rows = trace.tables()["executor_intervals"].filter(vtid=2).sort("begin_ns")
-    assert rows.select("state", "cpu_ns").rows() == [
+    trace.lose(400, 410, 1, trace="kernel", cpu_id=1)
+    assert cpu_times(trace.tables()) == [
         ("wait", 9_000),
         ("busy", 26_000),
         ("blocked", 1_000),
@@ -236,8 +240,7 @@ def test_the_cpu_time_of_a_stretch_is_what_the_kernel_accounted() -> None:
     ):  # fmt: skip
         trace.emit(us, "sched_stat_runtime", cpu=cpu, tid=2, runtime=ran)
     tables = trace.tables()
-    rows = tables["executor_intervals"].filter(vtid=2).sort("begin_ns")
-    assert rows.select("state", "cpu_ns").rows() == [
+    assert cpu_times(tables) == [
         ("wait", 9_000),
         ("busy", 26_000),
         # 1 up to 126, and 0.5 from 149.5 on.
@@ -252,10 +255,8 @@ def test_the_cpu_time_of_a_stretch_is_what_the_kernel_accounted() -> None:
     ]
     assert_frame_equal(tables["callback_scheduling"], without)
     # What else the other CPU accounted in the turn from 249 to 271 is not known.
-    trace.lose(262, 265, 1)
-    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
-    rows = trace.tables()["executor_intervals"].filter(vtid=2).sort("begin_ns")
-    assert rows["cpu_ns"].to_list()[4:6] == [2_000, 20_000]
+    trace.lose(262, 265, 1, trace="kernel", cpu_id=1)
+    assert cpu_times(trace.tables())[4:6] == [("wait", 2_000), ("busy", 20_000)]
 
 
 def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:

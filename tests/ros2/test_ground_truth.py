@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
-
-from roslens.collectors.decoding import read_raw
-from roslens.collectors.ros2 import build_tables
-from roslens.recording import Recording
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from ground_truth import (  # noqa: E402
+from benchmarks.ground_truth import (
     along_the_chain,
     as_recorded_by,
     calls_of,
@@ -32,16 +23,21 @@ from ground_truth import (  # noqa: E402
     truth_of,
     verdicts_of,
 )
+from tests.samples import SAMPLES
 
-SAMPLES = list(recordings([ROOT / "data" / "samples"]))
+from roslens.collectors.decoding import read_raw
+from roslens.collectors.ros2 import build_tables
+from roslens.recording import Recording
+
+RUNS = list(recordings([SAMPLES]))
 
 
 def test_there_are_samples_with_ground_truth() -> None:
-    assert SAMPLES
+    assert RUNS
 
 
 @pytest.mark.recording
-@pytest.mark.parametrize("run", SAMPLES, ids=lambda run: f"{run.parent.name}/{run.name}")
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.parent.name}/{run.name}")
 def test_every_logged_message_and_call_is_one_row(run: Path) -> None:
     """The log is the workload's own: CLOCK_REALTIME before publish() and in the callback.
 
@@ -80,16 +76,15 @@ def messages(*rows: tuple[int, int, int | None, str]) -> pl.DataFrame:
     )
 
 
+FIRST, LAST = (0, 1010, 450, "delivered"), (2, 3010, 440, "delivered")
+LOST = (1, 2010, None, "lost")
 TRUTH = pl.DataFrame(
     {"topic": ["/t"] * 3, "sent_ns": [1000, 2000, 3000], "received_ns": [1500, None, 3500]}
 )
 
 
 def test_the_check_accepts_what_is_right() -> None:
-    right = messages(
-        (0, 1010, 450, "delivered"), (1, 2010, None, "lost"), (2, 3010, 440, "delivered")
-    )
-    verdict = compare(right, TRUTH)
+    verdict = compare(messages(FIRST, LOST, LAST), TRUTH)
     assert verdict.problems == []
     assert verdict.longer_ns.to_list() == [50, 60]
 
@@ -97,31 +92,14 @@ def test_the_check_accepts_what_is_right() -> None:
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        (((0, 1010, 450, "delivered"), (1, 2010, None, "lost")), "logged, but not in the table"),
-        (
-            ((0, 1010, 450, "delivered"), (1, 2010, None, "lost"), (2, 3010, 4, "delivered"),
-             (3, 4000, None, "lost")),
-            "in the table, but not logged",
-        ),
-        (
-            ((0, 1010, 450, "delivered"), (1, 2010, None, "lost"), (2, 3010, None, "lost")),
-            "received, but not delivered",
-        ),
-        (
-            ((0, 1010, 450, "delivered"), (1, 2010, 3, "delivered"), (2, 3010, 4, "delivered")),
-            "not received, but not lost either",
-        ),
-        (
-            ((0, 1010, 450, "delivered"), (0, 2010, None, "lost"), (2, 3010, 4, "delivered")),
-            "more than one row",
-        ),
-        (
-            ((0, 1010, 450, "delivered"), (1, 2010, None, "lost"),
-             (2, 3_000_000_000, 4, "delivered")),
-            "out of step with the log",
-        ),
+        ((FIRST, LOST), "logged, but not in the table"),
+        ((FIRST, LOST, LAST, (3, 4000, None, "lost")), "in the table, but not logged"),
+        ((FIRST, LOST, (2, 3010, None, "lost")), "received, but not delivered"),
+        ((FIRST, (1, 2010, 3, "delivered"), LAST), "not received, but not lost either"),
+        ((FIRST, (0, 2010, None, "lost"), LAST), "more than one row"),
+        ((FIRST, LOST, (2, 3_000_000_000, 4, "delivered")), "out of step with the log"),
     ],
-)  # fmt: skip
+)
 def test_the_check_finds_what_is_wrong(
     rows: tuple[tuple[int, int, int | None, str], ...], problem: str
 ) -> None:
@@ -266,7 +244,6 @@ def test_one_publisher_and_several_subscriptions(tmp_path: Path) -> None:
         + "/t,1,990,1060,0,1\n/t,2,1990,2060,0,1\n/t,3,2990,,0,1\n"
     )
     truth = truth_of(tmp_path)
-    assert truth is not None
     own = [(i, 4, 7, 40) for i in (1, 2, 3)]
     right = compare(deliveries(*own, (1, 4, 9, 45), (2, 4, 9, 45), (3, 4, 9, None)), truth)
     assert right.problems == []
@@ -290,7 +267,6 @@ def test_two_processes_leave_two_files(tmp_path: Path) -> None:
         head + "/t,0,,1050,0,0\n/t,1,,2050,0,0\n/t,1,,2060,0,1\n"
     )
     truth = truth_of(tmp_path)
-    assert truth is not None
     rows = truth.sort("subscription", "sent_ns").select("sent_ns", "received_ns").rows()
     assert rows == [(990, 1050), (1990, 2050), (990, None), (1990, 2060)]
     assert list(recordings([tmp_path])) == [tmp_path]
@@ -301,7 +277,6 @@ def test_the_check_of_timers(tmp_path: Path) -> None:
         "timer,sequence,start_realtime_ns,end_realtime_ns\n0,0,110,190\n0,1,310,390\n"
     )
     truth = timers_of(tmp_path)
-    assert truth is not None
 
     def instances(*spans: tuple[int, int]) -> pl.DataFrame:
         rows = [
@@ -350,7 +325,7 @@ def test_the_check_of_calls_whose_service_is_not_known() -> None:
 @pytest.mark.parametrize("distro", [None, "iron", "humble", "galactic"])
 def test_services_that_were_not_recorded_are_not_asked_for(distro: str | None) -> None:
     """The workload's log: each call ran a callback, whoever recorded what service it is of."""
-    run = next(path for path in SAMPLES if path.parent.name == "demo")
+    run = next(path for path in RUNS if path.parent.name == "demo")
     raw = read_raw(Recording.at(run))
     few = ("ros2:rcl_service_init", "ros2:rclcpp_service_callback_added", "ros2:rcl_client_init")
     events = {name: frame for name, frame in raw.events.items() if name not in few}

@@ -24,7 +24,6 @@ def crossings(*rows: tuple[str, str, int, int]) -> pl.DataFrame:
 
 def bounds(found: pl.DataFrame, host: str, time_ns: int) -> tuple[float, float]:
     fit = fit_clocks(found, ["h0", "h1", "h2"])
-    assert fit is not None
     low, high = fit.ahead(host, np.array([time_ns]))
     return low[0], high[0]
 
@@ -57,7 +56,6 @@ def test_a_step_is_found_where_it_was(seed: int) -> None:
     """Of -627 ms (suspended) and of +142 ms; what drifts meanwhile counts with it."""
     drawn = draw(seed, step=True)
     fit = fit_clocks(drawn.crossings, ["h0", "h1"])
-    assert fit is not None
     (step,) = fit.steps
     drifted = abs(drawn.rate * drawn.step_ns)
     assert step.least_ns - drifted <= drawn.step_ns <= step.most_ns + drifted

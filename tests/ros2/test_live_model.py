@@ -6,12 +6,12 @@ Expected values are those of `build_tables`, which the reference model is held a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import polars as pl
 import pytest
 from random_system import System
 from ros2_trace import Trace, at
+from tests.samples import RUN, SAMPLES
 
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
@@ -19,15 +19,11 @@ from roslens.collectors.ros2.live import Model
 from roslens.collectors.schema import TABLES
 from roslens.collectors.schema.tables import LOSSES
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-
 
 def stretches(raw: dict[str, pl.DataFrame], count: int) -> Iterator[dict[str, pl.DataFrame]]:
     """The events in so many stretches of the same length of time."""
     times = pl.concat([frame["time_ns"].cast(pl.Int64) for frame in raw.values()])
     begin, end = times.min(), times.max()
-    assert isinstance(begin, int)
-    assert isinstance(end, int)
     size = (end - begin) // count + 1
     for number in range(count):
         low = begin + number * size
@@ -96,7 +92,7 @@ def test_recordings(run: str) -> None:
 @pytest.mark.recording
 def test_what_lies_back_is_forgotten() -> None:
     """Of the time that is kept everything is told as by the whole; before it nothing."""
-    raw = open_trace(SAMPLES / "two_process/000_r0_fastrtps").read()
+    raw = open_trace(RUN).read()
     published = raw["ros2:rmw_publish"]["time_ns"].cast(pl.Int64)
     end = published[published.len() * 3 // 4]
     raw = {name: frame.filter(pl.col("time_ns") <= end) for name, frame in raw.items()}
@@ -123,7 +119,7 @@ def test_what_lies_back_is_forgotten() -> None:
 @pytest.mark.recording
 def test_what_is_needed_is_not_forgotten() -> None:
     """However little is kept, every execution since that moment is told, as by the whole."""
-    raw = open_trace(SAMPLES / "two_process/000_r0_fastrtps").read()
+    raw = open_trace(RUN).read()
     whole = build_tables(raw)["callback_instances"]["start_ns"]
     needed = whole[whole.len() // 3]
     fed = Fed(1)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from ros2_trace import TYPES, Trace, at, findings, rows
-from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener
+from test_messages import CALLBACK, NODE, PUB, SUB, one_delivered, talker_and_listener
 
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.sessions import APART_NS, recorded_once
@@ -42,9 +42,7 @@ def test_events_that_never_happened_are_not_missing() -> None:
 @pytest.mark.parametrize("table", [name for name, table in TABLES.items() if table.needs])
 def test_a_table_names_the_events_it_lacks(table: str) -> None:
     needed = TABLES[table].needs[0].removeprefix("ros2:")
-    trace = talker_and_listener()
-    trace.publish(100, PUB)
-    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace = one_delivered()
     trace.rows = [row for row in trace.rows if row[0] != needed]
     health = trace.tables()["health"].filter(kind="missing_events", where=table)
     assert health.height == 1
@@ -155,9 +153,7 @@ def test_other_providers_do_not_disturb() -> None:
 
 def test_truncated_streams_and_lost_packets_are_findings() -> None:
     trace = talker_and_listener()
-    trace.lose(100, 200, 7)
-    trace.losses[0]["kind"] = "truncated"
-    trace.losses[0]["count"] = None
+    trace.lose(100, 200, None, kind="truncated")
     tables = trace.tables()
     assert findings(tables) == {"truncated": 1}
     assert tables["losses"].height == 1
@@ -171,8 +167,7 @@ def test_a_loss_says_of_which_stream_when_and_what_it_can_have_bent() -> None:
     trace.receive(50_100, SUB, CALLBACK, stamp=at(50_002), pid=2)
     trace.lose(1_000, 2_000, 7)
     trace.lose(30_000, 40_000, 2)
-    trace.lose(99, 200, 5)
-    trace.losses[-1] |= {"trace": "kernel", "stream": "kchan_0"}
+    trace.lose(99, 200, 5, trace="kernel", stream="kchan_0")
     tables = trace.tables()
     found = tables["health"].filter(kind="discarded_events")
     assert found.select("count", "where").rows() == [

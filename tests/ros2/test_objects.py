@@ -31,10 +31,7 @@ def test_an_object_ends_when_its_address_is_given_to_the_next_one() -> None:
         trace.publisher(us + 20, PUB, f"/{name}", node=node)
         trace.subscription(us + 30, SUB, f"/{name}", node=node, callback=CALLBACK)
         trace.emit(us + 50, "rcl_timer_init", timer_handle=0x500, period=1000)
-        trace.emit(
-            us + 60, "rcl_service_init", service_handle=0x600, node_handle=node,
-            rmw_service_handle=0x601, service_name=f"/{name}",
-        )  # fmt: skip
+        trace.service(us + 60, 0x600, f"/{name}", node=node)
     tables = trace.tables()
     assert rows(tables["nodes"], "node", "created_ns", "ended_ns") == [
         ("/a", 10, None),
@@ -159,11 +156,9 @@ def test_actions_by_their_names() -> None:
 def test_two_action_clients_of_one_node() -> None:
     """As the three services of each are made one after the other."""
     trace = action()
-    for k, (part, handle) in enumerate({"send_goal": 1, "cancel_goal": 2, "get_result": 3}.items()):
-        trace.emit(
-            60 + k, "rcl_client_init", client_handle=handle << 12, node_handle=CLIENT_NODE,
-            rmw_client_handle=(handle << 12) + 1, service_name=f"/move/_action/{part}",
-        )  # fmt: skip
+    for k, part in enumerate(("send_goal", "cancel_goal", "get_result")):
+        service, gid = f"/move/_action/{part}", [k] * 16
+        trace.client(60 + k, (k + 1) << 12, service, node=CLIENT_NODE, gid=gid)
     found = trace.tables()["actions"].filter(pl.col("role") == "client")
     assert found.select("send_goal_id", "cancel_goal_id", "get_result_id").rows() == [
         (0, 1, 2),

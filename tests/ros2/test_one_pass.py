@@ -6,7 +6,6 @@ Every trace is held against the reference model, too, by `ros2_trace.Trace.table
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_system import System
 from ros2_trace import at, in_stretches
+from tests.samples import SAMPLES
 from whatever import HEAP, STEPS, emit, objects
 
 from roslens.collectors.reader import open_trace
@@ -25,7 +25,6 @@ from roslens.collectors.ros2.objects import find_objects
 from roslens.collectors.ros2.one_pass import Pass, batches_of
 from roslens.collectors.schema.tables import LOSSES, TABLES
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUNS = (
     "two_process/000_r0_fastrtps",
     "demo/000_r0_executor-Events",

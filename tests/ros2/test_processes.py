@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from ros2_trace import TYPES, Trace, at, findings, rows
+from tests.samples import RUN
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
@@ -16,17 +17,10 @@ from roslens.recording import Recording
 
 _TIMES = {"time_ns", "timestamp", "source_timestamp"}
 TOLD = ("delivered", "lost", "replaced", "overwritten", "replayed")
-SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 _ADDRESSES = {*_MADE.values(), "rcl_handle", "rmw_handle", "service_handle", "client_handle", "ipb"}
 
 
-def renamed(trace: Trace, first: int, name: str) -> None:
-    """From row `first` on, the program has another name."""
-    for _, row in trace.rows[first:]:
-        row["procname"] = name
-
-
-def talker(trace: Trace, us: float, node: str, topic: str, **where: int) -> None:
+def talker(trace: Trace, us: float, node: str, topic: str, **where: Any) -> None:
     """A process that initialises ROS and publishes once, 50 us later."""
     trace.emit(us, "rcl_init", context_handle=1, version="8.6.0", **where)
     trace.node(us + 1, 0x100, node, **where)
@@ -48,9 +42,7 @@ def test_two_namespaces_with_one_number() -> None:
     """Two containers, the same number and the same addresses at the same time."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
-    first = len(trace.rows)
-    talker(trace, 120, "two", "/two")
-    renamed(trace, first, "other")
+    talker(trace, 120, "two", "/two", procname="other")
     tables = build_tables(with_namespace(trace.frames(), {"p1": 4026531836, "other": 4026532201}))
     assert rows(
         tables["processes"], "process_id", "vpid", "pid_namespace", "procname", "begin_ns"
@@ -73,9 +65,7 @@ def test_without_namespaces_a_collision_is_reported() -> None:
     """The first one still publishes when the second one has begun."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
-    first = len(trace.rows)
-    talker(trace, 120, "two", "/two")
-    renamed(trace, first, "other")
+    talker(trace, 120, "two", "/two", procname="other")
     assert findings(trace.tables()) == {"vpid_collision": 1, "several_contexts": 1}
 
 
@@ -83,12 +73,10 @@ def test_a_number_given_to_the_next_process() -> None:
     """The first has ended; addresses of the first mean nothing in the second."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
-    first = len(trace.rows)
-    trace.emit(1000, "rcl_init", context_handle=1, version="8.2.2")
-    trace.node(1001, 0x100, "two")
+    trace.emit(1000, "rcl_init", context_handle=1, version="8.2.2", procname="other")
+    trace.node(1001, 0x100, "two", procname="other")
     # Its own publisher's init event is missing.
-    trace.publish(1050, 0x200)
-    renamed(trace, first, "other")
+    trace.publish(1050, 0x200, procname="other")
     tables = trace.tables()
     assert rows(
         tables["processes"], "process_id", "procname", "tracetools_version", "begin_ns", "end_ns"
@@ -120,7 +108,7 @@ def test_a_program_started_again_with_its_number(is_made_again: bool) -> None:
 @pytest.mark.parametrize("distance", [0, 1 << 40])
 def test_a_recording_that_happens_again_with_the_same_numbers(distance: int) -> None:
     """Truth: the recording itself, twice; the second time all addresses may be others."""
-    raw = read_raw(Recording.at(SAMPLE)).events
+    raw = read_raw(Recording.at(RUN)).events
     frames = {name: frame.lazy().collect() for name, frame in raw.items()}
     ends = [frame["time_ns"].max() for frame in frames.values() if frame.height]
     begins = [frame["time_ns"].min() for frame in frames.values() if frame.height]

@@ -49,10 +49,8 @@ def listener(*, depth: int = 10, host: str = "h0") -> Trace:
     trace.node(10, NODE, "talker")
     trace.publisher(20, PUB, "/data", node=NODE)
     trace.node(10, NODE + 8, "listener", pid=2, host=host)
-    trace.subscription(30, SUB, "/data", node=NODE + 8, callback=CALLBACK, pid=2, host=host)
-    for name, row in trace.rows:
-        if name == "rcl_subscription_init":
-            row["queue_depth"] = depth
+    where = {"pid": 2, "host": host}
+    trace.subscription(30, SUB, "/data", node=NODE + 8, callback=CALLBACK, depth=depth, **where)
     return trace
 
 
@@ -76,8 +74,7 @@ def disordered(trace: Trace, begin: float, end: float, **where: Any) -> Trace:
 
 def in_a_file_of(trace: Trace, pid: int, begin: float, end: float) -> Trace:
     """What the native tracer dropped in one process."""
-    trace.lose(begin, end, 3)
-    trace.losses[-1] |= {"stream": f"ros2_{pid}_5f_0", "cpu_id": None}
+    trace.lose(begin, end, 3, stream=f"ros2_{pid}_5f_0", cpu_id=None)
     return trace
 
 

@@ -253,7 +253,9 @@ def test_what_the_kernel_trace_does_not_cover(tmp_path: Path) -> None:
 def in_a_container(tmp_path: Path, kernel: list[Row]) -> dict[str, pl.DataFrame]:
     """Thread 70 of the container is 5070 to the kernel; preempted from 110 to 130."""
     ros = [program(70, 100, "callback_start"), program(70, 150, "callback_end")]
-    return collected(tmp_path, ros, kernel)
+    found = collected(tmp_path, ros, kernel)
+    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
+    return found
 
 
 def test_threads_of_a_container_by_the_contexts_of_the_switches(tmp_path: Path) -> None:
@@ -268,7 +270,6 @@ def test_threads_of_a_container_by_the_contexts_of_the_switches(tmp_path: Path) 
     ]
     kernel = [(*row[:3], context, row[4]) for row, context in switches]
     found = in_a_container(tmp_path, kernel)
-    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
     assert found["health"].filter(pl.col("kind") == "thread_ids_assumed").is_empty()
 
 
@@ -283,8 +284,7 @@ def test_threads_of_a_container_by_the_statedump(tmp_path: Path) -> None:
         switch(130, 0, 70, 5070),
         switch(200, 0, 5070, OTHER, ASLEEP),
     ]
-    found = in_a_container(tmp_path, kernel)
-    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
+    in_a_container(tmp_path, kernel)
 
 
 def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
@@ -296,7 +296,6 @@ def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
         switch(200, 0, 70, OTHER, ASLEEP),
     ]
     found = in_a_container(tmp_path, kernel)
-    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
     health = dict(found["health"].select("kind", "count").iter_rows())
     assert health["thread_ids_assumed"] == 1
 
@@ -318,8 +317,7 @@ def test_executions_of_which_a_switch_may_have_been_dropped() -> None:
         (500, 1, 70, 98),
     ):
         trace.emit(us, "sched_switch", prev_tid=prev, prev_state=state, next_tid=following)
-    trace.lose(210, 220, 3)
-    trace.losses[0]["trace"] = "kernel"
+    trace.lose(210, 220, 3, trace="kernel")
     tables = trace.tables()
     found = tables["callback_scheduling"].select(
         "callback_instance_id", "cpu_ns", "preempted_ns", "blocked_ns"
@@ -355,8 +353,7 @@ def test_a_thread_that_runs_leaves_its_cpu_by_an_event_of_it(
     ):  # fmt: skip
         if not gap[0] < us < gap[1]:
             trace.emit(us, "sched_switch", cpu=1, prev_tid=prev, prev_state=1, next_tid=following)
-    trace.lose(*gap, count)
-    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1 if gap[0] == 150 else 0}
+    trace.lose(*gap, count, trace="kernel", cpu_id=1 if gap[0] == 150 else 0)
     found = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
     assert found.rows() == known
 
@@ -373,8 +370,7 @@ def test_a_thread_that_is_next_seen_to_come_was_on_a_cpu_that_is_not_known() -> 
         (90, 1, 0, 70), (150, 1, 70, 0), (240, 0, 0, 70), (360, 0, 70, 0),
     ):  # fmt: skip
         trace.emit(us, "sched_switch", cpu=cpu, prev_tid=prev, prev_state=1, next_tid=following)
-    trace.lose(160, 200, 2)
-    trace.losses[0] |= {"trace": "kernel", "cpu_id": 1}
+    trace.lose(160, 200, 2, trace="kernel", cpu_id=1)
     found = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
     assert found.rows() == [(0, 40_000), (2, 50_000)]
 
@@ -387,10 +383,7 @@ def test_containers_whose_threads_have_one_number(*, namespaces: bool) -> None:
     trace = Trace()
     containers = ((100, "one", 4026532201, 5070), (200, "two", 4026532202, 6070))
     for us, name, _, _ in containers:
-        first = len(trace.rows)
-        trace.run(us, 0x30, lasts=50, pid=7, tid=70)
-        for _, row in trace.rows[first:]:
-            row["procname"] = name
+        trace.run(us, 0x30, lasts=50, pid=7, tid=70, procname=name)
     for us, state, prev, following in (
         (50, 1, 98, 5070), (110, 0, 5070, 98), (130, 1, 98, 5070), (190, 1, 5070, 6070),
         (300, 1, 6070, 98),

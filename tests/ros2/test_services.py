@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ros2_trace import Trace, at, findings, rows
+from ros2_trace import CALLS, Trace, at, findings, rows
 
 CLIENT, SERVER = 0x100, 0x200
 GID = [1, 15, *range(14)]
@@ -18,58 +18,29 @@ COLUMNS = (
 def client_and_servers(*servers: int) -> Trace:
     trace = Trace()
     trace.node(10, 0x900, "client")
-    trace.emit(15, "rmw_client_init", rmw_client_handle=CLIENT + 1, gid=GID)
-    trace.emit(
-        16, "rcl_client_init", client_handle=CLIENT, node_handle=0x900,
-        rmw_client_handle=CLIENT + 1, service_name="/add",
-    )  # fmt: skip
+    trace.client(16, CLIENT, "/add", node=0x900, gid=GID)
     for pid in servers:
         trace.node(10, 0x900, f"server{pid}", pid=pid)
-        trace.emit(
-            20, "rcl_service_init", service_handle=SERVER, node_handle=0x900,
-            rmw_service_handle=SERVER + 1, service_name="/add", pid=pid,
-        )  # fmt: skip
-        trace.emit(
-            21, "rclcpp_service_callback_added", service_handle=SERVER, callback=0x300, pid=pid
-        )
+        trace.service(20, SERVER, "/add", node=0x900, callback=0x300, pid=pid)
         trace.emit(22, "rclcpp_callback_register", callback=0x300, symbol="add", pid=pid)
-    trace.declared |= {
-        "rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response",
-    }  # fmt: skip
+    trace.declared |= CALLS
     return trace
-
-
-def request(trace: Trace, us: float, seq: int) -> None:
-    trace.emit(us, "rmw_send_request", rmw_client_handle=CLIENT + 1, request=1, sequence_number=seq)
 
 
 def serve(trace: Trace, us: float, seq: int, **where: Any) -> None:
     """Take at `us`, callback from +1 to +10, response at +9."""
-    trace.emit(
-        us, "rmw_take_request", rmw_service_handle=SERVER + 1, request=1, client_gid=GID,
-        sequence_number=seq, taken=1, **where,
-    )  # fmt: skip
+    trace.take_request(us, SERVER, seq, gid=GID, **where)
     trace.run(us + 1, 0x300, lasts=9, **where)
-    trace.emit(
-        us + 9, "rmw_send_response", rmw_service_handle=SERVER + 1, response=1, client_gid=GID,
-        sequence_number=seq, timestamp=at(us + 9), **where,
-    )  # fmt: skip
-
-
-def response(trace: Trace, us: float, seq: int, *, stamp: float) -> None:
-    trace.emit(
-        us, "rmw_take_response", rmw_client_handle=CLIENT + 1, response=1, sequence_number=seq,
-        source_timestamp=at(stamp), taken=1,
-    )  # fmt: skip
+    trace.send_response(us + 9, SERVER, seq, gid=GID, **where)
 
 
 def test_a_call_and_one_that_nobody_served() -> None:
     """Fast DDS reports the request after the write: it may be later than the server's take."""
     trace = client_and_servers(2)
-    request(trace, 101, 1)
+    trace.send_request(101, CLIENT, 1)
     serve(trace, 100, 1, pid=2)
-    response(trace, 120, 1, stamp=109)
-    request(trace, 200, 2)
+    trace.take_response(120, CLIENT, 1, stamp=109)
+    trace.send_request(200, CLIENT, 2)
     tables = trace.tables()
     assert rows(tables["service_calls"], *COLUMNS) == [
         ("/add", "/client", "/server2", 1, 101, 100, 101, 110, 109, 120),
@@ -83,14 +54,14 @@ def test_when_rcl_was_called_and_when_the_caller_was_told() -> None:
     trace = client_and_servers(2)
     rmw = {"rmw_client_handle": CLIENT + 1}
     trace.emit(98, "rcl_send_request", **rmw)
-    request(trace, 101, 1)
+    trace.send_request(101, CLIENT, 1)
     trace.emit(99.5, "rcl_send_request", tid=9, **rmw)
     serve(trace, 100, 1, pid=2)
-    response(trace, 120, 1, stamp=109)
+    trace.take_response(120, CLIENT, 1, stamp=109)
     trace.emit(125, "client_callback_start", sequence_number=1, **rmw)
     trace.emit(150, "rcl_send_request", **rmw)
     trace.emit(151, "rclcpp_executor_wait_for_work", timeout=-1)
-    request(trace, 201, 2)
+    trace.send_request(201, CLIENT, 2)
     calls = trace.tables()["service_calls"]
     names = ("request_called_ns", "request_sent_ns", "response_received_ns")
     assert rows(calls, *names) == [(98, 101, 125), (None, 201, None)]
@@ -99,11 +70,11 @@ def test_when_rcl_was_called_and_when_the_caller_was_told() -> None:
 def test_two_servers_answer_one_request() -> None:
     """Each response is told apart by its timestamp, also when the later one is taken first."""
     trace = client_and_servers(2, 3)
-    request(trace, 100, 1)
+    trace.send_request(100, CLIENT, 1)
     serve(trace, 110, 1, pid=2)
     serve(trace, 115, 1, pid=3)
-    response(trace, 140, 1, stamp=124)
-    response(trace, 150, 1, stamp=119)
+    trace.take_response(140, CLIENT, 1, stamp=124)
+    trace.take_response(150, CLIENT, 1, stamp=119)
     calls = trace.tables()["service_calls"].sort("request_taken_ns")
     assert rows(calls, *COLUMNS) == [
         ("/add", "/client", "/server2", 1, 100, 110, 111, 120, 119, 150),
@@ -116,7 +87,7 @@ def test_only_the_first_16_bytes_of_a_gid_count() -> None:
     trace.emit(12, "rmw_client_init", rmw_client_handle=0x55, gid=[*GID[:15], 99, *([3] * 8)])
     init = next(row for name, row in trace.rows if name == "rmw_client_init")
     init["gid"] = [*GID, 5, 5, 5, 5, 5, 5, 5, 5]
-    request(trace, 100, 1)
+    trace.send_request(100, CLIENT, 1)
     serve(trace, 110, 1, pid=2)
     calls = trace.tables()["service_calls"]
     assert rows(calls, "client_node", "server_node", "request_taken_ns") == [
@@ -153,11 +124,11 @@ def test_a_step_of_the_clock_shows_in_responses_too() -> None:
     trace = client_and_servers(2)
     for k in range(50):
         us = 1000 + 100_000 * k
-        request(trace, us, k)
+        trace.send_request(us, CLIENT, k)
         serve(trace, us + 10, k, pid=2)
         sent = trace.rows[-1][1]
         sent["timestamp"] -= 3_000_000_000 if us > 2_500_000 else 0
-        response(trace, us + 40, k, stamp=(sent["timestamp"] - at(0)) / 1000)
+        trace.take_response(us + 40, CLIENT, k, stamp=(sent["timestamp"] - at(0)) / 1000)
     tables = trace.tables()
     assert tables["service_calls"]["response_taken_ns"].null_count() == 0
     assert findings(tables) == {"clock_step": 1}
@@ -168,11 +139,8 @@ def test_a_step_of_the_clock_shows_in_responses_too() -> None:
 def test_calls_of_a_client_and_a_server_whose_begin_was_not_recorded() -> None:
     """They are rows of the host and process that the events themselves tell."""
     trace = Trace()
-    trace.emit(10, "rmw_send_request", rmw_client_handle=0x91, request=1, sequence_number=7, pid=2)
-    trace.emit(
-        12, "rmw_take_request", rmw_service_handle=0x81, request=1, client_gid=[9] * 16,
-        sequence_number=7, taken=1, pid=3,
-    )  # fmt: skip
+    trace.send_request(10, 0x90, 7, pid=2)
+    trace.take_request(12, 0x80, 7, gid=[9] * 16, pid=3)
     tables = trace.tables()
     calls = tables["service_calls"]
     found = rows(calls, "host", "service", "request_sent_ns", "request_taken_ns")

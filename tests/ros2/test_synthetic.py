@@ -47,21 +47,12 @@ def test_reentrant_and_nested_callbacks_and_one_that_never_ends(
     trace.node(10, 0x100, "worker")
     trace.subscription(20, 0x200, "/a", node=0x100, callback=0x290)
     trace.subscription(30, 0x300, "/b", node=0x100, callback=0x390)
-    start, end = "callback_start", "callback_end"
-    for us, name, callback, thread in (
-        (100, start, 0x290, 11),
-        (110, start, 0x290, 12),
-        (120, start, 0x390, 11),
-        (130, end, 0x290, 12),
-        (140, end, 0x390, 11),
-        (150, start, 0x290, 12),
-        (160, end, 0x290, 11),
-        (170, start, 0x390, 12),
-        (180, end, 0x390, 12),
-        (190, end, 0x390, 13),
-    ):
-        payload = {"is_intra_process": 0} if name == start else {}
-        trace.emit(us, name, callback=callback, tid=thread, **payload)
+    trace.run(100, 0x290, lasts=60, tid=11)
+    trace.run(110, 0x290, lasts=20, tid=12)
+    trace.run(120, 0x390, lasts=20, tid=11)
+    trace.run(150, 0x290, lasts=None, tid=12)
+    trace.run(170, 0x390, lasts=10, tid=12)
+    trace.emit(190, "callback_end", callback=0x390, tid=13)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(tables["callback_instances"], *INSTANCES) == [
         ("/a", "/worker", 1, 11, 100, 160),
@@ -218,16 +209,14 @@ def test_a_spin_inside_of_a_callback(ros: RosEnvironment, tmp_path: Path) -> Non
     trace.emit(98, "rclcpp_executor_get_next_ready")
     trace.emit(99, "rclcpp_executor_execute", handle=0x300)
     trace.take(100, 0x300, stamp=at(82))
-    trace.emit(103, "callback_start", callback=0x390, is_intra_process=0)
+    trace.run(103, 0x390, lasts=77)
     trace.emit(110, "rclcpp_executor_wait_for_work", timeout=1_000)
     trace.emit(120, "rclcpp_executor_get_next_ready")
     trace.emit(121, "rclcpp_executor_execute", handle=0x400)
     trace.take(122, 0x400, stamp=at(92))
-    trace.emit(130, "callback_start", callback=0x490, is_intra_process=0)
+    trace.run(130, 0x490, lasts=20)
     trace.publish(140, 0x200)
-    trace.emit(150, "callback_end", callback=0x490)
     trace.publish(170, 0x210)
-    trace.emit(180, "callback_end", callback=0x390)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(tables["callback_instances"], *INSTANCES) == [
         ("/outer", "/node", 1, 1, 103, 180),
@@ -292,41 +281,20 @@ def test_a_service_with_two_servers(ros: RosEnvironment, tmp_path: Path) -> None
     trace = Trace()
     gid = [1, 15, *range(14)]
     trace.node(10, 0x100, "client")
-    trace.emit(15, "rmw_client_init", rmw_client_handle=0x201, gid=gid)
-    trace.emit(
-        16, "rcl_client_init", client_handle=0x200, node_handle=0x100, rmw_client_handle=0x201,
-        service_name="/add",
-    )  # fmt: skip
+    trace.client(16, 0x200, "/add", node=0x100, gid=gid)
     for pid in (2, 3):
         trace.node(20 + pid, 0x100, f"server{pid}", pid=pid)
-        trace.emit(
-            30 + pid, "rcl_service_init", service_handle=0x300, node_handle=0x100,
-            rmw_service_handle=0x301, service_name="/add", pid=pid,
-        )  # fmt: skip
-        trace.emit(
-            33 + pid, "rclcpp_service_callback_added", service_handle=0x300, callback=0x390, pid=pid
-        )
+        trace.service(30 + 3 * pid, 0x300, "/add", node=0x100, callback=0x390, pid=pid)
     for us, number in ((100, 1), (200, 2)):
-        trace.emit(
-            us, "rmw_send_request", rmw_client_handle=0x201, request=1, sequence_number=number
-        )
+        trace.send_request(us, 0x200, number)
     for us, number, pid in ((110, 1, 2), (112, 1, 3), (210, 2, 3)):
-        trace.emit(
-            us, "rmw_take_request", rmw_service_handle=0x301, request=1, client_gid=gid,
-            sequence_number=number, taken=1, pid=pid,
-        )  # fmt: skip
+        trace.take_request(us, 0x300, number, gid=gid, pid=pid)
     trace.run(113, 0x390, lasts=10, pid=2)
     trace.run(114, 0x390, lasts=20, pid=3)
     trace.run(213, 0x390, lasts=None, pid=3)
     for us, pid in ((120, 2), (130, 3)):
-        trace.emit(
-            us, "rmw_send_response", rmw_service_handle=0x301, response=1, client_gid=gid,
-            sequence_number=1, timestamp=at(us), pid=pid,
-        )  # fmt: skip
-        trace.emit(
-            us + 30, "rmw_take_response", rmw_client_handle=0x201, response=1, sequence_number=1,
-            source_timestamp=at(us), taken=1,
-        )  # fmt: skip
+        trace.send_response(us, 0x300, 1, gid=gid, pid=pid)
+        trace.take_response(us + 30, 0x200, 1, stamp=us)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(
         tables["service_calls"], "service", "client_node", "server_node", "sequence_number",
@@ -377,10 +345,7 @@ def test_log_messages_from_addresses_on_the_stack(ros: RosEnvironment, tmp_path:
     trace.node(10, 0x100, "node")
     trace.publisher(20, 0x7FF0, "/rosout", node=0x100, rmw=0x301)
     for us, address in ((100, 0x7FA0), (200, 0x7FB0)):
-        trace.emit(us, "rcl_publish", publisher_handle=address, message=0x9000)
-        trace.emit(
-            us + 1, "rmw_publish", rmw_publisher_handle=0x301, message=0x9000, timestamp=at(us + 1)
-        )
+        trace.publish_by_rcl(us, address, rmw=0x301)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(tables["publications"], "topic", "node", "publish_ns", "rmw_publish_ns") == [
         ("/rosout", "/node", 100, 101),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import duckdb
@@ -11,21 +10,20 @@ import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from tests.samples import RUN, uncollected
 
 from roslens.collectors.collection import collect
 from roslens.collectors.ros2.losses import counted
 from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.recording import Recording
 
-RUN = Path(__file__).resolve().parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 NOTHING_LOST = {"discarded_events": 0, "lost_packets": 0, "missing_stretches": 0}
 """As babeltrace2 says of this sample: it warns of no discarded event and no discarded packet."""
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("about") / "run"
-    shutil.copytree(RUN, folder, ignore=shutil.ignore_patterns("events", "tables"))
+    folder = uncollected(RUN, tmp_path_factory.mktemp("about") / "run")
     collect(Recording.at(folder, folder.parent / "out"))
     return folder.parent / "out" / "tables"
 

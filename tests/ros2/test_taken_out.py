@@ -6,23 +6,18 @@ The tables of the whole recording are the truth; `benchmarks/taken_out.py` is th
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.taken_out import Count, Truth, Undecidable, trials, without
 from ros2_trace import Trace, at, findings
 from test_messages import CALLBACK, NODE, PUB, SUB
+from tests.samples import SAMPLES
 from twin import differences
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording, find_recordings
-
-ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "data" / "samples"
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from taken_out import Count, Truth, Undecidable, trials, without  # noqa: E402
 
 RUNS = ("communication/001_r0_unique_ptr_ipc-on", "two_process/000_r0_fastrtps")
 TRIALS = 2
@@ -42,7 +37,7 @@ def test_what_was_dropped_makes_no_row_wrong(
 ) -> None:
     """What tells of no gap, or of one at the begin; and gaps that the reader tells of."""
     found = Count()
-    for _, of in trials(Recording.at(ROOT / "data" / "samples" / run), TRIALS, 1, ways):
+    for _, of in trials(Recording.at(SAMPLES / run), TRIALS, 1, ways):
         found.add(of)
     assert found.removed > 50
     assert found.rows > 1000
@@ -56,7 +51,7 @@ def test_what_was_dropped_makes_no_row_wrong(
 @pytest.mark.parametrize("way", ["silent", "bursts", "packets", "cut_head", "cut_tail"])
 @pytest.mark.parametrize("run", [RUNS[0], "lifecycle/000_r0_cell"])
 def test_what_is_left_means_the_same_to_the_reference_model(run: str, way: str) -> None:
-    raw = read_raw(Recording.at(ROOT / "data" / "samples" / run))
+    raw = read_raw(Recording.at(SAMPLES / run))
     frames = {name: frame.sort("time_ns") for name, frame in raw.events.items()}
     left, losses, removed = without(frames, way, random.Random(f"{way} of {run}"))
     assert removed > 20
@@ -96,8 +91,7 @@ def test_nothing_of_a_thread_goes_on_over_what_was_dropped(
     trace = _talker()
     for us in (50, 100, 150):
         trace.run(us, CALLBACK, lasts=10)
-    trace.lose(103, 107, 4)
-    trace.losses[-1] |= loss
+    trace.lose(103, 107, 4, **loss)
     assert _ran(trace) == durations
 
 
@@ -145,11 +139,10 @@ def test_an_end_without_a_start_says_that_something_is_missing() -> None:
     What is open then has no end, and what is published after that is not within it.
     """
     trace = _talker()
-    trace.emit(100, "callback_start", callback=0x77, is_intra_process=0)
+    trace.run(100, 0x77, lasts=50)
     for us in (110, 120, 130):
         trace.run(us, CALLBACK)
         trace.publish(us + 6, PUB, message=us, stamp=at(us))
-    trace.emit(150, "callback_end", callback=0x77)
     trace.rows.remove(
         next(r for r in trace.rows if r[0] == "callback_start" and r[1]["time_ns"] == at(120))
     )
@@ -169,9 +162,8 @@ def test_the_first_end_of_a_thread_may_be_of_what_began_before() -> None:
 def test_a_callback_that_spins_within_itself_looks_like_a_missing_event() -> None:
     """By hand: the outer one's start is taken for one that never ended, so its end has none."""
     trace = _talker()
-    trace.emit(100, "callback_start", callback=CALLBACK, is_intra_process=0)
+    trace.run(100, CALLBACK, lasts=20)
     trace.run(110, CALLBACK)
-    trace.emit(120, "callback_end", callback=CALLBACK)
     tables = trace.tables()
     assert findings(tables)["undeclared_gaps"] == 1
     assert tables["callback_instances"]["duration_ns"].to_list() == [None, 5_000]

@@ -86,28 +86,28 @@ def frames() -> dict[str, pl.DataFrame]:
     trace.subscription(-80e3, 0x30, "/a", node=0x10, callback=0x40, **to)
     for ms in (*range(0, 100, 10), 200):
         at, stamp = ms * 1e3, T0 + ms * MS
-        trace.emit(at, "rclcpp_publish", message=9, **of)
-        trace.emit(at + 1, "rcl_publish", message=9, publisher_handle=0x20, **of)
-        trace.emit(at + 2, "rmw_publish", rmw_publisher_handle=0x21, message=9, timestamp=stamp,
-                   **of)  # fmt: skip
+        trace.publish(at, 0x20, stamp=stamp, **of)
         if ms == 50:
             continue
         late = at + (20e3 if ms == 90 else 1e3)
         trace.emit(late, "rmw_take", rmw_subscription_handle=0x31, message=10,
                    source_timestamp=stamp, taken=1, **to)  # fmt: skip
-        trace.emit(late + 1, "callback_start", callback=0x40, is_intra_process=0, **to)
-        if ms != 200:
-            trace.emit(late + (19e3 if ms == 80 else 2e3), "callback_end", callback=0x40, **to)
+        lasts = {80: 19e3 - 1, 200: None}.get(ms, 2e3 - 1)
+        trace.run(late + 1, 0x40, lasts=lasts, **to)
     trace.emit(300e3, "rcl_publish", message=1, publisher_handle=77, pid=3)
     return trace.frames()
+
+
+def live_tables(raw: dict[str, pl.DataFrame], processes: Processes | None = None) -> Tables:
+    model = Model()
+    model.feed(raw)
+    return Tables(model.tables(), model.goal_ends, processes)
 
 
 def found(tmp_path: Path, text: str, *moments: int) -> list[list[tuple[float, float]]]:
     """Of each moment, in ms: the moments of what hits and their values, in ms but for fractions."""
     triggers = Triggers(settings(tmp_path, f"triggers: [{text}]\nwindow_s: 1"))
-    model = Model()
-    model.feed(frames())
-    tables = Tables(model.tables(), model.goal_ends)
+    tables = live_tables(frames())
     first = T0 - 2000 * MS
     return [
         [
@@ -142,9 +142,7 @@ def test_a_goal_that_was_aborted(tmp_path: Path) -> None:
     ):  # fmt: skip
         trace.emit(ms * 1e3, "goal_status", goal_id=[goal] * 16, status=status)
         trace.emit(ms * 1e3 + 1, "rcl_publish", message=9, publisher_handle=0x20 + place)
-    model = Model()
-    model.feed(trace.frames())
-    tables = Tables(model.tables(), model.goal_ends)
+    tables = live_tables(trace.frames())
 
     def hits(text: str) -> list[list[float]]:
         triggers = Triggers(settings(tmp_path, f"triggers: [{text}]"))
@@ -209,9 +207,7 @@ def test_a_deadline_is_missed_as_soon_as_it_passed(tmp_path: Path) -> None:
 
 def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
     """Seven take 3 ms, that of 80 takes 20, that of 90 takes 22; 50 and 200 never end."""
-    model = Model()
-    model.feed(frames())
-    tables = Tables(model.tables(), model.goal_ends)
+    tables = live_tables(frames())
     chain = "/n -> /a -> /m"
     given = settings(tmp_path, f"triggers: [latency of {chain} > 1 s, deadline of {chain} > 60 ms]")
 
@@ -261,9 +257,7 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     give("/grows", 1, lambda s: s * 0.1, lambda s: 90 + max(0.0, s - 10))
     give("/works", 2, lambda s: s * 0.1 + 0.7 * max(0.0, s - 10), lambda s: 90 + 50 * (s > 12))
     processes.died.append(("/gone", T0 + 7 * 10**9))
-    model = Model()
-    model.feed(frames())
-    tables = Tables(model.tables(), model.goal_ends, processes)
+    tables = live_tables(frames(), processes)
 
     def hits(text: str, *moments: float) -> list[list[tuple[float, float | None]]]:
         triggers = Triggers(settings(tmp_path, f"triggers: [{text}]\nwindow_s: 5"))
@@ -379,7 +373,6 @@ def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert snapshots.heed([one, other]) == [other]
     now[0] += 1
     told = snapshots.take()
-    assert told is not None
     assert told.endswith("one; other")
     (first,) = made.iterdir()
     # What hit at the same time is one recording.
@@ -390,7 +383,6 @@ def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     now[0] += 20
     assert snapshots.heed([other]) == [other]
     told = snapshots.take(at_once=True)
-    assert told is not None
     assert told.startswith("no snapshot: 1 MB")
     assert len(list(made.iterdir())) == 2
     noted = json.loads((tmp_path / "noted.json").read_text())
@@ -416,7 +408,6 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(snapshot, "write_manifest", full)
         told = snapshots.take(at_once=True)
-    assert told is not None
     assert "no snapshot: " in told
     assert "No space left" in told
     assert list((tmp_path / "made").iterdir()) == []
@@ -424,7 +415,6 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
     shutil.rmtree(flight)
     snapshots.heed([hit("other", 6)])
     told = snapshots.take(at_once=True)
-    assert told is not None
     assert "no flight recorder writes there" in told
     # Where all is recorded, hits are heeded and no more.
     whole = Snapshots(None, tmp_path / "none", few)

@@ -6,36 +6,31 @@ Synthetic traces (`ros2_trace.Trace`) are held against it in every test that mak
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
 import reference_model
+from benchmarks.ground_truth import recordings
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from missing_events import dequeue_missing, rcl_inits_missing, request_take_missing
 from random_system import System
-from ros2_trace import rows
-from test_messages import intra_publish, intra_receive, one_process
+from ros2_trace import Trace, at, rows
+from test_messages import CALLBACK, NODE, PUB, SUB, intra_publish, intra_receive, one_process
+from tests.samples import SAMPLES
 from twin import compared, differences
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from ground_truth import recordings  # noqa: E402
-
-SAMPLES = list(recordings([ROOT / "data" / "samples"]))
+RUNS = list(recordings([SAMPLES]))
 KEPT = frozenset({"rcl_service_init"})
 """What is not lost below: without it two servers of a name cannot be told apart, and the tables
 have a row for each way to pair what the two took and what they answered."""
 
 
 @pytest.mark.recording
-@pytest.mark.parametrize("run", SAMPLES, ids=lambda run: f"{run.parent.name}/{run.name}")
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.parent.name}/{run.name}")
 def test_recordings(run: Path) -> None:
     raw = read_raw(Recording.at(run))
     assert differences(raw.events, raw.losses) == {}
@@ -74,7 +69,11 @@ def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
 
 def test_a_place_that_was_free_again_was_not_overwritten() -> None:
     """The dequeue of the first message was not recorded; the third enqueue says so."""
-    trace = dequeue_missing()
+    trace = one_process()
+    for us, index in ((100, 0), (200, 1), (300, 0)):
+        intra_publish(trace, us, index)
+    intra_receive(trace, 400, 1)
+    intra_receive(trace, 500, 0)
     messages = trace.tables()["messages"]
     assert rows(messages, "publish_ns", "take_ns", "outcome", "match") == [
         (100, None, "unknown", None),
@@ -85,7 +84,12 @@ def test_a_place_that_was_free_again_was_not_overwritten() -> None:
 
 def test_a_request_of_which_the_take_is_missing_is_one_call() -> None:
     """The response has the key of the request: it was this server that took it."""
-    trace = request_take_missing()
+    trace = Trace()
+    trace.node(1, NODE, "n")
+    trace.service(2, 0x80, "/ask", node=NODE)
+    trace.client(4, 0x90, "/ask", node=NODE, gid=[5] * 16)
+    trace.send_request(10, 0x90, 1)
+    trace.send_response(30, 0x80, 1, gid=[5] * 16)
     calls = trace.tables()["service_calls"]
     assert rows(calls, "client_id", "service_id", "request_sent_ns", "response_sent_ns") == [
         (0, 0, 10, 30)
@@ -94,7 +98,13 @@ def test_a_request_of_which_the_take_is_missing_is_one_call() -> None:
 
 def test_endpoints_of_which_only_rmw_told_are_not_the_middlewares_own() -> None:
     """rcl's init events are missing; what goes through rcl is no discovery message."""
-    trace = rcl_inits_missing()
+    trace = one_process()
+    gone = {"rcl_publisher_init", "rcl_subscription_init"}
+    trace.declared |= gone | {"rcl_take", "rcl_publish"}
+    trace.rows = [row for row in trace.rows if row[0] not in gone]
+    trace.publish(100, PUB)
+    trace.take(150, SUB, stamp=at(102), tid=2)
+    trace.run(153, CALLBACK, tid=2)
     tables = trace.tables()
     assert tables["publications"]["topic"].to_list() == [None]
     assert tables["takes"]["topic"].to_list() == [None]

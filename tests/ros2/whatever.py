@@ -7,83 +7,42 @@ from typing import Any
 from ros2_trace import Trace, at
 from test_messages import BUFFER, CALLBACK, NODE, PUB, SUB
 
-EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "intra": ("rclcpp_intra_publish", {"publisher_handle": PUB, "message": None}),
-    "rcl": ("rcl_publish", {"publisher_handle": PUB, "message": None}),
-    "rmw": ("rmw_publish", {"rmw_publisher_handle": PUB + 1, "message": None, "timestamp": None}),
-    "content": ("message_content", {"message": None, "size": None, "header_stamp": None}),
-    "take": (
-        "rmw_take",
-        {
-            "rmw_subscription_handle": SUB + 1,
-            "message": None,
-            "source_timestamp": None,
-            "taken": 1,
-        },
-    ),
-    "poll": (
-        "rmw_take",
-        {
-            "rmw_subscription_handle": SUB + 1,
-            "message": None,
-            "source_timestamp": None,
-            "taken": 0,
-        },
-    ),
-    "rcl_take": ("rcl_take", {"message": None}),
-    "rclcpp_take": ("rclcpp_take", {"message": None}),
-    "received": ("message_received", {"message": None, "received_timestamp": None}),
-    "end": ("callback_end", {"callback": None}),
-    "enqueue": (
-        "rclcpp_ring_buffer_enqueue",
-        {"buffer": BUFFER, "index": None, "size": 1, "overwritten": 0},
-    ),
-    "dequeue": ("rclcpp_ring_buffer_dequeue", {"buffer": BUFFER, "index": None, "size": 1}),
-    "clear": ("rclcpp_ring_buffer_clear", {"buffer": BUFFER}),
-    "wait": ("rclcpp_executor_wait_for_work", {"timeout": 5}),
-    "ready": ("rclcpp_executor_get_next_ready", {}),
-    "execute": ("rclcpp_executor_execute", {"handle": SUB}),
-    "wait_start": ("executor_wait_start", {}),
-    "wait_end": ("executor_wait_end", {}),
-    "call": ("rcl_send_request", {"rmw_client_handle": 0x91}),
-    "respond": ("rcl_send_response", {"rmw_service_handle": 0x81}),
-    "told": ("client_callback_start", {"rmw_client_handle": 0x91, "sequence_number": None}),
-    "request": (
-        "rmw_send_request",
-        {"rmw_client_handle": 0x91, "request": 1, "sequence_number": None},
-    ),
-    "serve": (
-        "rmw_take_request",
-        {
-            "rmw_service_handle": 0x81,
-            "request": 1,
-            "client_gid": None,
-            "sequence_number": None,
-            "taken": 1,
-        },
-    ),
-    "answer": (
-        "rmw_send_response",
-        {
-            "rmw_service_handle": 0x81,
-            "response": 1,
-            "client_gid": None,
-            "sequence_number": None,
-            "timestamp": None,
-        },
-    ),
-    "answered": (
-        "rmw_take_response",
-        {
-            "rmw_client_handle": 0x91,
-            "response": 1,
-            "sequence_number": None,
-            "source_timestamp": None,
-            "taken": 1,
-        },
-    ),
+from roslens.collectors.ros2.events import FIELDS
+
+EVENTS = {
+    "intra": "rclcpp_intra_publish",
+    "rcl": "rcl_publish",
+    "rmw": "rmw_publish",
+    "content": "message_content",
+    "take": "rmw_take",
+    "poll": "rmw_take",
+    "rcl_take": "rcl_take",
+    "rclcpp_take": "rclcpp_take",
+    "received": "message_received",
+    "end": "callback_end",
+    "enqueue": "rclcpp_ring_buffer_enqueue",
+    "dequeue": "rclcpp_ring_buffer_dequeue",
+    "clear": "rclcpp_ring_buffer_clear",
+    "wait": "rclcpp_executor_wait_for_work",
+    "ready": "rclcpp_executor_get_next_ready",
+    "execute": "rclcpp_executor_execute",
+    "wait_start": "executor_wait_start",
+    "wait_end": "executor_wait_end",
+    "call": "rcl_send_request",
+    "respond": "rcl_send_response",
+    "told": "client_callback_start",
+    "request": "rmw_send_request",
+    "serve": "rmw_take_request",
+    "answer": "rmw_send_response",
+    "answered": "rmw_take_response",
 }
-"""What may happen; what is None here is drawn."""
+"""What may happen."""
+SAME = {
+    "publisher_handle": PUB, "rmw_publisher_handle": PUB + 1, "rmw_subscription_handle": SUB + 1,
+    "buffer": BUFFER, "handle": SUB, "rmw_client_handle": 0x91, "rmw_service_handle": 0x81,
+    "overwritten": 0, "timeout": 5, "request": 1, "response": 1,
+}  # fmt: skip
+"""Fields that have the same value in each event; the others are drawn."""
 HEAP = ("malloc", "malloc", "free", "free", "realloc", "start", "end")
 STEPS = ("publish", "start", "timer", *EVENTS)
 
@@ -99,16 +58,8 @@ def objects() -> Trace:
         trace.ring_buffer(10, BUFFER, subscription=SUB, callback=CALLBACK + 1, pid=pid)
         trace.emit(12, "rcl_timer_init", timer_handle=0x70, period=7_000, pid=pid)
         trace.emit(13, "rclcpp_timer_callback_added", timer_handle=0x70, callback=0x71, pid=pid)
-        trace.emit(
-            14, "rcl_service_init", service_handle=0x80, node_handle=NODE, rmw_service_handle=0x81,
-            service_name="/ask", pid=pid,
-        )  # fmt: skip
-        trace.emit(14, "rclcpp_service_callback_added", service_handle=0x80, callback=0x82, pid=pid)
-        trace.emit(15, "rmw_client_init", rmw_client_handle=0x91, gid=[pid] * 16, pid=pid)
-        trace.emit(
-            15, "rcl_client_init", client_handle=0x90, node_handle=NODE, rmw_client_handle=0x91,
-            service_name="/ask", pid=pid,
-        )  # fmt: skip
+        trace.service(14, 0x80, "/ask", node=NODE, callback=0x82, pid=pid)
+        trace.client(16, 0x90, "/ask", node=NODE, gid=[pid] * 16, pid=pid)
     return trace
 
 
@@ -118,6 +69,7 @@ def emit(trace: Trace, us: float, step: str, number: int, where: dict[str, Any])
     drawn = {
         "message": 0x9000 + number % 2,
         "timestamp": 1_000 + number,
+        "taken": int(step != "poll"),
         "size": number % 3,
         "header_stamp": number % 2 * at(number),
         "source_timestamp": 1_000 + number,
@@ -135,6 +87,5 @@ def emit(trace: Trace, us: float, step: str, number: int, where: dict[str, Any])
         intra = int(callback == CALLBACK + 1)
         trace.emit(us, "callback_start", callback=callback, is_intra_process=intra, **where)
     else:
-        name, fields = EVENTS[step]
-        payload = {field: drawn.get(field, value) for field, value in fields.items()}
-        trace.emit(us, name, **payload, **where)
+        values = {field: (SAME | drawn)[field] for field in FIELDS[EVENTS[step]]}
+        trace.emit(us, EVENTS[step], **values, **where)
