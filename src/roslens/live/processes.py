@@ -141,4 +141,5 @@ class Processes(Periodic):
 
 def _slope(points: Sequence[tuple[int, int]]) -> float:
     """Bytes a second: the median of the slopes between all pairs (Theil 1950; Sen 1968)."""
-    return 1e9 * median((y - b) / (x - a) for (a, b), (x, y) in combinations(points, 2))
+    pairs = combinations(points, 2)
+    return 1e9 * median((y - b) / (x - a) for (a, b), (x, y) in pairs if x != a)
