@@ -24,7 +24,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from tests.native_tracer.test_native_tracer import environment
-from tests.programs import PLAIN, wait_for, without_command
+from tests.programs import wait_for, without_command
 
 from roslens.analysis.overview.live import last_seconds
 from roslens.collectors.collection import collect
@@ -227,7 +227,7 @@ def roslens(*arguments: object, **more) -> subprocess.Popen:
     """As a plain installation watches."""
     # Where the tests run in the background of a shell, SIGINT is ignored.
     return subprocess.Popen(
-        ["env", "--default-signal=INT", *without_command(PLAIN, "watch", *arguments)],
+        ["env", "--default-signal=INT", *without_command(("numpy",), "watch", *arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -426,7 +426,7 @@ def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(flying, tmp_pat
 def record(run: Path, triggers: str, *arguments: object) -> subprocess.Popen:
     (run.parent / "triggers.yaml").write_text(triggers)
     given = ("--tracer", "native", *QUIET, "-o", run, "--triggers", run.parent / "triggers.yaml")
-    return recorded(without_command(PLAIN, "record", *given, *arguments))
+    return recorded(without_command(("numpy",), "record", *given, *arguments))
 
 
 def recorded(words: list[str]) -> subprocess.Popen:
@@ -467,7 +467,7 @@ def test_ctrl_c_leaves_what_a_flight_recorder_holds(talking, tmp_path):
     """In one line, without a word of tracers or triggers; that all ends is no process that died."""
     run = tmp_path / "run"
     endless = ("--", talking, "1000000", "500", "0", "0")
-    words = without_command(PLAIN, "record", "--flight", "30", *QUIET, "-o", run, *endless)
+    words = without_command(("numpy",), "record", "--flight", "30", *QUIET, "-o", run, *endless)
     recording = recorded(["env", "--default-signal=INT", *words])
     try:
         wait_for(lambda: watching(run) and list(run.glob("flight/ros2-*/ros2_[0-9]*")))
@@ -544,7 +544,7 @@ def test_a_recorded_run_is_watched_until_it_ends(talking, tmp_path):
     run = tmp_path / "run"
     given = ("--tracer", "native", *QUIET, "-o", run)
     program = ("--", talking, "2000", "1000", "400", "800")
-    recording = recorded(without_command(PLAIN, "record", *given, *program))
+    recording = recorded(without_command(("numpy",), "record", *given, *program))
     wait_for(lambda: list(run.glob("trace/ros2-*/ros2_[0-9]*")))
     watching = roslens(run, "--window", "0", "--every", "0.2", "--json")
     out, error = watching.communicate(timeout=120)

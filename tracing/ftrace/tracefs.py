@@ -56,12 +56,11 @@ def tracefs() -> Iterator[Path]:
 
 def why_no_ftrace() -> str | None:
     """Why the kernel cannot be recorded by ftrace, on one line; None if it can be."""
-    if (reason := why_no_numpy()) is not None:
-        return f"no kernel trace by ftrace: {reason}"
     try:
         with tracefs() as root:
             if os.access(root / "instances", os.W_OK):
-                return None
+                lacking = why_no_numpy()
+                return lacking and f"no kernel trace by ftrace: {lacking}"
             reason = "the kernel's tracing folder is not yours to write"
     except PermissionError:
         reason = "the kernel's tracing folder cannot be mounted or read"

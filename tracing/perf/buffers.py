@@ -66,15 +66,14 @@ class _Attributes(ctypes.Structure):
 
 def why_no_perf() -> str | None:
     """Why switches of own programs cannot be recorded, on one line; None if they can be."""
-    if (reason := why_no_numpy()) is not None:
-        return f"no kernel trace by perf_event_open: {reason}"
     try:
         os.close(_opened(min(os.sched_getaffinity(0))))
     except PermissionError:
         return f"no kernel trace by perf_event_open: it is not permitted; {HOW}"
     except OSError as error:
         return f"no kernel trace by perf_event_open: {error.strerror}"
-    return None
+    lacking = why_no_numpy()
+    return lacking and f"no kernel trace by perf_event_open: {lacking}"
 
 
 def _opened(cpu: int) -> int:

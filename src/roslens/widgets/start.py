@@ -401,12 +401,15 @@ class StartPage:
             return pl.DataFrame({"chain": [f"{error}."]})
         found = chains_overview(chains, *(self.widget.selection or (None, None)))
         bound = pl.when("at_least").then(pl.lit("at least: ")).otherwise(pl.lit(""))
+        count = pl.col("approximate")
+        guessed = (
+            pl.when(count > 0).then(pl.format(" ({} approximate)", count)).otherwise(pl.lit(""))
+        )
         rows = found.select(
             pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
             pl.col("worst_ms").alias("worst"), pl.col("complete").alias("n"),
             (pl.col("instances") - pl.col("complete")).alias("stopped"),
-            pl.col("approximate").alias("approx."),
-            chain=bound + pl.col("chain"),
+            chain=bound + pl.col("chain") + guessed,
         )  # fmt: skip
         more = pl.DataFrame({"chain": _hidden(left_out, "chains")}, {"chain": pl.String})
         return pl.concat([rows, more], how="diagonal")
