@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.programs import wait_for
+from tests.programs import programs_of_ros, wait_for
 from tests.rclcpp import need_sources
 
 import roslens as rl
@@ -92,6 +92,13 @@ def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Pope
     nodes, kind = ("/publisher", "/subscriber"), "std_msgs/msg/UInt8MultiArray"
     wait_for((folder / "ready").exists)
     return Pair([x.pid for x in started], log, nodes, "/data", kind)
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """What probes cost counts the calls of others, too."""
+    with programs_of_ros(alone=True):
+        yield
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ import polars as pl
 import psutil
 from tests.free_port import free_port
 from tests.native_tracer.test_native_tracer import compile_program, environment
-from tests.programs import wait_for
+from tests.programs import programs_of_ros, wait_for
 from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
@@ -586,6 +586,7 @@ def prepared(verb: Verb) -> Iterator[Place]:
     """A place with what the verb needs; its programs and what the verb started end with it."""
     with tempfile.TemporaryDirectory(prefix="kills-") as made, ExitStack() as stack:
         place = Place(Path(made))
+        stack.enter_context(programs_of_ros())
         stack.callback(place.end_all)
         place.given.mkdir()
         verb.prepare(place, stack)
