@@ -26,7 +26,7 @@ from roslens.recording import (
     RoslensError,
     UsageError,
 )
-from roslens.recording.errors import FULL
+from roslens.recording.errors import FULL, lacks
 from roslens.recording.text import shown
 
 __all__ = ["app", "main"]
@@ -136,7 +136,7 @@ def _fail_of_defect(error: BaseException) -> NoReturn:
     """Of roslens itself, unless only an extra is missing."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if (extra := _EXTRAS.get(name)) is not None:
-        _fail(f"{name} is missing: run \"pip install 'roslens[{extra}]'\"", EXIT_USAGE)
+        _fail(lacks(name, extra), EXIT_USAGE)
     _fail(_unexpected(error), EXIT_UNEXPECTED)
 
 

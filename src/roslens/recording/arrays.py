@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roslens.recording.errors import UsageError
+from roslens.recording.errors import UsageError, lacks
 
 __all__ = ["ArrayLike", "Bools", "Bytes", "Floats", "Ints", "NDArray", "np"]
 
@@ -35,7 +35,7 @@ def why_no_numpy() -> str | None:
     try:
         import numpy  # noqa: F401
     except ModuleNotFoundError:
-        return "numpy is missing: run \"pip install 'roslens[numpy]'\""
+        return lacks("numpy", "numpy")
     return None
 
 

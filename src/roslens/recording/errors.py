@@ -89,3 +89,8 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise cannot_be_written(path, error) from error
+
+
+def lacks(package: str, extra: str) -> str:
+    """That a package is missing, and the line to type for the extra that brings it."""
+    return f"{package} is missing: run \"pip install 'roslens[{extra}]'\""
