@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.recording import UsageError
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Ints
 from roslens.recording.files import text_path
 
 _LOGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
@@ -31,7 +31,7 @@ class WorkLog:
     """
 
     kind: str
-    times_ns: NDArray[np.int64]
+    times_ns: Ints
 
 
 def read_work_log(native: Path) -> WorkLog | None:

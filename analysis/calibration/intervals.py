@@ -23,7 +23,7 @@ from roslens.analysis.statistics.over_runs import EXCEEDANCES
 from roslens.analysis.statistics.positive import wider_above
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 from roslens.analysis.statistics.student import t_quantile
-from roslens.recording.arrays import Floats, NDArray, np
+from roslens.recording.arrays import Floats, Ints, np
 
 BAR = (0.93, 0.97)
 
@@ -282,7 +282,7 @@ def one_run(count: int) -> Section:
     return Section(title, text, (), results)
 
 
-def rejects(new: Floats, base: Floats, ratio: float) -> NDArray[np.int64]:
+def rejects(new: Floats, base: Floats, ratio: float) -> Ints:
     """Sign of new - ratio base where `ratio.ratio_of_means` rejects it, else 0."""
     n, m = new.shape[-1], base.shape[-1]
     v = new.var(axis=-1, ddof=1) / n

@@ -19,13 +19,13 @@ from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.comparison import Side, compare_sides
 from roslens.collectors.topics import INFRASTRUCTURE
-from roslens.recording.arrays import Floats, NDArray, np
+from roslens.recording.arrays import Floats, Ints, np
 
 CELLS = 24
 THRESHOLD = 0.05
 
 
-def exit_codes(new: Floats, base: Floats, threshold: float = THRESHOLD) -> NDArray[np.int64]:
+def exit_codes(new: Floats, base: Floats, threshold: float = THRESHOLD) -> Ints:
     """Exit codes of invocations of compare, by tests instead of bounds.
 
     Parameters
@@ -64,7 +64,7 @@ def compared(new: Floats, base: Floats) -> int:
     return compare_sides(side(base), side(new), ["cpu"], THRESHOLD).exit_code
 
 
-def codes_of(draw: Callable[[int], tuple[Floats, Floats]], count: int) -> NDArray[np.int64]:
+def codes_of(draw: Callable[[int], tuple[Floats, Floats]], count: int) -> Ints:
     """Exit codes of `count` invocations; the first ones also by the verb, which must agree.
 
     Parameters
@@ -72,7 +72,7 @@ def codes_of(draw: Callable[[int], tuple[Floats, Floats]], count: int) -> NDArra
     draw
         New and base of so many invocations.
     """
-    found: list[NDArray[np.int64]] = []
+    found: list[Ints] = []
     for begin in range(0, count, 500):
         new, base = draw(min(500, count - begin))
         codes = exit_codes(new, base)
@@ -153,9 +153,7 @@ def _positive(
     return new, base
 
 
-def by_code(
-    title: str, cell: dict[str, str], codes: NDArray[np.int64], *, injected: bool
-) -> list[Result]:
+def by_code(title: str, cell: dict[str, str], codes: Ints, *, injected: bool) -> list[Result]:
     """One result per exit code; exit 1 must come in 95 % of regressions and 5 % of A/A."""
     bar: dict[int, tuple[float | None, float | None]] = {
         1: (0.95, None) if injected else (None, 0.05)

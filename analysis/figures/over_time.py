@@ -11,7 +11,7 @@ from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import new_figure, plain_numbers, styled
 from roslens.analysis.statistics.quantiles import quantile
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Floats, Ints, np
 
 _OUTCOMES: Mapping[str, str] = {
     "delivered": style.COLOURS[0],
@@ -76,9 +76,7 @@ _ROWS = 40
 
 
 @styled
-def latency_heat(
-    publish_ns: NDArray[np.int64], latency_ns: NDArray[np.float64], title: str
-) -> Plot:
+def latency_heat(publish_ns: Ints, latency_ns: Floats, title: str) -> Plot:
     """Messages by time of publication and latency (logarithmic).
 
     Parameters

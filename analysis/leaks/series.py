@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from roslens.analysis.statistics.trends import theil_sen
-from roslens.recording.arrays import Floats, NDArray, np
+from roslens.recording.arrays import Bools, Floats, NDArray, np
 
 PUBLICATION = "publication on the work topic"
 
@@ -37,7 +37,7 @@ class Series:
         """Samples with begin <= seconds <= end."""
         return self.at((self.seconds >= begin) & (self.seconds <= end))
 
-    def at(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Series:
+    def at(self, chosen: Bools | NDArray[np.intp]) -> Series:
         """The samples chosen, by a mask or by their places."""
         messages = None if self.messages is None else self.messages[chosen]
         return Series(self.seconds[chosen], self.values[chosen], messages, self.work)

@@ -13,7 +13,7 @@ from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import statistics_over_runs
 from roslens.analysis.statistics.quantiles import quantile_of, told_over_runs_of, told_quantile_of
 from roslens.collectors.ros2.callbacks import of_callbacks
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Ints
 
 CALLBACK = ("kind", "name", "node")
 _PROCESS = ("run", "host", "vpid")
@@ -182,7 +182,7 @@ def callback_duration_estimates(
     of_topic = rows.partition_by("run", "name", as_dict=True)
     cells = list(cells_of(runs).values())
 
-    def took(run: Run, group: TopicGroup) -> NDArray[np.int64]:
+    def took(run: Run, group: TopicGroup) -> Ints:
         topics = sorted(group.topics_of_run.get(run.name, ()))
         found = (of_topic.get((run.name, topic), rows.clear()) for topic in topics)
         return pl.concat([rows.clear(), *found])["duration_ns"].to_numpy()

@@ -16,7 +16,7 @@ from roslens.analysis.reports.numbers import duration
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.quantiles import quantile
-from roslens.recording.arrays import Ints, NDArray, np
+from roslens.recording.arrays import Floats, Ints, np
 
 LATE_ABOVE = 0.99
 """Without a deadline a message is late above this quantile of its subscription in its run."""
@@ -80,15 +80,15 @@ class Late:
 
     messages: pl.DataFrame
     path: pl.DataFrame
-    late_by: NDArray[np.float64]
-    spent: NDArray[np.float64]
-    excess: NDArray[np.float64]
+    late_by: Floats
+    spent: Floats
+    excess: Floats
     of: int
     left_out: int
     limit: str = "its P99"
 
     @cached_property
-    def cause(self) -> NDArray[np.int64]:
+    def cause(self) -> Ints:
         """Code of the kind with most excess; unexplained where nothing took longer than usual."""
         most = self.excess.argmax(1) if len(self.excess) else np.empty(0, np.int64)
         return np.where(self.excess.sum(1) > 0, most, CODE["unexplained"])

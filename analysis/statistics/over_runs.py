@@ -20,7 +20,7 @@ from roslens.analysis.statistics.autocorrelation import (
 )
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 from roslens.analysis.statistics.student import t_quantile
-from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
+from roslens.recording.arrays import ArrayLike, Bools, Floats, np
 
 MINIMUM_RUNS = 3
 """With two runs the interval is 9 standard deviations to either side: true, but no evidence."""
@@ -350,7 +350,7 @@ def _tick(metric: Metric, samples: Sequence[Floats]) -> float:
     return resolution(samples) if metric.unit == "ns" else 0.0
 
 
-def _no_number(x: Floats) -> NDArray[np.bool_]:
+def _no_number(x: Floats) -> Bools:
     return np.isnan(x) | np.isneginf(x)
 
 
@@ -436,7 +436,7 @@ _LARGEST = 2.0**53
 _PIECE = 1000
 
 
-def resolution(series: Iterable[NDArray[np.float64]]) -> float:
+def resolution(series: Iterable[Floats]) -> float:
     """The largest step of which all values are multiples; 0 where they are no whole numbers.
 
     One and the same value everywhere is explained by many steps: then the largest power of ten that

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from roslens.analysis.statistics.finite import finite_pairs
-from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
+from roslens.recording.arrays import ArrayLike, Bools, Floats, np
 
 OPENING = 4
 """Runs of each side that open a race: fewer could not tell anything, in whatever order."""
@@ -141,7 +141,7 @@ def confidence_sequence(
     d = logs[1] - logs[0]
     needed = math.log(2 / (1 - level))
 
-    def left_out(theta: Floats) -> NDArray[np.bool_]:
+    def left_out(theta: Floats) -> Bools:
         """Of both sides: B / A above exp(theta[0]), A / B above exp(theta[1])."""
         wealth = log_wealth(logs, logs[::-1], theta[:, None], resolution)
         return np.asarray(wealth.max(axis=1) >= needed, dtype=np.bool_)

@@ -10,7 +10,7 @@ import polars as pl
 
 from roslens.analysis.measures.samples import LOST
 from roslens.collectors.ros2.services import begin_of
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Ints, NDArray, np
 
 MOST_ARROWS = 500
 """More arrows than this are a carpet: none is drawn, and their number is told."""
@@ -58,7 +58,7 @@ class Arrows:
 class _Spans:
     """Intervals by begin, some of which may be long."""
 
-    def __init__(self, begin_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> None:
+    def __init__(self, begin_ns: Ints, end_ns: Ints) -> None:
         self.begin_ns, self.end_ns = begin_ns, end_ns
         self._latest = np.maximum.accumulate(end_ns) if end_ns.size else end_ns
 
@@ -86,7 +86,7 @@ class _Index:
     def first(self, key: int) -> int | None:
         return next(iter(self.all(key)), None)
 
-    def of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of(self, keys: Ints) -> Ints:
         """The first value of each; -1 without one."""
         if not self._keys.size:
             return np.full(keys.size, -1, np.int64)

@@ -102,7 +102,7 @@ class Track:
         until = np.where(index > 0, before[last] + inside, 0.0)
         return np.asarray(np.diff(until) / np.diff(edges), dtype=np.float64)
 
-    def starts(self, edges: Ints) -> NDArray[np.int64]:
+    def starts(self, edges: Ints) -> Ints:
         """How many intervals begin in each stretch, shape (n - 1,)."""
         return np.diff(np.searchsorted(self.begin_ns, edges, side="left")).astype(np.int64)
 
@@ -148,7 +148,7 @@ class Bins:
     track: NDArray[np.int32]
     column: NDArray[np.int32]
     busy: Floats
-    count: NDArray[np.int64]
+    count: Ints
     columns: int
 
 

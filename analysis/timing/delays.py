@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.timing.schema import Samples, TimedExecutor
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Ints, np
 
 _THREAD = ("host", "vpid", "vtid")
 _LEAST_FOUND = 3
@@ -149,9 +149,7 @@ def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.Da
     )
 
 
-def _takeovers(
-    rows: pl.DataFrame, waits: pl.DataFrame, threads: int, chosen: NDArray[np.int64]
-) -> pl.Series:
+def _takeovers(rows: pl.DataFrame, waits: pl.DataFrame, threads: int, chosen: Ints) -> pl.Series:
     """From each start until the next wait begins, or a thread finds what was left in the wait set.
 
     If all other threads executed something, it is not known, and taken to be the median.

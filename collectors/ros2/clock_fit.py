@@ -26,7 +26,7 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag
 from scipy.spatial import ConvexHull, QhullError
 
-from roslens.recording.arrays import Floats, Ints, NDArray, np
+from roslens.recording.arrays import Bools, Floats, Ints, NDArray, np
 
 WANDER = 20.0
 """ns/s^2: the rates of two clocks come apart by no more than 0.02 ppm per second, which is a quartz
@@ -363,7 +363,7 @@ class _Messages:
         """When each bears on a clock: by that of the host that is not the first."""
         return np.where(self.i == 0, self.t, self.s)
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> _Messages:
+    def take(self, rows: NDArray[np.intp] | Bools | slice) -> _Messages:
         return _Messages(self.i[rows], self.j[rows], self.s[rows], self.t[rows], self.d[rows])
 
     def hull(self, chunks: int = 1) -> _Messages:

@@ -43,7 +43,7 @@ from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.recording import UsageError
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Floats, np
 from roslens.studies.executors import statements
 from roslens.studies.executors.agreement import EXPLANATION, agreement
 from roslens.studies.executors.figures import effects_plot, load_plot, pairs_plot
@@ -177,7 +177,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         # By size of the levels, so that the least is what others are held against.
         for members in cells_of(self.counting).values():
             times = {run.name: work[run.name].values_ns for run in members if run.name in work}
-            statistics: dict[str, Callable[[NDArray[np.float64]], float]] = {
+            statistics: dict[str, Callable[[Floats], float]] = {
                 f"p{round(100 * q)}": partial(quantile, q=q)
                 for q in (0.5, 0.99)
                 if gives_interval(list(times.values()), q, self.level)

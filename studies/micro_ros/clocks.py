@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from scipy import optimize
 
 from roslens.collectors.ros2.clock_fit import corners
-from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
+from roslens.recording.arrays import ArrayLike, Floats, Ints, np
 
 LEAST_EXCHANGES = 10
 _KNOTS = 17
@@ -208,7 +208,7 @@ def directions(
     )
 
 
-def to_agent(fit: ClockFit, client_ns: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def to_agent(fit: ClockFit, client_ns: Ints) -> tuple[Floats, Floats]:
     """Times of the client's clock on the agent's, relative to its origin; and half widths."""
     relative = (client_ns - (fit.origin_ns + fit.difference_ns)).astype(np.float64)
     agent = relative

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Floats, np
 
 _LOOKS = {
     "holds": (style.COLOURS[2], "D"),
@@ -124,7 +124,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
 
 @style.styled
 def write_times_plot(
-    samples: Mapping[tuple[str, str], Mapping[str, Sequence[NDArray[np.float64]]]],
+    samples: Mapping[tuple[str, str], Mapping[str, Sequence[Floats]]],
 ) -> Plot:
     """How many write calls take longer than so long: a panel per suite and batch size.
 

@@ -15,7 +15,7 @@ from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.recording import Recording, UsageError
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Floats, np
 from roslens.studies.storage.results.comparison import DIGEST_SCHEMA, Batches
 from roslens.studies.storage.results.runs import StorageRun
 
@@ -194,7 +194,7 @@ def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate
     return found
 
 
-def write_times(live: LiveRun) -> NDArray[np.float64]:
+def write_times(live: LiveRun) -> Floats:
     """Time of each write call in ns, in their order."""
     return live.storage.batches.calls["write_ns"].to_numpy().astype(np.float64)
 

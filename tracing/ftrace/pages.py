@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roslens.recording.arrays import Ints, NDArray, np
+from roslens.recording.arrays import Bools, Bytes, Ints, np
 from roslens.tracing.ftrace.formats import PageHeader
 
 _PADDING, _EXTENDED, _ABSOLUTE = 29, 30, 31
@@ -47,10 +47,10 @@ class Found:
     time: Ints
     begins: Ints
     missed: Ints
-    damaged: NDArray[np.bool_]
+    damaged: Bools
 
 
-def find_events(data: NDArray[np.uint8], header: PageHeader) -> Found:
+def find_events(data: Bytes, header: PageHeader) -> Found:
     """The events in whole pages, as bytes of a little-endian machine."""
     pages = _whole(data, header)
     words = pages.view("<u4")
@@ -104,7 +104,7 @@ def find_events(data: NDArray[np.uint8], header: PageHeader) -> Found:
     )  # fmt: skip
 
 
-def find_missed(data: NDArray[np.uint8], header: PageHeader) -> Ints:
+def find_missed(data: Bytes, header: PageHeader) -> Ints:
     """How many events were lost before each page; -1 where the kernel did not say it there."""
     pages = _whole(data, header)
     commit = pages.view("<u4")[:, header.commit_offset // 4].astype(np.int64)
@@ -119,6 +119,6 @@ def find_missed(data: NDArray[np.uint8], header: PageHeader) -> Ints:
     return missed
 
 
-def _whole(data: NDArray[np.uint8], header: PageHeader) -> NDArray[np.uint8]:
+def _whole(data: Bytes, header: PageHeader) -> Bytes:
     count = len(data) // header.page_size
     return data[: count * header.page_size].reshape(count, header.page_size)

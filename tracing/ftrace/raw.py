@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from roslens.recording.arrays import Bytes, Ints, NDArray, np
+from roslens.recording.arrays import Bools, Bytes, Ints, np
 from roslens.tracing.ftrace.formats import Format, PageHeader
 
 Thread = tuple[int, int, str]
@@ -92,9 +92,9 @@ class RawTrace:
     runtime: Format | None = None
     pauses: Ints = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
 
-    def recorded(self, time: Ints) -> NDArray[np.bool_]:
+    def recorded(self, time: Ints) -> Bools:
         """Which of some times lie in no pause."""
-        found: NDArray[np.bool_]
+        found: Bools
         found = np.searchsorted(self.pauses.ravel(), time, side="right") % 2 == 0
         return found
 

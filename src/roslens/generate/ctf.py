@@ -9,7 +9,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import polars as pl
 
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Ints, NDArray, np
 from roslens.tracing.ftrace.ctf import write_ctf
 from roslens.tracing.ftrace.formats import format_of
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
@@ -64,9 +64,7 @@ def _rows(number: int, frame: pl.DataFrame) -> NDArray[np.void]:
     return made
 
 
-def _records(
-    rows: list[NDArray[np.void]], times: list[NDArray[np.int64]], cpu: int
-) -> Iterator[Records]:
+def _records(rows: list[NDArray[np.void]], times: list[Ints], cpu: int) -> Iterator[Records]:
     """The events of a CPU in the order of time."""
     data = np.concatenate([x.view(np.uint8) for x in rows])
     size = np.repeat([x.dtype.itemsize for x in rows], [len(x) for x in rows])

@@ -9,7 +9,7 @@ import polars as pl
 
 from roslens.generate.ctf import CLOCK_OFFSET_NS
 from roslens.recording import UsageError
-from roslens.recording.arrays import Ints, NDArray, np
+from roslens.recording.arrays import Bools, Ints, NDArray, np
 
 START_NS = CLOCK_OFFSET_NS + 5_000_000_000
 _BEFORE_NS = 1_000_000_000
@@ -215,7 +215,7 @@ class _System:
         late = np.where(topic % 2 == 1, self.shape.stamp_offset_ns, 0)
         return START_NS + ((published - START_NS) * self.shape.stamp_rate).astype(np.int64) + late
 
-    def deliver(self, layer: int, topic: Ints, published: Ints, number: Ints) -> NDArray[np.bool_]:
+    def deliver(self, layer: int, topic: Ints, published: Ints, number: Ints) -> Bools:
         """The message to each subscription; returns where the first one has it."""
         shape = self.shape
         reached = np.zeros(len(topic), bool)
@@ -253,7 +253,7 @@ class _System:
         return published + self.delay + 1_000
 
     def told(
-        self, layer: int, topic: Ints, published: Ints, there: NDArray[np.bool_],
+        self, layer: int, topic: Ints, published: Ints, there: Bools,
         **times: Ints,
     ) -> pl.DataFrame:  # fmt: skip
         """Rows of the truth; times are those of what was taken."""

@@ -24,7 +24,7 @@ from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
 from roslens.export import perfetto_tables
 from roslens.recording import RoslensError, UsageError
-from roslens.recording.arrays import NDArray, np
+from roslens.recording.arrays import Ints, NDArray, np
 from roslens.recordings import Recordings
 from roslens.widgets import STATIC
 
@@ -265,7 +265,7 @@ class TimelineWidget(anywidget.AnyWidget):
         return dict(reversed(tracks))
 
     @cached_property
-    def _callbacks(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def _callbacks(self) -> tuple[Ints, NDArray[np.int32]]:
         """All callback instances, sorted, and the track of each."""
         parts = [(i, t.ids) for i, t in enumerate(self.timeline.tracks) if t.kind == "callback"]
         known = np.concatenate([np.zeros(0, np.int64), *(ids for _, ids in parts)])
@@ -396,7 +396,7 @@ def _places(names: pl.Series, places: dict[str, int]) -> NDArray[np.int32]:
     return np.array([places.get(name, -1) for name in names], dtype=np.int32)
 
 
-def _relative(times: NDArray[np.int64], origin: int) -> bytes:
+def _relative(times: Ints, origin: int) -> bytes:
     """As doubles since the origin: exact up to 104 days."""
     return (times - origin).astype(np.float64).tobytes()
 
