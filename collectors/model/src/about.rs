@@ -43,33 +43,33 @@ impl Model {
         let (about, objects) = (&self.about, &self.registry);
         let process = self.process(row.thread);
         let discovery = objects.discovery;
-        let mut found = Source {
+        let mut source = Source {
             publisher: row.publisher,
             ..Source::default()
         };
-        let known = get(&objects.publishers, row.publisher);
-        if let Some(of) = known {
-            (found.topic, found.node) = (of.topic, of.node);
+        let publisher = get(&objects.publishers, row.publisher);
+        if let Some(publisher) = publisher {
+            (source.topic, source.node) = (publisher.topic, publisher.node);
         }
         let above = row.rclcpp != NEVER || row.intra != NEVER;
         let rcl = row.rcl != NEVER;
         if about.enabled.has(Kind::RclPublish) && !above && !rcl {
-            if known.is_none() {
-                found.topic = discovery;
+            if publisher.is_none() {
+                source.topic = discovery;
             }
-        } else if about.enabled.has(Kind::RclPublish) && found.topic == discovery {
+        } else if about.enabled.has(Kind::RclPublish) && source.topic == discovery {
             // It went through rcl, of whose publisher the event is missing.
-            found.topic = None;
-        } else if known.is_none()
+            source.topic = None;
+        } else if publisher.is_none()
             && rcl
             && !above
             && !row.by_rmw
             && objects.loggers.contains(&process)
         {
-            found.topic = objects.rosout;
+            source.topic = objects.rosout;
         }
         // Where rcl has its events one is missing, and perhaps that of the publisher, too.
-        if found.topic.is_none()
+        if source.topic.is_none()
             && row.rclcpp != NEVER
             && !rcl
             && !about.enabled.has(Kind::RclPublish)
@@ -78,22 +78,23 @@ impl Model {
             let steps = steps.map_or(&[][..], Vec::as_slice);
             let after = steps.partition_point(|(since, ..)| *since <= row.publish);
             let last = steps[..after].last();
-            (found.topic, found.publisher) =
+            (source.topic, source.publisher) =
                 last.map_or((None, None), |(_, topic, publisher)| (*topic, *publisher));
-            found.node = get(&objects.publishers, found.publisher).and_then(|of| of.node);
+            source.node =
+                get(&objects.publishers, source.publisher).and_then(|publisher| publisher.node);
         }
-        found
+        source
     }
 
     /// The topic of a take: the middleware's own have no event of rcl.
     pub(crate) fn take_topic(&self, take: &Take) -> Maybe<Name> {
-        let known = &self.registry;
-        let of = get(&known.subscriptions, take.subscription);
-        let own = of.is_none() && take.rcl == NEVER && !take.intra;
-        let topic = of.and_then(|of| of.topic);
+        let registry = &self.registry;
+        let subscription = get(&registry.subscriptions, take.subscription);
+        let own = subscription.is_none() && take.rcl == NEVER && !take.intra;
+        let topic = subscription.and_then(|subscription| subscription.topic);
         if own && self.about.enabled.has(Kind::RclTake) {
-            known.discovery
-        } else if take.rcl != NEVER && topic == known.discovery {
+            registry.discovery
+        } else if take.rcl != NEVER && topic == registry.discovery {
             // What rcl took is of a subscription of which rcl's event is missing.
             None
         } else {

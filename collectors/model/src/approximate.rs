@@ -85,7 +85,7 @@ fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, Id<Take>> {
 }
 
 /// Where an init event is missing, a timestamp that is unique in the recording joins alone.
-pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
+pub fn without_topic(model: &mut Model, partners: &mut Vec<Matched>) {
     let discovery = model.registry.discovery;
     let alone = model.takes.rows.iter();
     let alone = alone.filter(|(_, take)| !take.matched && !take.intra && take.stamp != NEVER);
@@ -112,11 +112,11 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
     }
     for (number, topic) in alone {
         if let Some(take) = model.takes.rows.edit(number)
-            && let Some((Some(message), of)) = by_time.get(&take.stamp)
-            && (of.is_none() || topic.is_none())
+            && let Some((Some(message), published_on)) = by_time.get(&take.stamp)
+            && (published_on.is_none() || topic.is_none())
         {
             take.matched = true;
-            found.push(Matched::new(
+            partners.push(Matched::new(
                 *message,
                 (number, take),
                 Reason::TimestampAlone,
@@ -132,12 +132,12 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
 pub fn without_takes(model: &Model) -> Vec<Id<Subscription>> {
     let ran = model.registry.callbacks.iter().zip(&model.callbacks.ran);
     let ran = ran.filter(|(_, ran)| **ran);
-    let found = ran.filter_map(|(of, _)| model.registry.subscription_of(of));
-    let found = found.filter(|of| !flagged(&model.takes.of, Some(*of)));
-    let mut found: Vec<_> = found.collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+    let owners = ran.filter_map(|(callback, _)| model.registry.subscription_of(callback));
+    let untaken = owners.filter(|owner| !flagged(&model.takes.taken_between, Some(*owner)));
+    let mut untaken: Vec<_> = untaken.collect();
+    untaken.sort_unstable();
+    untaken.dedup();
+    untaken
 }
 
 /// Publications and callbacks of subscriptions without takes, joined in order for each.
@@ -145,14 +145,14 @@ pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
     if untaken.is_empty() {
         return Vec::new();
     }
-    let nothing = |of: &Id<Subscription>| (*of, (Vec::new(), Vec::new()));
+    let nothing = |subscription: &Id<Subscription>| (*subscription, (Vec::new(), Vec::new()));
     let mut of_each: BTreeMap<_, (Vec<_>, Vec<_>)> = untaken.iter().map(nothing).collect();
-    let mut existing = Existing::new(model, |of| untaken.contains(&of));
-    let mut there = Vec::new();
+    let mut existing = Existing::new(model, |subscription| untaken.contains(&subscription));
+    let mut takers = Vec::new();
     for (message, row) in model.publications.rows.iter() {
-        existing.at(model, model.source(&row).topic, row.publish, &mut there);
-        for of in there.iter().filter(|_| row.intra == NEVER) {
-            if let Some((sent, _)) = of_each.get_mut(of) {
+        existing.at(model, model.source(&row).topic, row.publish, &mut takers);
+        for subscription in takers.iter().filter(|_| row.intra == NEVER) {
+            if let Some((sent, _)) = of_each.get_mut(subscription) {
                 sent.push((row.publish, message));
             }
         }
@@ -160,24 +160,24 @@ pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
     for (number, row) in model.callbacks.executions.iter() {
         let callback = model.registry.callback(row.callback);
         if row.intra == Some(false)
-            && let Some(of) = model.registry.subscription_of(&callback)
-            && let Some((_, starts)) = of_each.get_mut(&of)
+            && let Some(subscription) = model.registry.subscription_of(&callback)
+            && let Some((_, starts)) = of_each.get_mut(&subscription)
         {
             starts.push((row.start, number));
         }
     }
-    let mut found = Vec::new();
-    for (of, (sent, starts)) in of_each {
+    let mut matched = Vec::new();
+    for (subscription, (sent, starts)) in of_each {
         let joined = in_order(&sent, &starts).into_iter();
-        found.extend(joined.map(|(message, execution)| Matched {
+        matched.extend(joined.map(|(message, execution)| Matched {
             message,
-            subscription: Some(of),
+            subscription: Some(subscription),
             take: None,
             execution: Some(execution),
             by: Reason::InOrder,
         }));
     }
-    found
+    matched
 }
 
 /// Publications and callbacks of one subscription that belong together, with their times.
@@ -192,7 +192,7 @@ fn in_order(
     let mut both = sent.iter().zip(starts);
     if sent.len() == starts.len() && both.all(|((publish, _), (start, _))| start >= publish) {
         let both = sent.iter().zip(starts);
-        return both.map(|((_, of), (_, number))| (*of, *number)).collect();
+        return both.map(|((_, sent), (_, run))| (*sent, *run)).collect();
     }
     let mut seen: HashSet<Id<Publication>> = HashSet::default();
     let latest = starts.iter().map(|(start, number)| {

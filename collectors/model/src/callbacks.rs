@@ -114,12 +114,12 @@ impl Callbacks {
         if thread.open.len() >= DEEPEST {
             thread.open.drain(..DEEPEST / 2);
         }
-        let of = address.unwrap_or_default();
-        thread.open.retain(|open| open.callback != of);
+        let address = address.unwrap_or_default();
+        thread.open.retain(|open| open.callback != address);
         let below = thread.open.last().and_then(|open| open.execution);
         let covered = thread.covered;
         thread.open.push(Open {
-            callback: of,
+            callback: address,
             execution,
             start: event.time,
             covered,
@@ -151,9 +151,9 @@ impl Callbacks {
             .iter()
             .rposition(|open| open.callback == address)
         else {
-            let known = !thread.ran && thread.interval.is_none();
+            let is_first = !thread.ran && thread.interval.is_none();
             self.ends_alone += 1;
-            return known;
+            return is_first;
         };
         let ended = thread.open.remove(place);
         if ended.cut {
@@ -166,11 +166,11 @@ impl Callbacks {
             later.covered = until(later.start);
         }
         let mut interval = thread.interval;
-        while let Some(of) = self.intervals.edit(interval)
-            && of.begin > ended.start
+        while let Some(inner) = self.intervals.edit(interval)
+            && inner.begin > ended.start
         {
-            of.covered = until(of.begin);
-            interval = of.before;
+            inner.covered = until(inner.begin);
+            interval = inner.before;
         }
         if let Some(execution) = self.executions.edit(ended.execution) {
             execution.end = event.time;
@@ -185,7 +185,7 @@ impl Callbacks {
         let entered = &mut entry(&mut self.threads, event.thread).entered;
         let stack = stack.unwrap_or_default();
         // No frame below the caller's is left.
-        while entered.pop_if(|of| of.stack <= stack).is_some() {}
+        while entered.pop_if(|frame| frame.stack <= stack).is_some() {}
         entered.push(Entered {
             function: function.unwrap_or_default(),
             stack,
@@ -205,10 +205,10 @@ impl Callbacks {
     pub fn on_exit(&mut self, event: &Event) {
         let [function, stack] = [0, 1].map(|field| event.get(field).unwrap_or_default());
         let entered = &mut entry(&mut self.threads, event.thread).entered;
-        while let Some(of) = entered.pop_if(|of| of.stack <= stack) {
-            if of.stack == stack
-                && of.function == function
-                && let Some(execution) = self.executions.edit(of.execution)
+        while let Some(frame) = entered.pop_if(|frame| frame.stack <= stack) {
+            if frame.stack == stack
+                && frame.function == function
+                && let Some(execution) = self.executions.edit(frame.execution)
             {
                 execution.end = event.time;
             }
@@ -278,7 +278,7 @@ impl Callbacks {
     }
 
     /// End, number of executions and time in callbacks of a stretch; none, where it has no end.
-    pub fn of(&self, interval: &Interval) -> Option<(i64, i64, i64)> {
+    pub fn totals(&self, interval: &Interval) -> Option<(i64, i64, i64)> {
         let next = self
             .intervals
             .get(interval.next)

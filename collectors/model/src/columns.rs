@@ -39,7 +39,7 @@ pub struct Texts {
 pub struct Columns<'a> {
     texts: &'a Texts,
     wanted: Option<&'a [String]>,
-    found: Vec<(&'static str, ArrayRef)>,
+    arrays: Vec<(&'static str, ArrayRef)>,
 }
 
 /// Columns of rows, each given by its kind, its name and its value of a row.
@@ -57,7 +57,7 @@ impl<'a> Columns<'a> {
         Self {
             texts,
             wanted,
-            found: Vec::new(),
+            arrays: Vec::new(),
         }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Columns<'a> {
             let values: Vec<T::Native> = values.collect();
             let nulls = nulls(&values, nothing);
             let values = PrimitiveArray::<T>::new(values.into(), nulls);
-            self.found.push((name, Arc::new(values)));
+            self.arrays.push((name, Arc::new(values)));
         }
     }
 
@@ -133,9 +133,9 @@ impl<'a> Columns<'a> {
         if !self.wants(name) {
             return;
         }
-        let there = u32::try_from(texts.len()).unwrap_or(NO_TEXT);
-        let known = |value| if value < there { value } else { NO_TEXT };
-        let mut values: Vec<u32> = values.map(known).collect();
+        let count = u32::try_from(texts.len()).unwrap_or(NO_TEXT);
+        let number = |value| if value < count { value } else { NO_TEXT };
+        let mut values: Vec<u32> = values.map(number).collect();
         let nulls = nulls(&values, NO_TEXT);
         if nulls.is_some() {
             // What is null has a number of its own all the same.
@@ -143,14 +143,14 @@ impl<'a> Columns<'a> {
                 *value = 0;
             }
         }
-        let texts = if there == 0 {
+        let texts = if count == 0 {
             Arc::new(StringArray::from_iter_values([""]))
         } else {
             texts
         };
         let keys = UInt32Array::new(values.into(), nulls);
         if let Ok(array) = DictionaryArray::<UInt32Type>::try_new(keys, texts) {
-            self.found.push((name, Arc::new(array)));
+            self.arrays.push((name, Arc::new(array)));
         }
     }
 
@@ -158,7 +158,7 @@ impl<'a> Columns<'a> {
     pub fn boolean(&mut self, name: &'static str, values: impl Iterator<Item = Option<bool>>) {
         if self.wants(name) {
             let values: BooleanArray = values.collect();
-            self.found.push((name, Arc::new(values)));
+            self.arrays.push((name, Arc::new(values)));
         }
     }
 
@@ -169,15 +169,15 @@ impl<'a> Columns<'a> {
     /// There is none of a name.
     pub fn batch(self) -> Result<RecordBatch, ArrowError> {
         let Some(wanted) = self.wanted else {
-            let columns = self.found.into_iter();
+            let columns = self.arrays.into_iter();
             let columns = columns.map(|(name, array)| (name, array, true));
             return RecordBatch::try_from_iter_with_nullable(columns);
         };
         let columns = wanted.iter().map(|name| {
-            let mut found = self.found.iter();
-            let found = found.find(|(of, _)| of == name);
+            let mut arrays = self.arrays.iter();
+            let array = arrays.find(|(column, _)| column == name);
             let missing = || ArrowError::SchemaError(format!("no column {name}"));
-            let (_, array) = found.ok_or_else(missing)?;
+            let (_, array) = array.ok_or_else(missing)?;
             Ok((name, Arc::clone(array), true))
         });
         let columns: Vec<_> = columns.collect::<Result<_, ArrowError>>()?;

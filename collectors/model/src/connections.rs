@@ -90,7 +90,7 @@ pub struct Messages {
 impl Messages {
     /// Of a whole recording.
     pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
-        let mut found = Self {
+        let mut messages = Self {
             rows: Rows::on(model.disk.as_ref()),
             connections: HashMap::default(),
             approximate: 0,
@@ -101,28 +101,28 @@ impl Messages {
         // Those of one time come in the order in which they were taken.
         let mut group: Vec<Message> = Vec::new();
         for (number, sent) in model.publications.rows.iter() {
-            if group.first().is_some_and(|of| of.publish != sent.publish) {
-                found.add(model, &mut facts, &mut group);
+            if group.first().is_some_and(|row| row.publish != sent.publish) {
+                messages.add(model, &mut facts, &mut group);
             }
             let begin = group.len();
-            found
+            messages
                 .pairing
                 .pair(model, partners, (number, &sent), &mut group);
-            if let Some(of) = group.get(begin)
+            if let Some(message) = group.get(begin)
                 && sent.begins_above()
             {
-                facts.on_begin_above(of.publisher);
+                facts.on_begin_above(message.publisher);
             }
         }
-        found.add(model, &mut facts, &mut group);
+        messages.add(model, &mut facts, &mut group);
         unpublished(model, partners, &mut group);
-        found.add(model, &mut facts, &mut group);
-        found.decide(&Judge {
+        messages.add(model, &mut facts, &mut group);
+        messages.decide(&Judge {
             model,
             partners,
             facts: &facts,
         });
-        found
+        messages
     }
 
     /// Append messages of one time.
@@ -164,7 +164,7 @@ impl Messages {
             if due && row.decision.outcome == Outcome::Unknown {
                 let sent = judge.model.publications.rows.get(row.publication);
                 let recorded = judge.model.about.happened.has(Kind::RmwTake)
-                    && sent.is_some_and(|of: Publication| of.stamp != NEVER);
+                    && sent.is_some_and(|publication: Publication| publication.stamp != NEVER);
                 self.untold += u64::from(!recorded);
             }
         }

@@ -143,11 +143,11 @@ pub struct Judge<'a> {
 impl Judge<'_> {
     /// What became of a message.
     pub fn decide(&self, row: &Message, after: After) -> Decision {
-        let known = row.decision;
+        let joined = row.decision;
         let (outcome, reason) = match row.leg {
             Leg::BeforeSubscription => (Outcome::Replayed, Reason::PublishedBeforeSubscription),
             Leg::LateJoiner if self.is_late_joiner(row) => (Outcome::Replayed, Reason::LateJoiner),
-            Leg::Decided | Leg::LateJoiner => return known,
+            Leg::Decided | Leg::LateJoiner => return joined,
             _ if row.execution.is_some() => return self.joined(Outcome::Delivered, row),
             _ if row.take.is_some() => return self.joined(Outcome::Taken, row),
             Leg::Buffer => (Outcome::Unknown, Reason::StillInBuffer),
@@ -156,7 +156,7 @@ impl Judge<'_> {
         Decision {
             outcome,
             reason,
-            ..known
+            ..joined
         }
     }
 
@@ -168,9 +168,9 @@ impl Judge<'_> {
         let earlier_taken = row.last_take != NEVER;
         let later_taken = after.next_take != NEVER;
         let until = known(after.next_take).unwrap_or(i64::MAX);
-        let untaken = |of| self.partners.untaken.binary_search(&of).is_ok();
+        let untaken = |subscription| self.partners.untaken.binary_search(&subscription).is_ok();
         let sent = model.publications.rows.get(row.publication);
-        let stamped = sent.is_some_and(|of| of.stamp != NEVER);
+        let stamped = sent.is_some_and(|publication| publication.stamp != NEVER);
         let longest = facts.longest_wait.get(&row.subscription).copied();
         let latest = row.publish.saturating_add(longest.unwrap_or(USUAL_WAIT));
         let end = objects.ended(row.subscription);
@@ -181,7 +181,7 @@ impl Judge<'_> {
             (Outcome::Unknown, Reason::TakesNotRecorded)
         } else if row.publisher.is_none() {
             (Outcome::Unknown, Reason::PublisherUnknown)
-        } else if sent.is_some_and(|of| self.shares_its_key(row, &of)) {
+        } else if sent.is_some_and(|publication| self.shares_its_key(row, &publication)) {
             (Outcome::Unknown, Reason::SharedTimestamp)
         } else if !stamped && !self.is_proved_by_order(row, sent, after) {
             // 2.
@@ -215,11 +215,11 @@ impl Judge<'_> {
 
     /// A message with a take or a callback.
     fn joined(&self, outcome: Outcome, row: &Message) -> Decision {
-        let known = row.decision;
-        let doubt = (known.how == Match::Exact).then(|| self.doubt(row));
+        let joined = row.decision;
+        let doubt = (joined.how == Match::Exact).then(|| self.doubt(row));
         let (how, reason) = match doubt.flatten() {
             Some(reason) => (Match::Approximate, reason),
-            None => (known.how, known.reason),
+            None => (joined.how, joined.reason),
         };
         Decision {
             outcome,
@@ -247,14 +247,14 @@ impl Judge<'_> {
     }
 
     /// Whether there is a gap before its first event, and one that comes before that happens at all.
-    fn may_lack_its_first(&self, of: &Publication) -> bool {
+    fn may_lack_its_first(&self, publication: &Publication) -> bool {
         let above = [
-            (Kind::IntraPublish, of.intra),
-            (Kind::RclcppPublish, of.rclcpp),
-            (Kind::RclPublish, of.rcl),
+            (Kind::IntraPublish, publication.intra),
+            (Kind::RclcppPublish, publication.rclcpp),
+            (Kind::RclPublish, publication.rcl),
         ];
         let mut before = above.iter().take_while(|(_, time)| *time == NEVER);
-        of.cut && before.any(|(kind, _)| self.model.about.happened.has(*kind))
+        publication.cut && before.any(|(kind, _)| self.model.about.happened.has(*kind))
     }
 
     /// Whether a message without a publication can only come from a publisher's history.
@@ -283,8 +283,8 @@ impl Judge<'_> {
         let others = self.facts.without_publication.get(&row.subscription);
         let others = others.map_or(&[][..], Vec::as_slice);
         let next = others.partition_point(|time| *time < row.publish);
-        let claimed = others.get(next).is_some_and(|of| *of <= after.next_take);
-        sent.is_some_and(|of| of.rmw != NEVER)
+        let claimed = others.get(next).is_some_and(|at| *at <= after.next_take);
+        sent.is_some_and(|publication| publication.rmw != NEVER)
             && row.last_take != NEVER
             && after.next_take != NEVER
             && !claimed
@@ -294,7 +294,7 @@ impl Judge<'_> {
     fn is_on_one_host(&self, row: &Message) -> bool {
         let sender = get(&self.model.registry.publishers, row.publisher);
         let host = |process| self.model.identity.host(process);
-        let from = host(sender.and_then(|of| of.process));
+        let from = host(sender.and_then(|publisher| publisher.process));
         from.is_some() && from == host(row.process)
     }
 

@@ -45,36 +45,37 @@ impl Existing {
         model: &Model,
         topic: Maybe<Name>,
         publish: i64,
-        found: &mut Vec<Id<Subscription>>,
+        existing: &mut Vec<Id<Subscription>>,
     ) {
-        found.clear();
-        let there = topic.and_then(|topic| self.0.get_mut(&topic));
-        for candidate in there.into_iter().flatten() {
-            let of = &model.registry.subscriptions[candidate.number.place()];
-            if publish < of.created || publish >= of.ended {
+        existing.clear();
+        let candidates = topic.and_then(|topic| self.0.get_mut(&topic));
+        for candidate in candidates.into_iter().flatten() {
+            let subscription = &model.registry.subscriptions[candidate.number.place()];
+            if publish < subscription.created || publish >= subscription.ended {
                 continue;
             }
-            let end = model.identity.end(of.process);
+            let end = model.identity.end(subscription.process);
             if publish > end {
                 // It has gone when more than a second, and more than one publication, follows its
                 // last event, and nothing of it may be missing.
                 let first = *candidate.after.get_or_insert(publish);
                 if publish > first.max(end.saturating_add(USUAL_WAIT))
-                    && !model.gaps.overlap(of.process, end, publish)
+                    && !model.gaps.overlap(subscription.process, end, publish)
                 {
                     candidate.gone += 1;
                     continue;
                 }
             }
-            found.push(candidate.number);
+            existing.push(candidate.number);
         }
     }
 
     /// Of each subscription the publications after its process had gone, if there were any.
     pub fn gone(&self) -> Vec<(Id<Subscription>, u64)> {
-        let all = self.0.values().flatten().filter(|of| of.gone > 0);
-        let mut found: Vec<_> = all.map(|of| (of.number, of.gone)).collect();
-        found.sort_unstable();
-        found
+        let candidates = self.0.values().flatten();
+        let counts = candidates.map(|candidate| (candidate.number, candidate.gone));
+        let mut counts: Vec<_> = counts.filter(|(_, gone)| *gone > 0).collect();
+        counts.sort_unstable();
+        counts
     }
 }

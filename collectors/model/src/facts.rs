@@ -25,13 +25,13 @@ pub struct Facts {
 impl Facts {
     /// Before any message.
     pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
-        let mut found = Self::default();
+        let mut facts = Self::default();
         let alone = partners.alone.iter();
-        for take in alone.filter_map(|of| model.takes.rows.get(*of)) {
-            let times = found.without_publication.entry(take.subscription);
+        for take in alone.filter_map(|number| model.takes.rows.get(*number)) {
+            let times = facts.without_publication.entry(take.subscription);
             times.or_default().push(take.time);
         }
-        found
+        facts
     }
 
     /// A publisher's publication begins above rcl.

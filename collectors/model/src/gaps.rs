@@ -92,33 +92,34 @@ impl Gaps {
     /// What the trace tells of.
     #[must_use]
     pub fn new(gaps: &[Gap]) -> Self {
-        let mut found = Self::default();
+        let mut index = Self::default();
         for gap in gaps {
-            let of = found.declared.entry((gap.host, gap.vpid)).or_default();
-            for stretches in [&mut of.all, of.on_cpu.entry(gap.cpu).or_default()] {
+            let declared = index.declared.entry((gap.host, gap.vpid)).or_default();
+            let on_cpu = declared.on_cpu.entry(gap.cpu).or_default();
+            for stretches in [&mut declared.all, on_cpu] {
                 stretches.0.push((gap.end, gap.begin));
             }
         }
-        let each = found.declared.values_mut().flat_map(Declared::each);
+        let each = index.declared.values_mut().flat_map(Declared::each);
         each.for_each(Stretches::sort);
-        found.last = gaps.iter().map(|gap| gap.end).max().unwrap_or(NEVER);
-        found
+        index.last = gaps.iter().map(|gap| gap.end).max().unwrap_or(NEVER);
+        index
     }
 
     /// All that happened on the hosts before a time is forgotten.
     pub(crate) fn forget(&mut self, hosts: usize, since: i64) {
         self.last = self.last.max(since);
-        for of in self.declared.values_mut().flat_map(Declared::each) {
-            of.0.retain(|(end, _)| *end > since);
+        for declared in self.declared.values_mut().flat_map(Declared::each) {
+            declared.0.retain(|(end, _)| *end > since);
         }
         for host in (0..hosts).map(Id::at) {
-            let of = self.declared.entry((host, None)).or_default();
-            for stretches in [&mut of.all, of.on_cpu.entry(None).or_default()] {
+            let declared = self.declared.entry((host, None)).or_default();
+            for stretches in [&mut declared.all, declared.on_cpu.entry(None).or_default()] {
                 stretches.0.insert(0, (since, i64::MIN));
             }
         }
-        for found in self.broken.values_mut() {
-            found.retain(|(_, end)| *end > since);
+        for stretches in self.broken.values_mut() {
+            stretches.retain(|(_, end)| *end > since);
         }
     }
 
@@ -129,17 +130,19 @@ impl Gaps {
 
     /// When the first one began that the trace tells of.
     pub(crate) fn first(&self) -> Option<i64> {
-        let gaps = self.declared.values().filter_map(|of| of.all.0.first());
+        let declared = self.declared.values();
+        let gaps = declared.filter_map(|gaps| gaps.all.0.first());
         gaps.map(|(_, begin)| *begin).min()
     }
 
     /// The same gaps, of these processes.
     pub(crate) fn of_processes(self, processes: &[Process]) -> Self {
-        let places = processes.iter().map(|of| (of.host, of.vpid)).collect();
+        let place = |process: &Process| (process.host, process.vpid);
+        let places = processes.iter().map(place).collect();
         Self { places, ..self }
     }
 
-    fn of(&self, process: Maybe<Process>) -> impl Iterator<Item = &Declared> {
+    fn declared_for(&self, process: Maybe<Process>) -> impl Iterator<Item = &Declared> {
         let place = get(&self.places, process).copied();
         let (host, vpid) = place.unwrap_or((None, NOTHING));
         let keys = [(host, None), (host, Some(vpid))];
@@ -149,7 +152,8 @@ impl Gaps {
     /// Whether events of a process may be missing between two moments at which some were recorded.
     pub(crate) fn between(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
         let within = from != NEVER && from < self.last;
-        within && self.of(process).any(|of| of.all.between(from, until))
+        let mut declared = self.declared_for(process);
+        within && declared.any(|gaps| gaps.all.between(from, until))
     }
 
     /// Whether an event of a thread may be missing between this one and the one before it. Where
@@ -158,19 +162,20 @@ impl Gaps {
         if last.any >= self.last {
             return false;
         }
-        let mut gaps = self.of(now.process);
+        let mut gaps = self.declared_for(now.process);
         let stayed = now.cpu != NOTHING && last.cpu == now.cpu;
         if !stayed || now.time.saturating_sub(last.any) > ROUND_TRIP {
-            return gaps.any(|of| of.all.between(last.any, now.time));
+            return gaps.any(|declared| declared.all.between(last.any, now.time));
         }
         let here = [None, Some(now.cpu)];
-        let mut here = gaps.flat_map(|of| here.map(|cpu| of.on_cpu.get(&cpu)));
-        here.any(|of| of.is_some_and(|of| of.between(last.any, now.time)))
+        let mut here = gaps.flat_map(|declared| here.map(|cpu| declared.on_cpu.get(&cpu)));
+        here.any(|gaps| gaps.is_some_and(|gaps| gaps.between(last.any, now.time)))
     }
 
     /// Whether events of a process may be missing from one time to another, both included.
     pub(crate) fn overlap(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
-        self.of(process).any(|of| of.all.overlap(from, until))
+        let mut declared = self.declared_for(process);
+        declared.any(|gaps| gaps.all.overlap(from, until))
     }
 
     /// An order was broken in a process.
@@ -180,15 +185,15 @@ impl Gaps {
 
     /// Whether an order was broken in a process after this time, as far as is known by now.
     pub(crate) fn broken_since(&self, process: Maybe<Process>, since: i64) -> bool {
-        let last = self.broken.get(&process).and_then(|found| found.last());
+        let last = self.broken.get(&process).and_then(|orders| orders.last());
         last.is_some_and(|(_, end)| *end > since)
     }
 
     /// All events were seen.
     pub(crate) fn finish(&mut self) {
-        for (process, found) in &self.broken {
+        for (process, orders) in &self.broken {
             let mut stretches =
-                Stretches(found.iter().map(|(begin, end)| (*end, *begin)).collect());
+                Stretches(orders.iter().map(|(begin, end)| (*end, *begin)).collect());
             stretches.sort();
             self.sorted.insert(*process, stretches);
         }
@@ -196,15 +201,17 @@ impl Gaps {
 
     /// After `finish`: whether an order was broken in a process from one time to another.
     pub(crate) fn broken(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
-        let found = self.sorted.get(&process);
-        found.is_some_and(|found| found.overlap(from, until))
+        let stretches = self.sorted.get(&process);
+        stretches.is_some_and(|stretches| stretches.overlap(from, until))
     }
 
     /// Process, begin and end of each broken order, in the order of time.
     pub(crate) fn all_broken(&self) -> Vec<BrokenOrder> {
         let each = self.broken.iter();
         let mut all: Vec<_> = each
-            .flat_map(|(process, found)| found.iter().map(|(begin, end)| (*process, *begin, *end)))
+            .flat_map(|(process, orders)| {
+                orders.iter().map(|(begin, end)| (*process, *begin, *end))
+            })
             .collect();
         all.sort_unstable_by_key(|(process, begin, end)| (*end, *begin, *process));
         all

@@ -74,9 +74,12 @@ impl Identity {
     #[must_use]
     pub fn new(hosts: &[String], processes: Vec<Process>) -> Self {
         let mut by_number: HashMap<_, Vec<_>> = HashMap::default();
-        for (number, of) in numbered(&processes) {
-            let key = (of.host, of.namespace, of.vpid);
-            by_number.entry(key).or_default().push((of.since, number));
+        for (number, process) in numbered(&processes) {
+            let key = (process.host, process.namespace, process.vpid);
+            by_number
+                .entry(key)
+                .or_default()
+                .push((process.since, number));
         }
         for parts in by_number.values_mut() {
             parts.sort_unstable();
@@ -109,8 +112,8 @@ impl Identity {
         let (host, namespace, vpid, vtid) = asked;
         self.without_context += u64::from(vpid.is_none() || vtid.is_none());
         let slot = vtid.unwrap_or(NOTHING).cast_unsigned() as usize % REMEMBERED;
-        if let Some((known, thread)) = self.last[slot]
-            && known == asked
+        if let Some((last_asked, thread)) = self.last[slot]
+            && last_asked == asked
         {
             return thread;
         }
@@ -149,8 +152,8 @@ impl Identity {
     /// Something happened in a process, whose last event is at least as late.
     pub(crate) fn on_event(&mut self, event: &Event) {
         let process = event.process.map(Id::place);
-        if let Some(of) = process.and_then(|process| self.processes.get_mut(process)) {
-            of.end = event.time.max(of.end);
+        if let Some(process) = process.and_then(|process| self.processes.get_mut(process)) {
+            process.end = event.time.max(process.end);
         }
     }
 
@@ -161,7 +164,7 @@ impl Identity {
 
     /// The last event of a process; the last time there is of one that is not known.
     pub(crate) fn end(&self, process: Maybe<Process>) -> i64 {
-        get(&self.processes, process).map_or(i64::MAX, |of| of.end)
+        get(&self.processes, process).map_or(i64::MAX, |process| process.end)
     }
 
     /// The host of a process.
@@ -171,7 +174,7 @@ impl Identity {
 
     /// The number that a process had, or -1.
     pub(crate) fn vpid(&self, process: Maybe<Process>) -> i32 {
-        get(&self.processes, process).map_or(NOTHING, |of| of.vpid)
+        get(&self.processes, process).map_or(NOTHING, |process| process.vpid)
     }
 
     /// The number that a thread had, or -1.

@@ -62,7 +62,7 @@ pub fn last<T>(id: Maybe<T>) -> u32 {
 pub fn numbered<T, U>(list: &[U]) -> impl Iterator<Item = (Id<T>, &U)> {
     (0..)
         .zip(list)
-        .filter_map(|(number, of)| Some((Id::new(number)?, of)))
+        .filter_map(|(number, value)| Some((Id::new(number)?, value)))
 }
 
 /// What a list holds of an object, filled up with default values where it is too short.

@@ -74,30 +74,30 @@ impl Ints {
 
     /// Eight bytes of each list, as a number; none where it has not so many.
     fn eight(array: &dyn Array, first: usize) -> Self {
-        let of = |bytes: &dyn Array| {
+        let eight = |bytes: &dyn Array| {
             let bytes = bytes.as_primitive_opt::<UInt8Type>()?.values();
             Some(u64::from_le_bytes(
                 bytes.get(first..first + 8)?.try_into().ok()?,
             ))
         };
-        let one = |row: usize| match array.data_type() {
+        let value = |row: usize| match array.data_type() {
             _ if array.is_null(row) => None,
-            DataType::List(_) => of(&array.as_list::<i32>().value(row)),
-            DataType::LargeList(_) => of(&array.as_list::<i64>().value(row)),
-            DataType::FixedSizeList(..) => of(&array.as_fixed_size_list().value(row)),
+            DataType::List(_) => eight(&array.as_list::<i32>().value(row)),
+            DataType::LargeList(_) => eight(&array.as_list::<i64>().value(row)),
+            DataType::FixedSizeList(..) => eight(&array.as_fixed_size_list().value(row)),
             _ => None,
         };
-        let found: Vec<Option<u64>> = (0..array.len()).map(one).collect();
+        let values: Vec<Option<u64>> = (0..array.len()).map(value).collect();
         Self {
-            values: found
+            values: values
                 .iter()
                 .map(|value| value.unwrap_or_default())
                 .collect(),
-            nulls: Some(found.iter().map(Option::is_some).collect()),
+            nulls: Some(values.iter().map(Option::is_some).collect()),
         }
     }
 
-    fn of(batch: &RecordBatch, name: &str) -> Self {
+    fn named(batch: &RecordBatch, name: &str) -> Self {
         let (name, first) = match name.split_once('+') {
             Some((name, first)) => (name, first.parse().ok()),
             None => (name, None),
@@ -144,9 +144,9 @@ impl Batch {
     /// Of columns by name: `time_ns`, what says where the events were, and the fields of their kind.
     #[must_use]
     pub fn new(batch: &RecordBatch, fields: &[&str]) -> Self {
-        let of = |name: &str| Ints::of(batch, name);
-        let (time, cpu) = (of("time_ns"), of("cpu_id"));
-        let fields: Vec<Ints> = fields.iter().copied().map(of).collect();
+        let column = |name: &str| Ints::named(batch, name);
+        let (time, cpu) = (column("time_ns"), column("cpu_id"));
+        let fields: Vec<Ints> = fields.iter().copied().map(column).collect();
         let event = |row: usize| {
             let cpu = cpu.get(row).map_or(NOTHING, narrow);
             let mut event = Event::new(time.values[row].cast_signed(), cpu);
@@ -160,10 +160,10 @@ impl Batch {
         };
         Self {
             events: (0..time.values.len()).map(event).collect(),
-            vpid: of("vpid"),
-            vtid: of("vtid"),
-            namespace: of("ctx_pid_ns"),
-            thread: of("thread"),
+            vpid: column("vpid"),
+            vtid: column("vtid"),
+            namespace: column("ctx_pid_ns"),
+            thread: column("thread"),
             hosts: batch.column_by_name("host").cloned(),
         }
     }
@@ -172,7 +172,7 @@ impl Batch {
     fn events(self, identity: &mut Identity) -> Vec<Event> {
         let mut events = self.events;
         for (row, event) in events.iter_mut().enumerate() {
-            let small = |of: &Ints| of.get(row).map(narrow);
+            let small = |ints: &Ints| ints.get(row).map(narrow);
             event.thread = if let Some(number) = self.thread.get(row) {
                 identity.numbered(number.cast_signed())
             } else {

@@ -83,9 +83,9 @@ impl Kinds {
     /// Those with these names, as in `KINDS`; other names are left out.
     #[must_use]
     pub fn named(names: &[String]) -> Self {
-        let there = |name: &str| names.iter().any(|of| of == name);
-        let found = KINDS.iter().filter(|(_, name, _)| there(name));
-        Self(found.fold(0, |bits, (kind, ..)| bits | 1 << *kind as u64))
+        let is_named = |name: &str| names.iter().any(|given| given == name);
+        let given_kinds = KINDS.iter().filter(|(_, name, _)| is_named(name));
+        Self(given_kinds.fold(0, |bits, (kind, ..)| bits | 1 << *kind as u64))
     }
 
     /// Whether a kind is among them.

@@ -133,17 +133,17 @@ impl Matches {
         &mut self,
         rows: &mut Rows<Publication>,
         takes: &mut Rows<Take>,
-        known: &Registry,
+        registry: &Registry,
     ) {
         let late = std::mem::take(&mut self.late);
         if late.is_empty() {
             return;
         }
-        let chains = chains(takes, known, |key| late.contains(key));
+        let chains = chains(takes, registry, |key| late.contains(key));
         let mut published: HashMap<Key, Vec<Id<Publication>>> = HashMap::default();
         for number in rows.ids() {
             let row = rows.get(number);
-            let key = row.and_then(|row| Some((known.topic(row.publisher)?, row.stamp)));
+            let key = row.and_then(|row| Some((registry.topic(row.publisher)?, row.stamp)));
             if let Some(key) = key.filter(|key| late.contains(key))
                 && let Some(row) = rows.edit(number)
             {
@@ -168,33 +168,33 @@ impl Matches {
 /// Chain the takes of each key that is wanted, which have no publication yet; returns the last ones.
 pub fn chains(
     takes: &mut Rows<Take>,
-    known: &Registry,
+    registry: &Registry,
     wanted: impl Fn(&Key) -> bool,
 ) -> HashMap<Key, Id<Take>> {
-    let mut found = HashMap::default();
+    let mut last_takes = HashMap::default();
     for number in takes.ids() {
         let take = takes.get(number);
         let take = take.filter(|take| !take.intra && take.stamp != NEVER);
-        let key = take.and_then(|take| Some((known.topic_at(take.subscription)?, take.stamp)));
+        let key = take.and_then(|take| Some((registry.topic_at(take.subscription)?, take.stamp)));
         if let Some(key) = key.filter(&wanted)
             && let Some(take) = takes.edit(number)
         {
-            (take.next, take.matched) = (found.insert(key, number), false);
+            (take.next, take.matched) = (last_takes.insert(key, number), false);
         }
     }
-    found
+    last_takes
 }
 
 /// Takes of a chain, the last one first.
 pub fn chain(takes: &Rows<Take>, last: Maybe<Take>) -> impl Iterator<Item = (Id<Take>, Take)> {
     let take = |number: Maybe<Take>| Some((number?, takes.get(number)?));
-    successors(take(last), move |(_, of)| take(of.next))
+    successors(take(last), move |(_, later)| take(later.next))
 }
 
 /// Whether no take of its subscription is in the chain before a take.
 fn is_first(takes: &Rows<Take>, before: Maybe<Take>, number: Id<Take>) -> bool {
-    let of = takes.get(number).map(|take| take.subscription);
-    chain(takes, before).all(|(_, take)| Some(take.subscription) != of)
+    let subscription = takes.get(number).map(|take| take.subscription);
+    chain(takes, before).all(|(_, take)| Some(take.subscription) != subscription)
 }
 
 /// Say of the takes of a chain that their publication was found: of one subscription the first.

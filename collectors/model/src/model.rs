@@ -56,7 +56,7 @@ impl Model {
         let disk = disk.map(Arc::new);
         let gaps = gaps.of_processes(&identity.processes);
         let on = disk.as_ref();
-        let mut made = Self {
+        let mut model = Self {
             identity,
             registry,
             about,
@@ -72,14 +72,14 @@ impl Model {
             heap: Heap::default(),
             disk: None,
         };
-        made.callbacks.executions = Rows::on(on);
-        made.callbacks.intervals = Rows::on(on);
-        made.publications.rows = Rows::on(on);
-        made.takes.rows = Rows::on(on);
-        made.ring_buffers.rows = Rows::on(on);
-        made.heap.blocks = Rows::on(on);
-        made.heap.frees = Rows::on(on);
-        Self { disk, ..made }
+        model.callbacks.executions = Rows::on(on);
+        model.callbacks.intervals = Rows::on(on);
+        model.publications.rows = Rows::on(on);
+        model.takes.rows = Rows::on(on);
+        model.ring_buffers.rows = Rows::on(on);
+        model.heap.blocks = Rows::on(on);
+        model.heap.frees = Rows::on(on);
+        Self { disk, ..model }
     }
 
     /// # Errors
@@ -111,7 +111,7 @@ impl Model {
         let publications = &mut self.publications.rows;
         publications.forget(|row| row.publish < since);
         let first = publications.first();
-        let old = |of: Id<Publication>| of.number() < first;
+        let old = |publication: Id<Publication>| publication.number() < first;
         self.ring_buffers
             .rows
             .forget(|row| row.message.is_none_or(old));
@@ -183,13 +183,14 @@ impl Model {
                 let buffer = self.ring_buffer(event);
                 let since = self.ring_buffers.out_of_turn(event, buffer);
                 self.on_broken(since, event);
-                let of = get(&self.registry.ring_buffers, buffer);
+                let ring_buffer = get(&self.registry.ring_buffers, buffer);
+                let publications = &mut self.publications;
                 self.ring_buffers
-                    .on_enqueue(event, of, &mut self.publications, &self.gaps);
+                    .on_enqueue(event, ring_buffer, publications, &self.gaps);
             }
             Kind::Dequeue => {
                 let buffer = get(&self.registry.ring_buffers, self.ring_buffer(event));
-                let subscription = buffer.and_then(|of| of.subscription);
+                let subscription = buffer.and_then(|ring_buffer| ring_buffer.subscription);
                 let take = self.takes.on_dequeue(event, subscription);
                 self.ring_buffers.on_dequeue(event, take, &self.gaps);
             }
@@ -226,17 +227,17 @@ impl Model {
 
     fn on_publish(&mut self, kind: Kind, event: &Event) {
         let within = self.callbacks.around(event.thread);
-        let (known, publications) = (&self.registry, &mut self.publications);
-        let row = publications.on_publish(kind, event, known, within);
+        let (registry, publications) = (&self.registry, &mut self.publications);
+        let row = publications.on_publish(kind, event, registry, within);
         if kind == Kind::RmwPublish
             && let Some(row) = row
-            && let Some(of) = publications.rows.get(row)
+            && let Some(publication) = publications.rows.get(row)
         {
             let (rows, takes) = (&mut publications.rows, &mut self.takes.rows);
-            let topic = known.topic(of.publisher);
+            let topic = registry.topic(publication.publisher);
             self.matches.on_publish(rows, takes, row, topic);
-            if self.source(&of).topic != self.registry.discovery {
-                self.on_stamp(event, of.stamp);
+            if self.source(&publication).topic != self.registry.discovery {
+                self.on_stamp(event, publication.stamp);
             }
         }
     }
@@ -251,9 +252,9 @@ impl Model {
 
     fn on_rmw_take(&mut self, event: &Event) {
         if let Some(take) = self.takes.on_rmw_take(event, &self.registry)
-            && let Some(of) = self.takes.rows.get(take)
+            && let Some(row) = self.takes.rows.get(take)
         {
-            let topic = self.registry.topic_at(of.subscription);
+            let topic = self.registry.topic_at(row.subscription);
             let (takes, sent) = (&mut self.takes.rows, &mut self.publications.rows);
             self.matches.on_take(takes, sent, take, topic);
         }
@@ -277,7 +278,7 @@ impl Model {
         let rows = std::mem::replace(&mut self.publications.rows, nothing);
         let mut order: Vec<(i64, i64, Id<Publication>)> = rows
             .iter()
-            .map(|(row, of)| (of.publish, self.identity.number(of.thread), row))
+            .map(|(row, sent)| (sent.publish, self.identity.number(sent.thread), row))
             .collect();
         order.sort_unstable();
         let mut moved: Vec<Maybe<Publication>> = vec![None; rows.count() as usize];
@@ -303,7 +304,7 @@ impl Model {
             return take.time;
         }
         let execution = self.callbacks.executions.get(execution);
-        execution.map_or(NEVER, |of| of.start)
+        execution.map_or(NEVER, |execution| execution.start)
     }
 
     /// The process of a subscription.

@@ -23,17 +23,17 @@ pub struct Offset {
 #[derive(Clone, Default)]
 pub struct Offsets {
     open: BTreeMap<Maybe<Host>, (i64, Vec<i64>)>,
-    found: Vec<Offset>,
+    ended: Vec<Offset>,
 }
 
 impl Offsets {
     /// A host stamped something at a time of the events, which never falls.
     pub fn on_stamp(&mut self, host: Maybe<Host>, time: i64, stamp: i64) {
         let block = time.div_euclid(BLOCK);
-        let (of, offsets) = self.open.entry(host).or_insert((block, Vec::new()));
-        if *of != block {
-            self.found.extend(median(host, *of, offsets));
-            *of = block;
+        let (last_block, offsets) = self.open.entry(host).or_insert((block, Vec::new()));
+        if *last_block != block {
+            self.ended.extend(median(host, *last_block, offsets));
+            *last_block = block;
             offsets.clear();
         }
         offsets.push(stamp.wrapping_sub(time));
@@ -42,9 +42,10 @@ impl Offsets {
     /// All of them, by host and block.
     pub fn all(&self) -> Vec<Offset> {
         let open = self.open.iter();
-        let open = open.filter_map(|(host, (block, of))| median(*host, *block, &mut of.clone()));
-        let mut all: Vec<Offset> = self.found.iter().cloned().chain(open).collect();
-        all.sort_unstable_by_key(|of| (of.host, of.block));
+        let open =
+            open.filter_map(|(host, (block, offsets))| median(*host, *block, &mut offsets.clone()));
+        let mut all: Vec<Offset> = self.ended.iter().cloned().chain(open).collect();
+        all.sort_unstable_by_key(|offset| (offset.host, offset.block));
         all
     }
 }

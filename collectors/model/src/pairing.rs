@@ -22,7 +22,7 @@ pub struct Pairing {
     pub unnamed: u64,
     /// Other publications without a topic, of which not even the publisher is known.
     pub unknown_publishers: u64,
-    there: Vec<Id<Subscription>>,
+    subscriptions: Vec<Id<Subscription>>,
     matched: Vec<Matched>,
     given: Vec<Enqueue>,
 }
@@ -35,7 +35,7 @@ impl Pairing {
             more: 0,
             unnamed: 0,
             unknown_publishers: 0,
-            there: Vec::new(),
+            subscriptions: Vec::new(),
             matched: Vec::new(),
             given: Vec::new(),
         }
@@ -47,7 +47,7 @@ impl Pairing {
         model: &Model,
         partners: &Partners,
         (message, sent): (Id<Publication>, &Publication),
-        found: &mut Vec<Message>,
+        messages: &mut Vec<Message>,
     ) {
         let source = model.source(sent);
         let topic = source.topic;
@@ -58,11 +58,12 @@ impl Pairing {
         }
         self.partners_of(model, partners, message, sent);
         self.existing
-            .at(model, topic, sent.publish, &mut self.there);
+            .at(model, topic, sent.publish, &mut self.subscriptions);
         // Of several takes of a subscription that existed then the first.
-        let existed = |of: Id<Subscription>| self.there.binary_search(&of).is_ok();
-        self.matched.dedup_by(|later, one| {
-            later.subscription == one.subscription && one.subscription.is_some_and(existed)
+        let subscriptions = &self.subscriptions;
+        let existed = |of: Id<Subscription>| subscriptions.binary_search(&of).is_ok();
+        self.matched.dedup_by(|later, earlier| {
+            later.subscription == earlier.subscription && earlier.subscription.is_some_and(existed)
         });
         // Of a message of the middleware's own there is no row.
         let own = topic == model.registry.discovery;
@@ -82,53 +83,49 @@ impl Pairing {
             leg,
             decision,
         };
-        let begin = found.len();
-        for one in given {
-            let joined = Decision::joined(Reason::RingBuffer);
-            let gone = |reason| Decision {
-                outcome: Outcome::Overwritten,
-                how: Match::Exact,
-                reason,
-            };
-            let (leg, decision) = match one.fate {
-                Fate::Pending => (Leg::Decided, Decision::unknown(Reason::StillInBuffer)),
-                Fate::Dequeued => (Leg::Buffer, joined),
-                Fate::Overwritten => (Leg::Decided, gone(Reason::PlaceOverwritten)),
-                Fate::Cleared => (Leg::Decided, gone(Reason::BufferCleared)),
-            };
-            let take = model.takes.rows.get(one.take);
+        let begin = messages.len();
+        for place in given {
+            let (leg, decision) = left(place.fate);
+            let take = model.takes.rows.get(place.take);
             let execution = take.and_then(|take| take.execution);
-            found.push(Message {
+            messages.push(Message {
                 intra: Some(true),
-                ..row(one.subscription, one.take, execution, leg, decision)
+                ..row(place.subscription, place.take, execution, leg, decision)
             });
         }
         // The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
         let within = |subscription: Maybe<Subscription>| {
-            subscription.is_some() && given.iter().any(|one| one.subscription == subscription)
+            subscription.is_some() && given.iter().any(|place| place.subscription == subscription)
         };
-        for of in self.matched.iter().filter(|of| !within(of.subscription)) {
-            let known = get(&model.registry.subscriptions, of.subscription);
-            let there = known.map_or(of.subscription.is_none(), |it| sent.publish >= it.created);
-            let leg = if there {
+        for partner in self
+            .matched
+            .iter()
+            .filter(|partner| !within(partner.subscription))
+        {
+            let known = get(&model.registry.subscriptions, partner.subscription);
+            let existed_then = known.map_or(partner.subscription.is_none(), |subscription| {
+                sent.publish >= subscription.created
+            });
+            let leg = if existed_then {
                 Leg::Middleware
             } else {
                 Leg::BeforeSubscription
             };
-            let joined = Decision::joined(of.by);
-            found.push(row(of.subscription, of.take, of.execution, leg, joined));
+            let joined = Decision::joined(partner.by);
+            let (take, execution) = (partner.take, partner.execution);
+            messages.push(row(partner.subscription, take, execution, leg, joined));
         }
-        let unresolved = given.iter().any(|one| one.subscription.is_none());
-        for subscription in self.there.iter().copied().map(Some) {
-            let place = |of: &Matched| last(of.subscription);
-            let matched = (self.matched).binary_search_by_key(&last(subscription), place);
+        let unresolved = given.iter().any(|place| place.subscription.is_none());
+        for subscription in self.subscriptions.iter().copied().map(Some) {
+            let key = |partner: &Matched| last(partner.subscription);
+            let matched = (self.matched).binary_search_by_key(&last(subscription), key);
             if matched.is_err() && !within(subscription) {
                 let (leg, reason) = if unresolved {
                     (Leg::Decided, Reason::StillInBuffer)
                 } else {
                     (Leg::Middleware, Reason::NoTimestamp)
                 };
-                found.push(row(
+                messages.push(row(
                     subscription,
                     None,
                     None,
@@ -137,14 +134,14 @@ impl Pairing {
                 ));
             }
         }
-        if found.len() == begin && !own {
+        if messages.len() == begin && !own {
             let unseen = partners.unseen.is_some_and(|since| since <= sent.publish);
             let mut decision = Decision::unknown(Reason::SubscriptionUnknown);
             if topic.is_some() && !partners.nameless && !unseen {
                 (decision.outcome, decision.reason) =
                     (Outcome::NoSubscriber, Reason::NoSubscription);
             }
-            found.push(Message {
+            messages.push(Message {
                 intra: None,
                 ..row(None, None, None, Leg::Decided, decision)
             });
@@ -171,30 +168,46 @@ impl Pairing {
             self.matched.extend(taken);
             self.matched.reverse();
         }
-        while let Some(one) = partners.more.get(self.more)
-            && one.message <= message
+        while let Some(partner) = partners.more.get(self.more)
+            && partner.message <= message
         {
-            self.matched.push(*one);
+            self.matched.push(*partner);
             self.more += 1;
         }
         if self.matched.len() > 1 {
-            self.matched.sort_by_key(|one| last(one.subscription));
+            self.matched
+                .sort_by_key(|partner| last(partner.subscription));
         }
         self.given.clear();
         let buffers = &model.ring_buffers.rows;
-        let given = successors(buffers.get(row.given), |one| buffers.get(one.next));
+        let given = successors(buffers.get(row.given), |place| buffers.get(place.next));
         self.given.extend(given);
         self.given.reverse();
     }
 }
 
+/// How a message left a ring buffer.
+fn left(fate: Fate) -> (Leg, Decision) {
+    let gone = |reason| Decision {
+        outcome: Outcome::Overwritten,
+        how: Match::Exact,
+        reason,
+    };
+    match fate {
+        Fate::Pending => (Leg::Decided, Decision::unknown(Reason::StillInBuffer)),
+        Fate::Dequeued => (Leg::Buffer, Decision::joined(Reason::RingBuffer)),
+        Fate::Overwritten => (Leg::Decided, gone(Reason::PlaceOverwritten)),
+        Fate::Cleared => (Leg::Decided, gone(Reason::BufferCleared)),
+    }
+}
+
 /// What came out of ring buffers and nobody is known to have published.
-pub fn unpublished(model: &Model, partners: &Partners, found: &mut Vec<Message>) {
+pub fn unpublished(model: &Model, partners: &Partners, messages: &mut Vec<Message>) {
     let rows = model.ring_buffers.rows.iter();
     for (_, row) in rows.filter(|(_, row)| row.message.is_none()) {
         let take = model.takes.rows.get(row.take);
         let late = !row.untold && partners.kept.contains(&row.process);
-        found.push(Message {
+        messages.push(Message {
             publication: None,
             publisher: None,
             subscription: row.subscription,

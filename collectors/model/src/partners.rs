@@ -37,7 +37,7 @@ pub struct Partners {
 impl Model {
     /// Takes of publications that share their key: the first belongs to the first.
     fn ambiguous(&mut self) -> (Vec<Matched>, HashSet<Id<Publication>>) {
-        let (mut found, mut shared) = (Vec::new(), HashSet::default());
+        let (mut matched, mut shared) = (Vec::new(), HashSet::default());
         for mut messages in std::mem::take(&mut self.matches.shared).into_values() {
             messages.sort_unstable();
             let mut next: HashMap<_, usize> = HashMap::new();
@@ -52,7 +52,7 @@ impl Model {
                         take.matched = message.is_some();
                     }
                     if let Some(message) = message {
-                        found.push(Matched::new(
+                        matched.push(Matched::new(
                             *message,
                             (*number, take),
                             Reason::SharedTimestamp,
@@ -63,7 +63,7 @@ impl Model {
             }
             shared.extend(messages);
         }
-        (found, shared)
+        (matched, shared)
     }
 
     /// What belongs together, once all events were seen.
@@ -79,7 +79,7 @@ impl Model {
         approximate::without_topic(self, &mut more);
         let untaken = approximate::without_takes(self);
         more.extend(approximate::by_order(self, &untaken));
-        more.sort_by_key(|one| (one.message, last(one.subscription)));
+        more.sort_by_key(|partner| (partner.message, last(partner.subscription)));
         let (mut alone, mut nameless, mut unknown) = (Vec::new(), false, 0);
         for (number, take) in self.takes.rows.iter() {
             let topic = self.take_topic(&take);
@@ -93,16 +93,17 @@ impl Model {
             .iter()
             .filter_map(|number| self.publications.rows.get(*number));
         let keys = keys.filter_map(|row| Some((self.source(&row).topic?, row.stamp)));
-        let known = &self.registry;
-        let made = known.subscriptions.iter().map(|of| of.created).max();
-        let kept = known
+        let registry = &self.registry;
+        let subscriptions = registry.subscriptions.iter();
+        let newest = subscriptions.map(|object| object.created).max();
+        let kept = registry
             .ring_buffers
             .iter()
-            .filter_map(|buffer| get(&known.publishers, buffer.publisher));
+            .filter_map(|buffer| get(&registry.publishers, buffer.publisher));
         Partners {
             shared_keys: keys.collect(),
-            unseen: made.and_then(|made| self.gaps.first().filter(|begin| *begin <= made)),
-            kept: kept.map(|of| of.process).collect(),
+            unseen: newest.and_then(|newest| self.gaps.first().filter(|begin| *begin <= newest)),
+            kept: kept.map(|publisher| publisher.process).collect(),
             more,
             shared,
             untaken,

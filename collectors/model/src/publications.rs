@@ -232,27 +232,27 @@ impl Publications {
                     .push(begun(event, within, cut && kind != Kind::IntraPublish))
             }
         };
-        let of = self.rows.edit(row)?;
+        let publication = self.rows.edit(row)?;
         let time = match kind {
-            Kind::IntraPublish => &mut of.intra,
-            Kind::RclcppPublish => &mut of.rclcpp,
-            Kind::RclPublish => &mut of.rcl,
-            _ => &mut of.rmw,
+            Kind::IntraPublish => &mut publication.intra,
+            Kind::RclcppPublish => &mut publication.rclcpp,
+            Kind::RclPublish => &mut publication.rcl,
+            _ => &mut publication.rmw,
         };
         *time = event.time;
         if kind == Kind::RmwPublish {
-            of.by_rmw = publisher.is_some();
-            of.stamp = event.signed(2).unwrap_or(NEVER);
-            self.stamped += u32::from(of.stamp != NEVER);
+            publication.by_rmw = publisher.is_some();
+            publication.stamp = event.signed(2).unwrap_or(NEVER);
+            self.stamped += u32::from(publication.stamp != NEVER);
             let kind = HandleKind::RmwPublisher;
-            let found = objects.object(kind, event.process, publisher, of.publish);
-            of.publisher = found.or(of.publisher);
-        } else if kind == Kind::RclPublish || of.publisher.is_none() {
+            let object = objects.object(kind, event.process, publisher, publication.publish);
+            publication.publisher = object.or(publication.publisher);
+        } else if kind == Kind::RclPublish || publication.publisher.is_none() {
             // What rcl says goes before what the others say.
             let kind = HandleKind::Publisher;
-            let found = objects.object(kind, event.process, publisher, of.publish);
-            if found.is_some() || publisher.is_some() {
-                of.publisher = found;
+            let object = objects.object(kind, event.process, publisher, publication.publish);
+            if object.is_some() || publisher.is_some() {
+                publication.publisher = object;
             }
         }
         *entry(&mut self.last, event.thread) = Some(Last {
@@ -271,14 +271,14 @@ impl Publications {
         let last = entry(&mut self.last, event.thread);
         let last = last.filter(|last| matches!(last.kind, Kind::RclPublish | Kind::RmwPublish));
         let last = last.filter(|last| last.message.is_some() && last.message == event.get(0));
-        if let Some(of) = last.and_then(|last| self.rows.edit(last.row)) {
-            let told = |field| {
+        if let Some(publication) = last.and_then(|last| self.rows.edit(last.row)) {
+            let value = |field| {
                 event
                     .signed(field)
                     .filter(|value| *value != 0)
                     .unwrap_or(NEVER)
             };
-            (of.size, of.header) = (told(1), told(2));
+            (publication.size, publication.header) = (value(1), value(2));
         }
     }
 
@@ -310,9 +310,9 @@ impl Publications {
 
     /// Let a publication that an intra one continued into be one of its own; returns it.
     fn apart(&mut self, row: Maybe<Publication>, within: Maybe<Execution>) -> Maybe<Publication> {
-        let of = self.rows.edit(row)?;
-        let mut own = *of;
-        of.rclcpp = NEVER;
+        let publication = self.rows.edit(row)?;
+        let mut own = *publication;
+        publication.rclcpp = NEVER;
         (own.intra, own.taken, own.given) = (NEVER, None, None);
         (own.publish, own.within) = (own.rclcpp, within);
         own.publisher = None;

@@ -42,8 +42,8 @@ impl Names {
     /// The number of a text, if there is one.
     pub fn number(&mut self, text: Option<&str>) -> Maybe<Name> {
         let text = text?;
-        if let Some(known) = self.numbers.get(text) {
-            return Some(*known);
+        if let Some(number) = self.numbers.get(text) {
+            return Some(*number);
         }
         let number = Id::at(self.texts.len())?;
         self.texts.push(text.to_owned());
@@ -61,8 +61,8 @@ impl Names {
 struct ObjectTable<'a>(&'a RecordBatch);
 
 impl ObjectTable<'_> {
-    fn rows<T>(&self, one: impl FnMut(usize) -> T) -> Vec<T> {
-        (0..self.0.num_rows()).map(one).collect()
+    fn rows<T>(&self, make: impl FnMut(usize) -> T) -> Vec<T> {
+        (0..self.0.num_rows()).map(make).collect()
     }
 
     fn number(&self, name: &str, row: usize) -> Option<i64> {
@@ -172,20 +172,21 @@ fn nothing() -> RecordBatch {
 /// What all addresses mean, in the order of time.
 fn births<'a>(table: impl Fn(&str) -> ObjectTable<'a>) -> Vec<Birth> {
     use HandleKind as Of;
-    let mut found: Vec<Birth> = Vec::new();
+    let mut births: Vec<Birth> = Vec::new();
     // Objects have the numbers of their rows; what else an address means is told by number.
     let mut add = |kind, name, handle, number: Option<&str>| {
-        let of = table(name);
+        let objects = table(name);
         let since = number.map_or("created_ns", |_| "since_ns");
         let birth = |row: usize| {
             let object = match number {
-                Some(number) => of.id(number, row),
+                Some(number) => objects.id(number, row),
                 None => Id::<()>::at(row),
             };
-            let (process, handle) = (of.id("proc", row), of.bits(handle, row)?);
-            Some((of.time(since, row), kind, process, handle, object?.number()))
+            let (process, handle) = (objects.id("proc", row), objects.bits(handle, row)?);
+            let since = objects.time(since, row);
+            Some((since, kind, process, handle, object?.number()))
         };
-        found.extend(of.rows(birth).into_iter().flatten());
+        births.extend(objects.rows(birth).into_iter().flatten());
     };
     let (publisher, subscription) = (Some("publisher_id"), Some("subscription_id"));
     let [by_publisher, by_subscription] = ["rmw_publisher_handle", "rmw_subscription_handle"];
@@ -206,8 +207,8 @@ fn births<'a>(table: impl Fn(&str) -> ObjectTable<'a>) -> Vec<Birth> {
         by_subscription,
         subscription,
     );
-    found.sort_by_key(|birth| birth.0);
-    found
+    births.sort_by_key(|birth| birth.0);
+    births
 }
 
 /// All objects, and what addresses mean now.
@@ -271,32 +272,32 @@ impl Registry {
         };
         let publishers = endpoints(&table("publishers"), "topic");
         let subscriptions = endpoints(&table("subscriptions"), "topic");
-        let clients = endpoints(&table("clients"), "service");
         let services = endpoints(&table("services"), "service");
-        let of = table("clients");
-        let gids = of.rows(|row| ["gid_low", "gid_high"].map(|half| of.bits(half, row)));
-        let of = table("callbacks");
-        let callbacks = of.rows(|row| Callback {
-            kind: names.number(of.text("kind", row)),
-            name: names.number(of.text("name", row)),
-            node: names.number(of.text("node", row)),
-            symbol: names.number(of.text("symbol", row)),
-            owner: of.id("owner_id", row),
+        let clients = table("clients");
+        let gids = clients.rows(|row| ["gid_low", "gid_high"].map(|half| clients.bits(half, row)));
+        let clients = endpoints(&clients, "service");
+        let callbacks = table("callbacks");
+        let callbacks = callbacks.rows(|row| Callback {
+            kind: names.number(callbacks.text("kind", row)),
+            name: names.number(callbacks.text("name", row)),
+            node: names.number(callbacks.text("node", row)),
+            symbol: names.number(callbacks.text("symbol", row)),
+            owner: callbacks.id("owner_id", row),
         });
-        let of = table("ring_buffers");
-        let ring_buffers = of.rows(|row| RingBuffer {
-            subscription: of.id("subscription_id", row),
-            publisher: of.id("publisher_id", row),
-            created: of.time("created_ns", row),
+        let ring_buffers = table("ring_buffers");
+        let ring_buffers = ring_buffers.rows(|row| RingBuffer {
+            subscription: ring_buffers.id("subscription_id", row),
+            publisher: ring_buffers.id("publisher_id", row),
+            created: ring_buffers.time("created_ns", row),
         });
-        let of = table("timers");
-        let periods = of.rows(|row| of.time("period_ns", row));
-        let mut known = |name| names.number(Some(name));
-        let (discovery, rosout) = (known("ros_discovery_info"), known("/rosout"));
-        let kinds = ["subscription", "service", "timer", "function"].map(known);
-        let loggers = publishers.iter().filter(|of| of.topic == rosout);
+        let timers = table("timers");
+        let periods = timers.rows(|row| timers.time("period_ns", row));
+        let mut number_of = |name| names.number(Some(name));
+        let (discovery, rosout) = (number_of("ros_discovery_info"), number_of("/rosout"));
+        let kinds = ["subscription", "service", "timer", "function"].map(number_of);
+        let loggers = publishers.iter().filter(|object| object.topic == rosout);
         Self {
-            loggers: loggers.map(|of| of.process).collect(),
+            loggers: loggers.map(|publisher| publisher.process).collect(),
             publishers,
             subscriptions,
             clients,
@@ -368,14 +369,14 @@ impl Registry {
 
     /// How many messages the history of a subscription holds; 0 where that is not known.
     pub(crate) fn depth(&self, subscription: Maybe<Subscription>) -> usize {
-        let of = get(&self.subscriptions, subscription);
-        let depth = of.map_or(0, |of| of.depth.clamp(0, DEEPEST));
+        let subscription = get(&self.subscriptions, subscription);
+        let depth = subscription.map_or(0, |subscription| subscription.depth.clamp(0, DEEPEST));
         usize::try_from(depth).unwrap_or(0)
     }
 
     /// When the address of a subscription was given to the next one: by then it was gone.
     pub(crate) fn ended(&self, subscription: Maybe<Subscription>) -> i64 {
-        get(&self.subscriptions, subscription).map_or(i64::MAX, |of| of.ended)
+        get(&self.subscriptions, subscription).map_or(i64::MAX, |subscription| subscription.ended)
     }
 
     /// The topic of a publisher, if its messages count.
@@ -388,7 +389,8 @@ impl Registry {
         self.counting(get(&self.subscriptions, subscription))
     }
 
-    fn counting(&self, of: Option<&Endpoint>) -> Maybe<Name> {
-        of?.topic.filter(|topic| Some(*topic) != self.discovery)
+    fn counting(&self, endpoint: Option<&Endpoint>) -> Maybe<Name> {
+        let topic = endpoint?.topic?;
+        (Some(topic) != self.discovery).then_some(topic)
     }
 }

@@ -84,12 +84,13 @@ impl RingBuffers {
     pub fn on_enqueue(
         &mut self,
         event: &Event,
-        of: Option<&RingBuffer>,
+        ring_buffer: Option<&RingBuffer>,
         publications: &mut Publications,
         gaps: &Gaps,
     ) {
         let buffer = event.get(0);
-        let Some(buffer) = buffer.filter(|_| of.is_none_or(|of| of.publisher.is_none())) else {
+        let of_subscription = ring_buffer.is_none_or(|object| object.publisher.is_none());
+        let Some(buffer) = buffer.filter(|_| of_subscription) else {
             return;
         };
         let place = event.get(1).unwrap_or_default();
@@ -103,7 +104,7 @@ impl RingBuffers {
                 }
                 let again = given.contains(&buffer);
                 given.push(buffer);
-                let late = of.is_some_and(|of| of.created > published);
+                let late = ring_buffer.is_some_and(|ring_buffer| ring_buffer.created > published);
                 (!again && !late).then_some(message)
             });
         let number = self.rows.next();
@@ -111,7 +112,7 @@ impl RingBuffers {
         let next = of_message.and_then(|row| std::mem::replace(&mut row.given, number));
         self.rows.push(Enqueue {
             message,
-            subscription: of.and_then(|of| of.subscription),
+            subscription: ring_buffer.and_then(|ring_buffer| ring_buffer.subscription),
             process: event.process,
             take: None,
             fate: Fate::Pending,

@@ -100,11 +100,11 @@ macro_rules! plain {
         }
     };
     ($(#[$about:meta])* pub struct $name:ident {
-        $($(#[$of:meta])* $vis:vis $field:ident: $kind:ty,)*
+        $($(#[$field_about:meta])* $vis:vis $field:ident: $kind:ty,)*
     }) => {
         $(#[$about])*
         #[derive(Clone, Copy)]
-        pub struct $name { $($(#[$of])* $vis $field: $kind,)* }
+        pub struct $name { $($(#[$field_about])* $vis $field: $kind,)* }
 
         impl $crate::rows::Plain for $name {
             fn put(&self, to: &mut Vec<u8>) {
@@ -187,7 +187,7 @@ pub struct Rows<T> {
     count: u32,
     disk: Option<Arc<Disk>>,
     /// Where there is a disk, pages in memory, those that came first in front.
-    there: VecDeque<usize>,
+    resident: VecDeque<usize>,
     again: RefCell<VecDeque<(usize, Vec<T>)>>,
 }
 
@@ -198,7 +198,7 @@ impl<T> Default for Rows<T> {
             forgotten: 0,
             count: 0,
             disk: None,
-            there: VecDeque::new(),
+            resident: VecDeque::new(),
             again: RefCell::default(),
         }
     }
@@ -323,23 +323,23 @@ impl<T: Plain> Rows<T> {
     #[cold]
     fn fetched(&self, place: usize, row: usize) -> Option<T> {
         let mut again = self.again.borrow_mut();
-        if let Some((_, rows)) = again.iter().find(|(of, _)| *of == place) {
+        if let Some((_, rows)) = again.iter().find(|(page, _)| *page == place) {
             return rows.get(row).copied();
         }
         let rows = self.read(&self.pages[place])?;
-        let found = rows.get(row).copied();
+        let value = rows.get(row).copied();
         if again.len() == AGAIN {
             again.pop_front();
         }
         again.push_back((place, rows));
-        found
+        value
     }
 
     #[cold]
     fn load(&mut self, place: usize) {
         if let Some(rows) = self.read(&self.pages[place]) {
             self.pages[place].rows = rows;
-            self.again.borrow_mut().retain(|(of, _)| *of != place);
+            self.again.borrow_mut().retain(|(page, _)| *page != place);
             self.entered(place);
         }
     }
@@ -349,11 +349,11 @@ impl<T: Plain> Rows<T> {
         let Some(disk) = &self.disk else {
             return;
         };
-        self.there.push_back(place);
-        if self.there.len() <= disk.pages {
+        self.resident.push_back(place);
+        if self.resident.len() <= disk.pages {
             return;
         }
-        let Some(first) = self.there.pop_front() else {
+        let Some(first) = self.resident.pop_front() else {
             return;
         };
         let page = &mut self.pages[first];
@@ -364,7 +364,7 @@ impl<T: Plain> Rows<T> {
         match disk.write(&bytes) {
             // Appended, never changed: a copy of these rows may lie there still.
             Some(written) => (page.rows, page.written) = (Vec::new(), (written, bytes.len())),
-            None => self.there.push_back(first),
+            None => self.resident.push_back(first),
         }
     }
 }

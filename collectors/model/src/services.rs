@@ -38,7 +38,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(event: &Event, known: &Registry, of_client: bool, within: Maybe<Execution>) -> Self {
+    fn new(event: &Event, registry: &Registry, of_client: bool, within: Maybe<Execution>) -> Self {
         let (process, time, handle) = (event.process, event.time, event.get(0));
         let mut side = Self {
             key: [1, 2, 3].map(|field| event.get(field)),
@@ -52,11 +52,12 @@ impl Side {
             execution: None,
         };
         if of_client {
-            side.client = known.object(HandleKind::Client, process, handle, time);
-            let [low, high] = get(&known.gids, side.client).copied().unwrap_or_default();
+            side.client = registry.object(HandleKind::Client, process, handle, time);
+            let gid = get(&registry.gids, side.client).copied();
+            let [low, high] = gid.unwrap_or_default();
             side.key = [low, high, event.get(1)];
         } else {
-            side.service = known.object(HandleKind::Service, process, handle, time);
+            side.service = registry.object(HandleKind::Service, process, handle, time);
         }
         side
     }
@@ -91,20 +92,20 @@ impl Call {
         [requested, taken, sent]: Joined<'_>,
         answer: Option<&Side>,
         received: Option<&Side>,
-        known: &Registry,
+        registry: &Registry,
     ) -> Self {
         let time = |side: Option<&Side>| side.map_or(NEVER, |side| side.time);
         let called = |side: Option<&Side>| side.map_or(NEVER, |side| side.called);
         let client = requested.and_then(|side| side.client);
         let server = taken.or(sent);
         let service = server.and_then(|side| side.service);
-        let object = get(&known.services, service).or_else(|| get(&known.clients, client));
-        let told = server.or(requested).and_then(|side| side.process);
+        let object = get(&registry.services, service).or_else(|| get(&registry.clients, client));
+        let side_process = server.or(requested).and_then(|side| side.process);
         let any = requested.or(server);
         Self {
             client,
             service,
-            process: object.map_or(told, |of| of.process),
+            process: object.map_or(side_process, |object| object.process),
             sequence: any
                 .and_then(|side| side.key[2])
                 .map_or(NEVER, u64::cast_signed),
@@ -154,16 +155,16 @@ impl Services {
         &mut self,
         kind: Kind,
         event: &Event,
-        known: &Registry,
+        registry: &Registry,
         within: Maybe<Execution>,
     ) {
         let of_service = [Kind::CallResponse, Kind::TakeRequest, Kind::SendResponse];
         let of_client = !of_service.contains(&kind);
-        let mut side = Side::new(event, known, of_client, within);
+        let mut side = Side::new(event, registry, of_client, within);
         let caller = (of_client, side.client, side.service);
         if matches!(kind, Kind::SendRequest | Kind::SendResponse) {
             let call = self.calling.remove(&event.thread);
-            let call = call.filter(|(of, _)| *of == caller);
+            let call = call.filter(|(begun_by, _)| *begun_by == caller);
             side.called = call.map_or(NEVER, |(_, time)| time);
         }
         let (part, taken) = match kind {
@@ -201,7 +202,7 @@ impl Services {
     }
 
     /// `callback_start`: it serves what its thread took last, if it is of that service.
-    pub fn on_start(&mut self, number: Id<Execution>, execution: &Execution, known: &Registry) {
+    pub fn on_start(&mut self, number: Id<Execution>, execution: &Execution, registry: &Registry) {
         if self.waiting.is_empty() {
             return;
         }
@@ -209,11 +210,11 @@ impl Services {
         let Some(side) = taken.and_then(|taken| self.sides[TAKEN].get_mut(taken)) else {
             return;
         };
-        let callback = known.callback(execution.callback);
-        let owner = known.service_of(&callback);
+        let callback = registry.callback(execution.callback);
+        let owner = registry.service_of(&callback);
         let same = owner == side.service || owner.is_none() || side.service.is_none();
         // Of a callback that nobody announced nothing tells that it serves anything.
-        if callback.kind == known.service && same {
+        if callback.kind == registry.service && same {
             side.execution = Some(number);
         }
     }
@@ -230,7 +231,7 @@ impl Services {
     }
 
     /// All calls, in the order of their begins.
-    pub fn calls(&self, known: &Registry) -> Vec<Call> {
+    pub fn calls(&self, registry: &Registry) -> Vec<Call> {
         // Of each key what both sides did.
         let mut groups: BTreeMap<Key, [Vec<&Side>; 5]> = BTreeMap::new();
         for (part, rows) in self.sides.iter().enumerate() {
@@ -244,9 +245,10 @@ impl Services {
             if key.iter().all(Option::is_some) {
                 let joined = joined(requested, taken, sent);
                 let alone = joined.len() == 1;
-                for one in joined {
-                    let answer = answer(one, answered, alone);
-                    calls.push(Call::new(one, answer, received.first().copied(), known));
+                for sides in joined {
+                    let answer = answer(sides, answered, alone);
+                    let received = received.first().copied();
+                    calls.push(Call::new(sides, answer, received, registry));
                 }
                 continue;
             }
@@ -254,7 +256,7 @@ impl Services {
                 for side in sides {
                     let mut alone = Joined::default();
                     alone[part] = Some(side);
-                    calls.push(Call::new(alone, None, None, known));
+                    calls.push(Call::new(alone, None, None, registry));
                 }
             }
         }
@@ -274,13 +276,13 @@ type Joined<'a> = [Option<&'a Side>; 3];
 /// The calls of one key: of what shares it the first belongs to the first.
 fn joined<'a>(requested: &[&'a Side], taken: &[&'a Side], sent: &[&'a Side]) -> Vec<Joined<'a>> {
     let requests = requested.iter().map(|side| [Some(*side), None, None]);
-    let mut found: Vec<Joined<'_>> = requests.collect();
+    let mut calls: Vec<Joined<'_>> = requests.collect();
     let first = requested.first().copied();
     for (place, side) in taken.iter().enumerate() {
-        match found.get_mut(place) {
-            Some(one) => one[1] = Some(side),
+        match calls.get_mut(place) {
+            Some(call) => call[1] = Some(side),
             // Another server took it as well.
-            None => found.push([first, Some(side), None]),
+            None => calls.push([first, Some(side), None]),
         }
     }
     for side in sent {
@@ -289,13 +291,13 @@ fn joined<'a>(requested: &[&'a Side], taken: &[&'a Side], sent: &[&'a Side]) -> 
         };
         // A request of which no take was recorded was taken by the service that answered it.
         let untaken = |[_, taken, sent]: &Joined<'_>| sent.is_none() && taken.is_none();
-        let place = found.iter().position(mine);
-        match place.or_else(|| found.iter().position(untaken)) {
-            Some(place) => found[place][2] = Some(side),
-            None => found.push([None, None, Some(side)]),
+        let place = calls.iter().position(mine);
+        match place.or_else(|| calls.iter().position(untaken)) {
+            Some(place) => calls[place][2] = Some(side),
+            None => calls.push([None, None, Some(side)]),
         }
     }
-    found
+    calls
 }
 
 /// The response that was taken: by key and timestamp, else by key where one server answered.

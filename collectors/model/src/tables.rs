@@ -112,9 +112,9 @@ impl Tables {
             .registry
             .publishers
             .iter()
-            .map(|of| of.topic)
+            .map(|publisher| publisher.topic)
             .collect();
-        let mut found = Self {
+        let mut tables = Self {
             messages: Messages::new(&model, &partners),
             model,
             partners,
@@ -123,8 +123,8 @@ impl Tables {
             stamps: HashMap::new(),
             topics,
         };
-        found.stamps = found.stamps();
-        found
+        tables.stamps = tables.stamps();
+        tables
     }
 
     /// Columns (all, if none are named) of a batch of a table, and what the next one begins with: the
@@ -142,14 +142,14 @@ impl Tables {
         let next = from.saturating_add(BATCH);
         let mut columns = Columns::new(&self.texts, wanted);
         match TABLES.iter().find(|(name, _)| *name == table) {
-            Some((_, Made::Parts(made))) => made(self, &mut columns, from..next),
-            Some((_, Made::Whole(made))) if from == 0 => made(self, &mut columns),
+            Some((_, Made::Parts(make))) => make(self, &mut columns, from..next),
+            Some((_, Made::Whole(make))) if from == 0 => make(self, &mut columns),
             _ => return Ok(None),
         }
-        let found = columns.batch()?;
+        let batch = columns.batch()?;
         self.model.check()?;
-        let there = from == 0 || found.num_rows() > 0;
-        Ok(there.then_some((found, next)))
+        let is_batch = from == 0 || batch.num_rows() > 0;
+        Ok(is_batch.then_some((batch, next)))
     }
 
     /// The columns that say of which process rows are.
@@ -159,8 +159,14 @@ impl Tables {
         processes: impl Iterator<Item = Maybe<Process>> + Clone,
     ) {
         let identity = &self.model.identity;
-        columns.host("host", processes.clone().map(|of| identity.host(of)));
-        columns.int32("vpid", processes.clone().map(|of| identity.vpid(of)));
+        columns.host(
+            "host",
+            processes.clone().map(|process| identity.host(process)),
+        );
+        columns.int32(
+            "vpid",
+            processes.clone().map(|process| identity.vpid(process)),
+        );
         columns.id("proc", processes);
     }
 
@@ -171,10 +177,10 @@ impl Tables {
         threads: impl Iterator<Item = Id<Thread>> + Clone,
     ) {
         let identity = &self.model.identity;
-        let processes = threads.clone().map(|of| identity.process(of));
+        let processes = threads.clone().map(|thread| identity.process(thread));
         self.of_processes(columns, processes);
-        columns.int32("vtid", threads.clone().map(|of| identity.vtid(of)));
-        columns.int64("thread", threads.map(|of| identity.number(of)));
+        columns.int32("vtid", threads.clone().map(|thread| identity.vtid(thread)));
+        columns.int64("thread", threads.map(|thread| identity.number(thread)));
     }
 
     fn host(&self, thread: Id<Thread>) -> Maybe<Host> {
@@ -186,11 +192,13 @@ impl Tables {
     }
 
     fn start(&self, number: Maybe<Execution>) -> i64 {
-        self.execution(number).map_or(NEVER, |of| of.start)
+        self.execution(number)
+            .map_or(NEVER, |execution| execution.start)
     }
 
     fn end(&self, number: Maybe<Execution>) -> i64 {
-        self.execution(number).map_or(NEVER, |of| of.end)
+        self.execution(number)
+            .map_or(NEVER, |execution| execution.end)
     }
 
     fn node_at(&self, subscription: Maybe<Subscription>) -> Maybe<Name> {
@@ -220,10 +228,10 @@ impl Tables {
         let rows = some(&self.model.publications.rows, range);
         let sources: Vec<Source> = rows.iter().map(|(_, row)| self.model.source(row)).collect();
         self.of_threads(columns, rows.iter().map(|(_, row)| row.thread));
-        columns!(columns, sources, |of|
-            id "publisher_id" of.publisher;
-            name "topic" of.topic;
-            name "node" of.node;
+        columns!(columns, sources, |source|
+            id "publisher_id" source.publisher;
+            name "topic" source.topic;
+            name "node" source.node;
         );
         let within = |row: &Publication| self.model.callbacks.enclosing(row.within, row.publish);
         columns!(columns, rows, |(number, row)|
@@ -261,8 +269,8 @@ impl Tables {
     fn intervals(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let callbacks = &self.model.callbacks;
         let rows = some(&callbacks.intervals, range).into_iter();
-        let told = |row| callbacks.of(&row).unwrap_or((NEVER, NEVER, NEVER));
-        let rows: Vec<_> = rows.map(|(_, row)| (row, told(row))).collect();
+        let totals = |row| callbacks.totals(&row).unwrap_or((NEVER, NEVER, NEVER));
+        let rows: Vec<_> = rows.map(|(_, row)| (row, totals(row))).collect();
         self.of_threads(columns, rows.iter().map(|(row, _)| row.thread));
         let states = &["wait", "busy"];
         columns.category(
@@ -297,17 +305,17 @@ impl Tables {
         let mut rows: Vec<(Id<Execution>, Execution, Id<Timer>, Activation)> = Vec::new();
         for (timer, executions) in timers {
             // What is missing between two activations may be others.
-            let unbroken = |(_, one): &(_, Execution), (_, next): &(_, Execution)| {
-                !self.is_missing_between(next.thread, one.start, next.start)
+            let unbroken = |(_, earlier): &(_, Execution), (_, next): &(_, Execution)| {
+                !self.is_missing_between(next.thread, earlier.start, next.start)
             };
             for (part, some) in executions.chunk_by(unbroken).enumerate() {
                 let starts: Vec<i64> = some.iter().map(|(_, row)| row.start).collect();
-                let mut found = activations(&starts, registry.periods[timer.place()]);
+                let mut activations = activations(&starts, registry.periods[timer.place()]);
                 if some.len() < executions.len() {
-                    beside_gap(&mut found, part > 0);
+                    beside_gap(&mut activations, part > 0);
                 }
-                let found = some.iter().zip(found);
-                rows.extend(found.map(|((number, row), of)| (*number, *row, timer, of)));
+                let both = some.iter().zip(activations);
+                rows.extend(both.map(|((number, row), of)| (*number, *row, timer, of)));
             }
         }
         rows.sort_by_key(|(number, ..)| *number);
@@ -317,18 +325,18 @@ impl Tables {
             (interval, period) => interval.wrapping_sub(period),
         };
         self.of_threads(columns, rows.iter().map(|(_, row, ..)| row.thread));
-        columns!(columns, rows, |(number, row, timer, of)|
+        columns!(columns, rows, |(number, row, timer, activation)|
             id "callback_instance_id" *number;
             id "timer_id" *timer;
             name "node" registry.callback(row.callback).node;
             int64 "period_ns" period(*timer);
             int64 "start_ns" row.start;
-            int64 "interval_ns" of.interval;
-            int64 "jitter_ns" jitter(*timer, of.interval);
-            int64 "release_ns" of.release;
-            int64 "lateness_ns" of.lateness;
-            int64 "drift_ns" of.drift;
-            int64 "skipped" of.skipped;
+            int64 "interval_ns" activation.interval;
+            int64 "jitter_ns" jitter(*timer, activation.interval);
+            int64 "release_ns" activation.release;
+            int64 "lateness_ns" activation.lateness;
+            int64 "drift_ns" activation.drift;
+            int64 "skipped" activation.skipped;
         );
     }
 
@@ -348,11 +356,11 @@ impl Tables {
         let rows = some.then(|| self.model.publications.rows.iter());
         let rows = rows.into_iter().flatten();
         let rows = rows.map(|(_, row)| (row.publish, self.model.source(&row)));
-        let rows = rows.filter(|(_, of)| flagged(&of_actions, of.topic));
+        let rows = rows.filter(|(_, source)| flagged(&of_actions, source.topic));
         let rows: Vec<(i64, Source)> = rows.collect();
-        columns!(columns, rows, |(publish, of)|
-            name "topic" of.topic;
-            name "node" of.node;
+        columns!(columns, rows, |(publish, source)|
+            name "topic" source.topic;
+            name "node" source.node;
             int64 "publish_ns" *publish;
         );
     }

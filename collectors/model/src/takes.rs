@@ -55,7 +55,7 @@ pub struct Takes {
     /// By number: in the order of their times.
     pub rows: Rows<Take>,
     /// Of each subscription whether something was taken between processes.
-    pub of: Vec<bool>,
+    pub taken_between: Vec<bool>,
     heads: Vec<Option<Head>>,
 }
 
@@ -98,7 +98,7 @@ impl Takes {
             let (kind, handle) = (HandleKind::RmwSubscription, event.get(0));
             let subscription = objects.object(kind, event.process, handle, event.time);
             if let Some(subscription) = subscription {
-                *entry(&mut self.of, subscription) = true;
+                *entry(&mut self.taken_between, subscription) = true;
             }
             take = self.add(event, subscription, event.signed(2), false);
         }

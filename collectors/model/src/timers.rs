@@ -52,7 +52,7 @@ pub struct Activation {
 )]
 pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
     let since = |place: usize| starts[place].wrapping_sub(starts[0]);
-    let mut found: Vec<Activation> = (0..starts.len())
+    let mut activations: Vec<Activation> = (0..starts.len())
         .map(|place| Activation {
             interval: if place == 0 {
                 NEVER
@@ -66,7 +66,7 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
         })
         .collect();
     if period <= 0 {
-        return found;
+        return activations;
     }
     let length = period as f64;
     let angle = |place: usize| TAU * since(place).rem_euclid(period) as f64 / length;
@@ -108,7 +108,7 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
         .collect();
     let phase = |place: usize| after[around(place)].iter().copied().min();
     let first = phase(0).unwrap_or(0);
-    for (place, row) in found.iter_mut().enumerate() {
+    for (place, row) in activations.iter_mut().enumerate() {
         let phase = phase(place).unwrap_or(0);
         row.skipped = match served.get(place + 1) {
             Some(next) => next.wrapping_sub(served[place]).wrapping_sub(1),
@@ -119,7 +119,7 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
         row.release = starts[place].wrapping_sub(row.lateness);
         row.drift = phase.wrapping_sub(first);
     }
-    found
+    activations
 }
 
 /// The releases that activations serve, of the last points of the grid before they start.
@@ -135,13 +135,13 @@ fn served(points: &[i64]) -> Vec<i64> {
 }
 
 /// Forget what activations do not tell if a gap comes before or after them, where others may be.
-pub fn beside_gap(found: &mut [Activation], after_gap: bool) {
-    let unknown = if found.len() < FEW {
-        found.len()
+pub fn beside_gap(activations: &mut [Activation], after_gap: bool) {
+    let unknown = if activations.len() < FEW {
+        activations.len()
     } else {
         usize::from(after_gap)
     };
-    for row in &mut found[..unknown] {
+    for row in &mut activations[..unknown] {
         row.release = NEVER;
         row.lateness = NEVER;
         row.drift = NEVER;

@@ -13,20 +13,21 @@ use super::Tables;
 impl Tables {
     /// Calls; before Kilted the servers' executions alone.
     pub(super) fn served(model: &Model) -> Vec<Call> {
-        let known = &model.registry;
+        let registry = &model.registry;
         if model.services.happened() {
-            return model.services.calls(known);
+            return model.services.calls(registry);
         }
-        if known.callbacks.iter().all(|of| of.kind != known.service) {
+        let mut callbacks = registry.callbacks.iter();
+        if callbacks.all(|callback| callback.kind != registry.service) {
             return Vec::new();
         }
         let executions = model.callbacks.executions.iter();
         let executions =
-            executions.map(|(number, row)| (number, row, known.callback(row.callback)));
-        let executions = executions.filter(|(.., of)| of.kind == known.service);
-        let calls = executions.map(|(number, row, of)| Call {
+            executions.map(|(number, row)| (number, row, registry.callback(row.callback)));
+        let executions = executions.filter(|(.., callback)| callback.kind == registry.service);
+        let calls = executions.map(|(number, row, callback)| Call {
             client: None,
-            service: known.service_of(&of),
+            service: registry.service_of(&callback),
             process: model.process(row.thread),
             sequence: NEVER,
             times: [NEVER; 4],
@@ -39,20 +40,20 @@ impl Tables {
     }
 
     pub(super) fn calls(&self, columns: &mut Columns<'_>, range: Range<u32>) {
-        let (model, known) = (&self.model, &self.model.registry);
+        let (model, registry) = (&self.model, &self.model.registry);
         let rows = self.calls.iter().skip(range.start as usize);
         let rows: Vec<Call> = rows.take(range.len()).copied().collect();
-        let client = |row: &Call| get(&known.clients, row.client);
-        let service = |row: &Call| get(&known.services, row.service);
+        let client = |row: &Call| get(&registry.clients, row.client);
+        let service = |row: &Call| get(&registry.services, row.service);
         let name = |row: &Call| {
-            let of = service(row).or_else(|| client(row));
-            of.and_then(|of| of.topic)
+            let object = service(row).or_else(|| client(row));
+            object.and_then(|object| object.topic)
         };
         self.of_processes(columns, rows.iter().map(|row| row.process));
         columns!(columns, rows, |row|
             name "service" name(row);
-            name "client_node" client(row).and_then(|of| of.node);
-            name "server_node" service(row).and_then(|of| of.node);
+            name "client_node" client(row).and_then(|client| client.node);
+            name "server_node" service(row).and_then(|service| service.node);
             id "client_id" row.client;
             id "service_id" row.service;
             int64 "sequence_number" row.sequence;

@@ -27,11 +27,11 @@ impl Tables {
     /// The system clock against that of the events, in blocks of time.
     pub(super) fn clock_offsets(&self, columns: &mut Columns<'_>) {
         let rows = self.model.offsets.all();
-        columns!(columns, rows, |of|
-            host "host" of.host;
-            int64 "block" of.block;
-            int64 "offset" of.median;
-            int64 "len" of.count;
+        columns!(columns, rows, |offset|
+            host "host" offset.host;
+            int64 "block" offset.block;
+            int64 "offset" offset.median;
+            int64 "len" offset.count;
         );
     }
 }
@@ -72,24 +72,24 @@ impl Nearest {
     /// All was stamped: what is before a time is before those that come later, too.
     pub(super) fn finish(&mut self) {
         let (mut before, mut behind) = (None, None);
-        for of in &mut self.around {
-            before = of[0].or(before);
-            of[0] = before;
+        for stamps in &mut self.around {
+            before = stamps[0].or(before);
+            stamps[0] = before;
         }
-        for of in self.around.iter_mut().rev() {
-            behind = of[1].or(behind);
-            of[1] = behind;
+        for stamps in self.around.iter_mut().rev() {
+            behind = stamps[1].or(behind);
+            stamps[1] = behind;
         }
     }
 
     /// How far the clock was ahead at one of the times, of two stamps as near by the later; `NEVER`
     /// where nothing was stamped.
     pub(super) fn offset(&self, time: i64) -> i64 {
-        let place = self.times.partition_point(|of| *of < time);
+        let place = self.times.partition_point(|moment| *moment < time);
         match self.around.get(place) {
-            Some([Some((before, one)), Some((behind, other))]) => {
+            Some([Some((before, earlier)), Some((behind, later))]) => {
                 let is_before = time.wrapping_sub(*before) < behind.wrapping_sub(time);
-                if is_before { *one } else { *other }
+                if is_before { *earlier } else { *later }
             }
             Some([Some((_, ahead)), None] | [None, Some((_, ahead))]) => *ahead,
             _ => NEVER,

@@ -35,22 +35,24 @@ impl Tables {
                 continue;
             }
             *entry(&mut ran, row.thread) = true;
-            if let Some(thread) = row.callback.and_then(|of| runs_in.get_mut(of.place())) {
+            let place = row.callback.map(Id::place);
+            if let Some(thread) = place.and_then(|place| runs_in.get_mut(place)) {
                 shared |= thread
                     .replace(row.thread)
-                    .is_some_and(|of| of != row.thread);
+                    .is_some_and(|previous| previous != row.thread);
             }
             unfinished += u64::from(row.end == NEVER);
             nameless += u64::from(row.callback.is_none());
-            let of = get(&model.registry.callbacks, row.callback);
-            ownerless += u64::from(of.is_some_and(|of| of.owner.is_none()));
+            let callback = get(&model.registry.callbacks, row.callback);
+            ownerless += u64::from(callback.is_some_and(|callback| callback.owner.is_none()));
         }
         let mut seen = Vec::new();
         for (_, row) in model.callbacks.intervals.iter() {
             *entry(&mut seen, row.thread) = true;
         }
         let ran = ran.iter().enumerate().filter(|(_, ran)| **ran);
-        let silent = ran.clone().filter(|(of, _)| seen.get(*of) != Some(&true));
+        let silent = |thread: usize| seen.get(thread) != Some(&true);
+        let silent = ran.clone().filter(|(thread, _)| silent(*thread));
         // Where no executor told of itself, nothing is known to be blocked.
         shared &= !seen.is_empty();
         let alone = self.partners.alone.iter();
@@ -90,7 +92,7 @@ impl Tables {
             untaken: self.partners.untaken.clone(),
             alone_on: topics
                 .iter()
-                .filter_map(|of| texts.get(of.place()).cloned())
+                .filter_map(|topic| texts.get(topic.place()).cloned())
                 .collect(),
         }
     }

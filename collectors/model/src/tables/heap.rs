@@ -15,12 +15,12 @@ use super::Tables;
 const STEP: i64 = 100_000_000;
 
 /// A process, and perhaps one of its callbacks.
-type Of = (Maybe<Process>, Maybe<Callback>);
+type Owner = (Maybe<Process>, Maybe<Callback>);
 
 /// What lives of a process or callback.
 #[derive(Clone, Copy, Default)]
 struct HeapRow {
-    of: Of,
+    owner: Owner,
     time: i64,
     peak: i64,
     bytes: i64,
@@ -41,29 +41,29 @@ impl Tables {
     }
 
     fn living(&self, columns: &mut Columns<'_>, of_callbacks: bool) {
-        let mut changes: Vec<(i64, bool, Of, i64)> = Vec::new();
+        let mut changes: Vec<(i64, bool, Owner, i64)> = Vec::new();
         for (_, block) in self.model.heap.blocks.iter() {
-            let mut of: Of = (Some(block.process), None);
+            let mut owner: Owner = (Some(block.process), None);
             if of_callbacks {
                 let execution = self.model.callbacks.enclosing(block.within, block.begin);
-                of.1 = self.execution(execution).and_then(|of| of.callback);
-                if of.1.is_none() {
+                owner.1 = self.execution(execution).and_then(|owner| owner.callback);
+                if owner.1.is_none() {
                     continue;
                 }
             }
-            changes.push((block.begin, true, of, block.size));
+            changes.push((block.begin, true, owner, block.size));
             if block.end != NEVER {
-                changes.push((block.end, false, of, block.size));
+                changes.push((block.end, false, owner, block.size));
             }
         }
         // Of one time ends come first.
         changes.sort_by_key(|change| (change.0, change.1));
-        let mut places: HashMap<Of, (HeapRow, usize)> = HashMap::new();
+        let mut places: HashMap<Owner, (HeapRow, usize)> = HashMap::new();
         let mut rows: Vec<HeapRow> = Vec::new();
-        for (time, begins, of, size) in changes {
+        for (time, begins, owner, size) in changes {
             let nothing = (HeapRow::default(), usize::MAX);
-            let (live, place) = places.entry(of).or_insert(nothing);
-            (live.of, live.time) = (of, time);
+            let (live, place) = places.entry(owner).or_insert(nothing);
+            (live.owner, live.time) = (owner, time);
             if begins {
                 live.bytes = live.bytes.wrapping_add(size);
                 live.blocks += 1;
@@ -85,12 +85,12 @@ impl Tables {
                 }
             }
         }
-        rows.sort_by_key(|row| (row.time, row.of));
-        self.of_processes(columns, rows.iter().map(|row| row.of.0));
-        let callback = |row: &HeapRow| self.model.registry.callback(row.of.1);
+        rows.sort_by_key(|row| (row.time, row.owner));
+        self.of_processes(columns, rows.iter().map(|row| row.owner.0));
+        let callback = |row: &HeapRow| self.model.registry.callback(row.owner.1);
         if of_callbacks {
             columns!(columns, rows, |row|
-                id "callback_id" row.of.1;
+                id "callback_id" row.owner.1;
                 name "kind" callback(row).kind;
                 name "name" callback(row).name;
                 name "node" callback(row).node;

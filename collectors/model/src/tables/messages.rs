@@ -45,75 +45,76 @@ impl Tables {
             MessageView {
                 row,
                 sent,
-                source: sent.map(|of| model.source(&of)).unwrap_or_default(),
+                source: sent.map_or_else(Source::default, |sent| model.source(&sent)),
                 take: model.takes.rows.get(row.take),
                 execution,
-                publisher: sent.and_then(|of| model.process(of.thread)),
+                publisher: sent.and_then(|publication| model.process(publication.thread)),
                 latency,
                 bound,
             }
         });
         let rows: Vec<MessageView> = rows.collect();
-        let topic = |of: &MessageView| {
-            let taken = || model.registry.topic_at(of.row.subscription);
-            of.source.topic.or_else(taken)
+        let topic = |message: &MessageView| {
+            let taken = || model.registry.topic_at(message.row.subscription);
+            message.source.topic.or_else(taken)
         };
-        let host = |of: &MessageView| {
-            let host = identity.host(of.publisher);
-            host.or_else(|| identity.host(of.row.process))
+        let host = |message: &MessageView| {
+            let host = identity.host(message.publisher);
+            host.or_else(|| identity.host(message.row.process))
         };
-        let sent =
-            |of: &MessageView, time: fn(&Publication) -> i64| of.sent.as_ref().map_or(NEVER, time);
-        let take = |of: &MessageView, time: fn(&Take) -> i64| of.take.as_ref().map_or(NEVER, time);
-        let ran = |of: &MessageView, time: fn(&Execution) -> i64| {
-            of.execution.as_ref().map_or(NEVER, time)
+        let sent = |message: &MessageView, time: fn(&Publication) -> i64| {
+            message.sent.as_ref().map_or(NEVER, time)
         };
-        let age = |of: &MessageView| match (&of.take, &of.sent) {
+        let take = |message: &MessageView, time: fn(&Take) -> i64| {
+            message.take.as_ref().map_or(NEVER, time)
+        };
+        let ran = |message: &MessageView, time: fn(&Execution) -> i64| {
+            message.execution.as_ref().map_or(NEVER, time)
+        };
+        let age = |message: &MessageView| match (&message.take, &message.sent) {
             (Some(take), Some(sent)) if sent.header != NEVER => take.time.wrapping_sub(sent.header),
             _ => NEVER,
         };
-        columns!(columns, rows, |of|
-            id "message_id" of.row.publication;
-            name "topic" topic(of);
-            id "publisher_id" of.source.publisher;
-            id "subscription_id" of.row.subscription;
-            name "publisher_node" of.source.node;
-            name "subscription_node" self.node_at(of.row.subscription);
-            host "host" host(of);
-            host "publisher_host" identity.host(of.publisher);
-            int32 "publisher_vpid" identity.vpid(of.publisher);
-            host "subscription_host" identity.host(of.row.process);
-            int32 "subscription_vpid" identity.vpid(of.row.process);
-            boolean "intra_process" of.row.intra;
-            int64 "publish_ns" sent(of, |row| row.publish);
-            int64 "rcl_publish_ns" sent(of, |row| row.rcl);
-            int64 "rmw_publish_ns" sent(of, |row| row.rmw);
-            int64 "source_timestamp_ns" sent(of, |row| row.stamp);
-            int64 "received_ns" take(of, |row| row.received);
-            int64 "take_ns" take(of, |row| row.time);
-            int64 "rclcpp_take_ns" take(of, |row| row.rclcpp);
-            int64 "callback_start_ns" ran(of, |row| row.start);
-            int64 "callback_end_ns" ran(of, |row| row.end);
-            int64 "latency_ns" of.latency;
-            int64 "clock_bound_ns" of.bound;
-            int64 "data_age_ns" age(of);
-            id "callback_instance_id" of.row.execution;
+        columns!(columns, rows, |message|
+            id "message_id" message.row.publication;
+            name "topic" topic(message);
+            id "publisher_id" message.source.publisher;
+            id "subscription_id" message.row.subscription;
+            name "publisher_node" message.source.node;
+            name "subscription_node" self.node_at(message.row.subscription);
+            host "host" host(message);
+            host "publisher_host" identity.host(message.publisher);
+            int32 "publisher_vpid" identity.vpid(message.publisher);
+            host "subscription_host" identity.host(message.row.process);
+            int32 "subscription_vpid" identity.vpid(message.row.process);
+            boolean "intra_process" message.row.intra;
+            int64 "publish_ns" sent(message, |row| row.publish);
+            int64 "rcl_publish_ns" sent(message, |row| row.rcl);
+            int64 "rmw_publish_ns" sent(message, |row| row.rmw);
+            int64 "source_timestamp_ns" sent(message, |row| row.stamp);
+            int64 "received_ns" take(message, |row| row.received);
+            int64 "take_ns" take(message, |row| row.time);
+            int64 "rclcpp_take_ns" take(message, |row| row.rclcpp);
+            int64 "callback_start_ns" ran(message, |row| row.start);
+            int64 "callback_end_ns" ran(message, |row| row.end);
+            int64 "latency_ns" message.latency;
+            int64 "clock_bound_ns" message.bound;
+            int64 "data_age_ns" age(message);
+            id "callback_instance_id" message.row.execution;
         );
-        let decided = || rows.iter().map(|of| of.row.decision);
-        columns.category(
-            "outcome",
-            decided().map(|of| of.outcome as u8),
-            Outcome::WORDS,
-        );
-        let joined = &Match::WORDS[..Match::Nothing as usize];
-        columns.category("match", decided().map(|of| of.how as u8), joined);
-        columns.category("reason", decided().map(|of| of.reason as u8), Reason::WORDS);
+        let decisions = || rows.iter().map(|message| message.row.decision);
+        let outcomes = decisions().map(|decision| decision.outcome as u8);
+        let joined = decisions().map(|decision| decision.how as u8);
+        let reasons = decisions().map(|decision| decision.reason as u8);
+        columns.category("outcome", outcomes, Outcome::WORDS);
+        columns.category("match", joined, &Match::WORDS[..Match::Nothing as usize]);
+        columns.category("reason", reasons, Reason::WORDS);
     }
 
     /// How long after a publication an execution began, and by how much that may be wrong.
     fn latency(&self, sent: &Publication, ran: &Execution) -> (i64, i64) {
         // Not the subscription's host: nothing tells of that where tracing began late.
-        let [from, to] = [sent.thread, ran.thread].map(|of| self.host(of));
+        let [from, to] = [sent.thread, ran.thread].map(|thread| self.host(thread));
         let latency = ran.start.wrapping_sub(sent.publish);
         if from == to {
             return (latency, NEVER);
@@ -135,20 +136,21 @@ impl Tables {
             times.push(take.time);
         }
         let alone = alone.into_iter();
-        let mut found: HashMap<_, _> = alone.map(|(of, times)| (of, Nearest::new(times))).collect();
-        if !found.is_empty() {
+        let alone = alone.map(|(host, times)| (host, Nearest::new(times)));
+        let mut by_host: HashMap<_, _> = alone.collect();
+        if !by_host.is_empty() {
             for (_, row) in model.publications.rows.iter() {
                 if row.rmw != NEVER
                     && row.stamp != NEVER
                     && !row.estimated
-                    && let Some(nearest) = found.get_mut(&self.host(row.thread))
+                    && let Some(nearest) = by_host.get_mut(&self.host(row.thread))
                 {
                     nearest.on_stamp(row.rmw, row.stamp.wrapping_sub(row.rmw));
                 }
             }
         }
-        found.values_mut().for_each(Nearest::finish);
-        found
+        by_host.values_mut().for_each(Nearest::finish);
+        by_host
     }
 
     /// Takes without a publication, with a latency from their source timestamps.
@@ -165,7 +167,8 @@ impl Tables {
             let start = self.start(take.execution);
             let created = get(&model.registry.subscriptions, take.subscription);
             let stamped = take.stamp != NEVER;
-            let (latency, outcome) = if stamped && created.is_some_and(|of| sent < of.created) {
+            let (latency, outcome) = if stamped && created.is_some_and(|taker| sent < taker.created)
+            {
                 (NEVER, 2)
             } else if start == NEVER {
                 (NEVER, 1)
