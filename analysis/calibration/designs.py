@@ -29,9 +29,12 @@ def factors(count: int) -> Section:
     for world, blocks in product(WORLDS, (5, 10)):
         y = _experiments(world, blocks, count)
         main = y[:, :, 1, :].mean(axis=2) - y[:, :, 0, :].mean(axis=2)
-        both = (y[:, :, 1, 1] - y[:, :, 1, 0]) - (y[:, :, 0, 1] - y[:, :, 0, 0])
-        _check(y, main, both)
-        for name, contrast, squares in (("main effect", main, 1.0), ("interaction", both, 4.0)):
+        interaction = (y[:, :, 1, 1] - y[:, :, 1, 0]) - (y[:, :, 0, 1] - y[:, :, 0, 0])
+        _check(y, main, interaction)
+        for name, contrast, squares in (
+            ("main effect", main, 1.0),
+            ("interaction", interaction, 4.0),
+        ):
             cell = {"world": world, "effect": name, "blocks": f"{blocks} blocks"}
             hits = covered(contrast, 0.0)
             results.append(Result(title, cell, "block by block", hits, count, *BAR))
@@ -70,11 +73,11 @@ def _additive(y: Floats, contrast: Floats, squares: float) -> dict[str, int]:
     freedom = (blocks - 1) * (cells - 1)
     variance = (residual**2).sum(axis=(1, 2, 3)) / freedom
     error = np.sqrt(variance * squares / blocks)
-    apart = np.abs(contrast.mean(axis=1))
+    distance = np.abs(contrast.mean(axis=1))
     t, z = t_quantile(0.975, freedom), 1.959964
     return {
-        "additive, t": int((apart <= t * error).sum()),
-        "mixed, Wald": int((apart <= z * error).sum()),
+        "additive, t": int((distance <= t * error).sum()),
+        "mixed, Wald": int((distance <= z * error).sum()),
     }
 
 
@@ -85,12 +88,12 @@ def _check(y: Floats, main: Floats, both: Floats) -> None:
         for block in range(y.shape[1])
         for f, g in product(range(3), range(2))
     ]
-    found = effects(observations, scale="difference")
+    computed = effects(observations, scale="difference")
     expected = {("f",): main[0].mean(), ("f", "g"): both[0].mean()}
     for names, value in expected.items():
-        (one,) = [e for e in found if e.factors == names and e.levels[0] == 1]
-        assert one.value is not None
-        assert math.isclose(one.value, value, rel_tol=1e-9, abs_tol=1e-12)
+        (effect,) = [e for e in computed if e.factors == names and e.levels[0] == 1]
+        assert effect.value is not None
+        assert math.isclose(effect.value, value, rel_tol=1e-9, abs_tol=1e-12)
 
 
 INJECTED_TITLE = "Injected leaks"
@@ -132,9 +135,11 @@ def _covered(count: int, chunk: int, phi: float) -> int:
         noise = 300e3 * autoregressive(rng, (5, seconds.size), phi)
         grown = 5e7 + chunk * messages + noise
         runs = [Series(seconds, np.floor(row / _PAGE) * _PAGE, messages) for row in grown]
-        found = leak("rss", {}, runs).per_message
+        growth = leak("rss", {}, runs).per_message
         hits += (
-            found.low is not None and found.high is not None and found.low <= chunk <= found.high
+            growth.low is not None
+            and growth.high is not None
+            and growth.low <= chunk <= growth.high
         )
     return hits
 
@@ -146,8 +151,8 @@ def _levelled(count: int, phi: float) -> tuple[int, int]:
     called = placed = 0
     for _ in range(count):
         noise = 30e3 * autoregressive(rng, (5, seconds.size), phi)
-        found = leak("rss", {}, [Series(seconds, shape + row) for row in noise])
-        bend = math.nan if found.bend_s is None else not_none(found.bend_s.value)
-        called += found.verdict == "levels_off"
-        placed += found.verdict == "levels_off" and abs(bend - _BEND_S) <= _WITHIN_S
+        judged = leak("rss", {}, [Series(seconds, shape + row) for row in noise])
+        bend = math.nan if judged.bend_s is None else not_none(judged.bend_s.value)
+        called += judged.verdict == "levels_off"
+        placed += judged.verdict == "levels_off" and abs(bend - _BEND_S) <= _WITHIN_S
     return called, placed

@@ -69,12 +69,12 @@ def positive_runs(count: int) -> Section:
     for shape, sd, runs in product(_POSITIVE, (0.05, 0.2, 0.4, 0.6), (3, 5, 10, 20)):
         if shape == "normal" and sd > SYMMETRIC_UP_TO:
             continue
-        x = positive_values(generator("positive", shape, sd, runs), shape, sd, (count, runs))
-        low, high = positive_bounds(x)
+        values = positive_values(generator("positive", shape, sd, runs), shape, sd, (count, runs))
+        low, high = positive_bounds(values)
         cell = {"runs differ by": shape, "sd": f"{sd:g}", "runs": f"{runs} runs"}
         hits = int(((low <= 1) & (high >= 1)).sum())
         results.append(Result(title, cell, "coverage", hits, count, *BAR))
-        results.append(Result(title, cell, "Student t", covered(x, 1.0), count))
+        results.append(Result(title, cell, "Student t", covered(values, 1.0), count))
     text = (
         "The interval of `roslens.analysis.statistics.positive`, and Student's beside it. One "
         "value per run, of mean 1; exponential: 1 + sd (e - 1), a floor and a long tail, of the "
@@ -252,9 +252,9 @@ def one_run(count: int) -> Section:
         n = least_samples(p)
         ranks = order_statistics(n, p)
         assert ranks is not None
-        x = np.sort(generator("one run", p).standard_normal((count, n)), axis=1)
+        values = np.sort(generator("one run", p).standard_normal((count, n)), axis=1)
         truth = float(special.ndtri(p))
-        hits = int(((x[:, ranks[0] - 1] <= truth) & (truth <= x[:, ranks[1] - 1])).sum())
+        hits = int(((values[:, ranks[0] - 1] <= truth) & (truth <= values[:, ranks[1] - 1])).sum())
         cell = {
             "of": f"{percentile_name(p)}, ranks {ranks[0]} and {ranks[1]}",
             "phi": "0",
@@ -267,11 +267,11 @@ def one_run(count: int) -> Section:
         metric = Metric("x", "simulated", "1")
         for z, _ in experiments(rng, count, runs=1, samples=2000, phi=phi):
             for series in z[:, 0]:
-                found = mean_of_one_run(metric, {}, series)
+                estimate = mean_of_one_run(metric, {}, series)
                 hits += (
-                    found.low is not None
-                    and found.high is not None
-                    and found.low <= 0 <= found.high
+                    estimate.low is not None
+                    and estimate.high is not None
+                    and estimate.low <= 0 <= estimate.high
                 )
         cell = {"of": "mean", "phi": f"{phi:g}", "n": "2,000"}
         results.append(Result(title, cell, "coverage", hits, count))
@@ -287,8 +287,10 @@ def rejects(new: Floats, base: Floats, ratio: float) -> Ints:
     n, m = new.shape[-1], base.shape[-1]
     v = new.var(axis=-1, ddof=1) / n
     w = ratio**2 * base.var(axis=-1, ddof=1) / m
-    apart = new.mean(axis=-1) - ratio * base.mean(axis=-1)
-    return np.where(two_sided(apart, v, n, w, m) < 0.05, np.sign(apart), 0).astype(np.int64)
+    difference = new.mean(axis=-1) - ratio * base.mean(axis=-1)
+    return np.where(two_sided(difference, v, n, w, m) < 0.05, np.sign(difference), 0).astype(
+        np.int64
+    )
 
 
 def on_logs(new: Floats, base: Floats, ratio: float = 1.0) -> tuple[Floats, Floats]:
@@ -296,8 +298,8 @@ def on_logs(new: Floats, base: Floats, ratio: float = 1.0) -> tuple[Floats, Floa
     n, m = new.shape[-1], base.shape[-1]
     top, bottom = new.mean(axis=-1), base.mean(axis=-1)
     v, w = new.var(axis=-1, ddof=1) / top**2 / n, base.var(axis=-1, ddof=1) / bottom**2 / m
-    apart = np.log(top / bottom) - math.log(ratio)
-    return apart, two_sided(apart, v, n, w, m)
+    log_ratio = np.log(top / bottom) - math.log(ratio)
+    return log_ratio, two_sided(log_ratio, v, n, w, m)
 
 
 def two_sided(apart: Floats, v: Floats, n: int, w: Floats, m: int) -> Floats:

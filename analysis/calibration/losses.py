@@ -33,8 +33,8 @@ def _bad(times: float) -> Rates:
     """One run in ten loses so many times as much as the others; all that is lost where infinite."""
 
     def rates(rng: np.random.Generator, p: float, shape: tuple[int, int]) -> Floats:
-        other = p / (1 + RARE * (times - 1)) if math.isfinite(times) else 0.0
-        return np.where(rng.random(shape) < RARE, (p - (1 - RARE) * other) / RARE, other)
+        usual = p / (1 + RARE * (times - 1)) if math.isfinite(times) else 0.0
+        return np.where(rng.random(shape) < RARE, (p - (1 - RARE) * usual) / RARE, usual)
 
     return rates
 
@@ -71,13 +71,13 @@ def simulated(
     """Both bounds of each experiment (nan where refused), the truth, and the messages lost."""
     lost = drawn(kind, part, messages, runs, count)
     metric = Metric("loss", "simulated", "1", scale="fraction")
-    known: dict[tuple[int, ...], tuple[float, float]] = {}
+    by_row: dict[tuple[int, ...], tuple[float, float]] = {}
     for row in map(tuple, np.sort(lost, axis=1).tolist()):
-        if row not in known:
-            found = fraction_over_runs(metric, {}, row, [messages] * runs)
-            given = found.low is not None and found.high is not None
-            known[row] = (found.low, found.high) if given else (math.nan, math.nan)  # type: ignore[assignment]
-    low, high = np.array([known[tuple(row)] for row in np.sort(lost, axis=1).tolist()]).T
+        if row not in by_row:
+            estimate = fraction_over_runs(metric, {}, row, [messages] * runs)
+            given = estimate.low is not None and estimate.high is not None
+            by_row[row] = (estimate.low, estimate.high) if given else (math.nan, math.nan)  # type: ignore[assignment]
+    low, high = np.array([by_row[tuple(row)] for row in np.sort(lost, axis=1).tolist()]).T
     return low, high, _truth(kind, part), lost
 
 

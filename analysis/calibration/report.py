@@ -74,10 +74,10 @@ class CalibrationReport(Report[CalibrationParameters]):
         """Stored or simulated now, and the splits of the recordings given."""
         count = self.parameters.simulations
         if count:
-            found = [r for simulate in SECTIONS.values() for r in simulate(count).results]
+            results = [r for simulate in SECTIONS.values() for r in simulate(count).results]
         else:
-            found = from_csv(Path(self.parameters.results))
-        return found + list(self._splits().results if self.recorded is not None else ())
+            results = from_csv(Path(self.parameters.results))
+        return results + list(self._splits().results if self.recorded is not None else ())
 
     def _splits(self) -> Section:
         assert self.recorded is not None
@@ -116,14 +116,14 @@ class CalibrationReport(Report[CalibrationParameters]):
         missed = sum(r.holds is False for r in self.results)
         held = sum(r.holds is True for r in self.results)
         counts = sorted({r.count for r in self.results if r.holds is not None})
-        said = (
+        numbers = (
             "no"
             if not counts
             else f"{counts[0]:,}"
             if len(counts) == 1
             else f"{counts[0]:,} to {counts[-1]:,}"
         )
-        return [f"{held} of {held + missed} cells hold their bar; {said} simulations each."]
+        return [f"{held} of {held + missed} cells hold their bar; {numbers} simulations each."]
 
     def origin(self) -> Mapping[str, str]:
         """Where the simulations are from."""
@@ -229,19 +229,19 @@ def examples_plot() -> Plot:
     """Intervals of fifty experiments of five runs, over pooled samples and over runs."""
     runs, samples, between, phi = 5, 200, 0.2, 0.5
     rng = generator("examples", between, phi)
-    z = autoregressive(rng, (EXPERIMENTS, runs, samples), phi)
-    x = z + between * rng.standard_normal((EXPERIMENTS, runs, 1))
+    noise = autoregressive(rng, (EXPERIMENTS, runs, samples), phi)
+    values = noise + between * rng.standard_normal((EXPERIMENTS, runs, 1))
     figure = style.new_figure(3.6)
-    both = figure.subplots(1, 2, sharey=True)
+    panels = figure.subplots(1, 2, sharey=True)
     titles = ("all samples, as if independent", "over runs")
     hits = []
     for axes, title, unit in zip(
-        both, titles, (x.reshape(EXPERIMENTS, -1), x.mean(-1)), strict=True
+        panels, titles, (values.reshape(EXPERIMENTS, -1), values.mean(-1)), strict=True
     ):
         hits.append(_intervals(axes, unit))
         axes.set_title(f"{title}\n{hits[-1]} of {EXPERIMENTS} hold the truth")
         axes.set_xlabel("experiment")
-    both[0].set_ylabel("mean, and its 95 % interval")
+    panels[0].set_ylabel("mean, and its 95 % interval")
     return Plot(
         figure,
         f"{EXPERIMENTS} simulated experiments of {runs} runs of {samples} samples with "
@@ -255,14 +255,14 @@ def _intervals(axes: Axes, experiments: Floats) -> int:
     hits = 0
     axes.axhline(0, color="#666666", lw=0.8)
     for place, values in enumerate(experiments):
-        found = student_t(values)
-        if found.value is None or found.low is None or found.high is None:
+        interval = student_t(values)
+        if interval.value is None or interval.low is None or interval.high is None:
             continue
-        holds = found.low <= 0 <= found.high
+        holds = interval.low <= 0 <= interval.high
         hits += holds
         colour = style.COLOURS[0] if holds else style.LOUD
-        axes.plot([place] * 2, [found.low, found.high], color=colour, lw=1.2)
-        axes.plot([place], [found.value], "o" if holds else "s", color=colour, ms=2.5)
+        axes.plot([place] * 2, [interval.low, interval.high], color=colour, lw=1.2)
+        axes.plot([place], [interval.value], "o" if holds else "s", color=colour, ms=2.5)
     return hits
 
 

@@ -107,10 +107,10 @@ class Section:
         bars = dict.fromkeys((r.what, r.low, r.high) for r in self.results if r.holds is not None)
         if not bars:
             return ""
-        said = [f"{what} {within(low, high)}" for what, low, high in bars]
+        bounds = [f"{name} {within(low, high)}" for name, low, high in bars]
         missed = sum(r.holds is False for r in self.results)
-        found = "all hold" if not missed else f"{missed} miss it, in bold"
-        return f"Bar: {'; '.join(dict.fromkeys(said))} ({found}).\n\n"
+        outcome = "all hold" if not missed else f"{missed} miss it, in bold"
+        return f"Bar: {'; '.join(dict.fromkeys(bounds))} ({outcome}).\n\n"
 
 
 def within(low: float | None, high: float | None) -> str:

@@ -29,11 +29,11 @@ def generator(*cell: object) -> np.random.Generator:
 
 def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], phi: float) -> Floats:
     """Stationary AR(1) along the last axis, variance 1."""
-    z: Floats = rng.standard_normal(shape)
+    noise: Floats = rng.standard_normal(shape)
     if phi:
-        z[..., 1:] *= math.sqrt(1 - phi**2)
-        z = signal.lfilter([1], [1, -phi], z, axis=-1)
-    return z
+        noise[..., 1:] *= math.sqrt(1 - phi**2)
+        noise = signal.lfilter([1], [1, -phi], noise, axis=-1)
+    return noise
 
 
 def normal_effects(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:

@@ -33,8 +33,8 @@ def exit_codes(new: Floats, base: Floats, threshold: float = THRESHOLD) -> Ints:
     new, base
         One value per run, shape (invocations, cells, runs).
     """
-    apart, p = on_logs(new, base)
-    at_one = np.where(p < 0.05, np.sign(apart), 0)
+    log_ratios, p = on_logs(new, base)
+    at_one = np.where(p < 0.05, np.sign(log_ratios), 0)
     above, below = (
         np.where(q < 0.05, np.sign(far), 0)
         for far, q in (on_logs(new, base, 1 + side * threshold) for side in (1, -1))
@@ -72,16 +72,16 @@ def codes_of(draw: Callable[[int], tuple[Floats, Floats]], count: int) -> Ints:
     draw
         New and base of so many invocations.
     """
-    found: list[Ints] = []
+    parts: list[Ints] = []
     for begin in range(0, count, 500):
         new, base = draw(min(500, count - begin))
         codes = exit_codes(new, base)
-        if not found:
+        if not parts:
             for i in range(min(20, len(codes))):
                 if compared(new[i], base[i]) != codes[i]:
                     raise AssertionError("the simulation's rule is not that of compare")
-        found.append(codes)
-    return np.concatenate(found)
+        parts.append(codes)
+    return np.concatenate(parts)
 
 
 def comparisons(count: int) -> Section:
@@ -207,7 +207,7 @@ def _split(
     rng: np.random.Generator, pools: Sequence[Floats], half: int, invocations: int
 ) -> tuple[Floats, Floats]:
     tiled = (np.tile(pool, (invocations, 1)) for pool in pools)
-    dealt = np.stack([rng.permuted(x, axis=1)[:, : 2 * half] for x in tiled], 1)
+    dealt = np.stack([rng.permuted(pool, axis=1)[:, : 2 * half] for pool in tiled], 1)
     return dealt[..., :half], dealt[..., half:]
 
 
@@ -218,10 +218,10 @@ def leaks(count: int) -> Section:
     results = []
     for phi in (0.0, 0.5, 0.9, 0.97):
         alarms, stated = _climbing(seconds, phi, 0.0, count)
-        found, _ = _climbing(seconds, phi, stated, count)
+        detected, _ = _climbing(seconds, phi, stated, count)
         cell = {"phi": f"{phi:g}", "minimum detectable": f"{stated:,.0f} B/s"}
         results.append(Result(title, cell, "false alarms", alarms, count, None, 0.06))
-        results.append(Result(title, cell, "power there", found, count, 0.75, 0.85))
+        results.append(Result(title, cell, "power there", detected, count, 0.75, 0.85))
     text = (
         "Five runs of 150 samples over 600 s, stationary AR(1) noise of 300 kB, margin 1 B/s. "
         "Minimum detectable: the mean of what these experiments state, injected into others."
@@ -236,9 +236,9 @@ def _climbing(seconds: Floats, phi: float, slope: float, count: int) -> tuple[in
     for _ in range(count):
         noise = 300e3 * autoregressive(rng, (5, seconds.size), phi)
         runs = [Series(seconds, 5e7 + slope * seconds + row) for row in noise]
-        found = leak("heap", {}, runs, margin=1.0)
-        hits += found.verdict == "climbs"
-        stated += not_none(found.per_second.minimum_detectable)
+        judged = leak("heap", {}, runs, margin=1.0)
+        hits += judged.verdict == "climbs"
+        stated += not_none(judged.per_second.minimum_detectable)
     return hits, stated / count
 
 
@@ -246,9 +246,9 @@ PIECES = 4
 """Of each run; with three runs per cell 12, six for either side."""
 
 STATISTICS: Mapping[str, Callable[[Floats], float]] = {
-    "mean": lambda x: float(x.mean()),
-    "P50": lambda x: quantile(x, 0.5),
-    "P90": lambda x: quantile(x, 0.9),
+    "mean": lambda values: float(values.mean()),
+    "P50": lambda values: quantile(values, 0.5),
+    "P90": lambda values: quantile(values, 0.9),
 }
 
 LEAST = 30
@@ -286,7 +286,7 @@ def pools(
     )
     rows = pl.concat([latencies, durations]).drop_nulls().sort("run", "series", "at").collect()
     label = {run.name: f"{run.suite or ''} {run.label}".strip() for run in runs if run.complete}
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for (run, series), part in rows.partition_by("run", "series", as_dict=True).items():
         if run not in label or part.height < pieces * LEAST:
             continue
@@ -294,6 +294,6 @@ def pools(
         for piece in np.array_split(values, pieces):
             for name, statistic in STATISTICS.items():
                 key = f"{label[str(run)]}, {series}: {name}"
-                found.setdefault(key, []).append(statistic(piece))
-    arrays = {key: np.array(values) for key, values in found.items()}
-    return {key: x for key, x in arrays.items() if x.size >= 6 and np.ptp(x) > 0}
+                by_name.setdefault(key, []).append(statistic(piece))
+    arrays = {key: np.array(values) for key, values in by_name.items()}
+    return {key: array for key, array in arrays.items() if array.size >= 6 and np.ptp(array) > 0}

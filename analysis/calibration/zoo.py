@@ -235,18 +235,18 @@ def shapes(count: int) -> Section:
     results = []
     count = max(1, count // 25)
     same = [(name, Other(kind, shape, LENGTH)) for name, (kind, shape) in SHAPES.items()]
-    for name, of in (*same, *OTHERS):
-        kind = of.kind
+    for name, plan in (*same, *OTHERS):
+        kind = plan.kind
         for noise in NOISE:
-            rng = generator("shape", name, noise, *([] if of[2:] == same[0][1][2:] else of[2:]))
-            found = [leak("rss", {}, simulated(of, rng, noise)).verdict for _ in range(count)]
-            runs = f"{of.runs} of {of.length:g} s at {of.hz:g} Hz"
+            rng = generator("shape", name, noise, *([] if plan[2:] == same[0][1][2:] else plan[2:]))
+            verdicts = [leak("rss", {}, simulated(plan, rng, noise)).verdict for _ in range(count)]
+            runs = f"{plan.runs} of {plan.length:g} s at {plan.hz:g} Hz"
             cell = {"shape": name, "is": kind, "runs": runs, "noise": f"{noise / 1e3:g} kB"}
             right = ("not_enough_evidence", *_RIGHT[kind])
-            wrong = sum(verdict not in right for verdict in found)
+            wrong = sum(verdict not in right for verdict in verdicts)
             results.append(Result(TITLE, cell, "wrong", wrong, count, None, 0.05))
             results += [
-                Result(TITLE, cell, verdict.replace("_", " "), found.count(verdict), count)
+                Result(TITLE, cell, verdict.replace("_", " "), verdicts.count(verdict), count)
                 for verdict in _VERDICTS
             ]
     text = (

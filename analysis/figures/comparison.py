@@ -27,14 +27,16 @@ _MOST_ROWS = 60
 def comparison_plot(comparisons: Comparisons) -> Plot:
     """Change in percent with its interval, one panel per metric, the threshold shaded."""
     threshold = 100 * comparisons.threshold
-    known = [c for c in comparisons.by_interest if c.ratio is not None and math.isfinite(c.ratio)]
-    first = set(map(id, known[:_MOST_ROWS]))
+    with_ratio = [
+        c for c in comparisons.by_interest if c.ratio is not None and math.isfinite(c.ratio)
+    ]
+    first = set(map(id, with_ratio[:_MOST_ROWS]))
     shown = [c for c in comparisons.compared if id(c) in first]
     metrics = list(dict.fromkeys(c.metric for c in shown))
     panels = [[c for c in shown if c.metric == metric] for metric in metrics]
     heights = [len(panel) + 1.2 for panel in panels] or [1.0]
     labels = dict(zip(map(id, shown), short_labels([c.cell for c in shown]), strict=True))
-    lines = max((style.wrapped(x, 48).count("\n") + 1 for x in labels.values()), default=1)
+    lines = max((style.wrapped(label, 48).count("\n") + 1 for label in labels.values()), default=1)
     figure = style.new_figure(1.1 + max(0.34, 0.16 * lines) * sum(heights))
     rows = figure.subplots(
         max(1, len(panels)), 1, squeeze=False, sharex=True, height_ratios=heights
@@ -83,11 +85,11 @@ def _bar(axes: Axes, y: int, comparison: Comparison, left: float, right: float) 
 
 def _caption(comparisons: Comparisons) -> str:
     runs = f"{comparisons.base.runs} runs"
-    which = f"from BASE ({runs}) to NEW ({comparisons.new.runs} runs)"
+    direction = f"from BASE ({runs}) to NEW ({comparisons.new.runs} runs)"
     if comparisons.by is not None:
-        which = f"from one level of {comparisons.by} to another ({runs})"
+        direction = f"from one level of {comparisons.by} to another ({runs})"
     return (
-        f"Change {which} with its 95 % interval; shaded: within the threshold of "
+        f"Change {direction} with its 95 % interval; shaded: within the threshold of "
         f"{comparisons.threshold:.3g}; "
         f"hollow: too unsure among so many (Holm's correction); an arrow: beyond the axis. "
         f"{style.sentence(METHOD)}"

@@ -32,7 +32,7 @@ def frames_of(samples: pl.DataFrame) -> pl.DataFrame:
     in it or in what is too narrow to be drawn; ``share`` of all samples' CPU time, ``slow_share``
     of that of the slow ones (null where there are none), with what it calls.
     """
-    whole, slow = (int(x["cpu_ns"].sum()) for x in (samples, samples.filter("slow")))
+    whole, slow = (int(table["cpu_ns"].sum()) for table in (samples, samples.filter("slow")))
     stacks = samples.group_by("path").agg(
         ns=pl.col("cpu_ns").sum(), slow_ns=pl.col("cpu_ns").filter("slow").sum()
     )
@@ -40,10 +40,12 @@ def frames_of(samples: pl.DataFrame) -> pl.DataFrame:
     for path, ns, slow_ns in stacks.iter_rows():
         stack = tuple(reversed(path.split("\n")))
         for depth in range(len(stack) + 1):
-            both = sums.setdefault(stack[:depth], [0, 0])
-            both[0] += ns
-            both[1] += slow_ns
-    drawn = {x: both for x, both in sorted(sums.items()) if both[0] >= _LEAST_SHARE * whole}
+            totals = sums.setdefault(stack[:depth], [0, 0])
+            totals[0] += ns
+            totals[1] += slow_ns
+    drawn = {
+        calls: totals for calls, totals in sorted(sums.items()) if totals[0] >= _LEAST_SHARE * whole
+    }
     numbers = {stack: number for number, stack in enumerate(drawn)}
     called = dict.fromkeys(drawn, 0)
     for stack, (ns, _) in drawn.items():

@@ -47,9 +47,9 @@ def draw_graph(
         What is shown.
     """
     below = below or {}
-    own = edges.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
-    busiest = own.group_by("topic").agg(pl.col("messages").sum()).sort("messages", "topic")
-    shown = own.filter(pl.col("topic").is_in(busiest["topic"].tail(MOST_TOPICS).to_list()))
+    application = edges.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
+    busiest = application.group_by("topic").agg(pl.col("messages").sum()).sort("messages", "topic")
+    shown = application.filter(pl.col("topic").is_in(busiest["topic"].tail(MOST_TOPICS).to_list()))
     if not shown.height:
         return None
     rows = list(shown.iter_rows(named=True))
@@ -137,7 +137,7 @@ def _edge(row: dict[str, Any], start: Box, end: Box) -> str:
     width = 1 + min(3.0, (row["rate_hz"] or 0) ** 0.5 / 8)
     colour = _LOSS if row["lost"] else _LINE
     side = 7 if x1 >= x0 else -7
-    way = (
+    curve = (
         f"M{x0:.1f},{y0:.1f} C{x0 + bend:.1f},{y0 + hang:.1f} "
         f"{x1 - bend:.1f},{y1 + hang:.1f} {x1 - side:.1f},{y1:.1f}"
     )
@@ -147,8 +147,8 @@ def _edge(row: dict[str, Any], start: Box, end: Box) -> str:
         f'<g data-node="{escape(node, quote=True)}" data-topic="{escape(topic, quote=True)}">'
         f"<title>{escape(' → '.join(ends))}</title>"
         # As wide as a pointer hits it.
-        f'<path d="{way}" fill="none" stroke="#fff" stroke-opacity="0" stroke-width="14"/>'
-        f'<path class="line" d="{way}" fill="none" stroke="{colour}" '
+        f'<path d="{curve}" fill="none" stroke="#fff" stroke-opacity="0" stroke-width="14"/>'
+        f'<path class="line" d="{curve}" fill="none" stroke="{colour}" '
         f'stroke-width="{width:.2f}"/>'
         f'<path d="M{x1:.1f},{y1:.1f} l{-side},-4 v8 z" fill="{colour}"/></g>'
     )
@@ -208,7 +208,7 @@ def _without_cycles(
     after: dict[AnyVertex, list[AnyVertex]] = defaultdict(list)
     for a, b in edges:
         after[a].append(b)
-    found: set[tuple[AnyVertex, AnyVertex]] = set()
+    forward: set[tuple[AnyVertex, AnyVertex]] = set()
     state: dict[AnyVertex, int] = {}
     targets = {b for _, b in edges}
     # From where nothing arrives first, so that a cycle is cut where it was entered.
@@ -223,9 +223,9 @@ def _without_cycles(
                 if target == vertex:
                     continue
                 if state.get(target) == 1:
-                    found.add((target, vertex))
+                    forward.add((target, vertex))
                     continue
-                found.add((vertex, target))
+                forward.add((vertex, target))
                 if target not in state:
                     state[target] = 1
                     stack.append((target, iter(after[target])))
@@ -233,7 +233,7 @@ def _without_cycles(
             else:
                 state[vertex] = 2
                 stack.pop()
-    return found
+    return forward
 
 
 def _order(layers: list[list[AnyVertex]], neighbours: dict[AnyVertex, set[AnyVertex]]) -> None:
@@ -241,7 +241,7 @@ def _order(layers: list[list[AnyVertex]], neighbours: dict[AnyVertex, set[AnyVer
     for layer in layers:
         mean = {}
         for index, vertex in enumerate(layer):
-            known = [place[u] for u in neighbours[vertex] if u in place]
-            mean[vertex] = sum(known) / len(known) if known else (index + 0.5) / len(layer)
+            places = [place[u] for u in neighbours[vertex] if u in place]
+            mean[vertex] = sum(places) / len(places) if places else (index + 0.5) / len(layer)
         layer.sort(key=mean.__getitem__)
         place |= {v: (i + 0.5) / len(layer) for i, v in enumerate(layer)}

@@ -50,8 +50,8 @@ class Grid:
         self.columns = list(dict.fromkeys(_levels(cell, self.along) for cell in cells))
 
     def _row(self, cell: Cell) -> str:
-        found = {name: cell[name] for name in self._down if name in cell}
-        return cell_label(found) if found else ""
+        levels = {name: cell[name] for name in self._down if name in cell}
+        return cell_label(levels) if levels else ""
 
     def place(self, cell: Cell) -> tuple[int, int]:
         """Column and row of a cell."""
@@ -128,11 +128,11 @@ def value_grid(estimates: Sequence[Estimate], title: str) -> Plot:
     axes = figure.subplots()
     for e in estimates:
         x, y = grid.place(e.cell)
-        known = None if e.value is None or not math.isfinite(e.value) else e.value * scale
-        share = 0.0 if known is None else float(norm(known))
-        shade = "#eeeeee" if known is None else mpl.colormaps["Blues"](0.08 + 0.72 * share)
+        value = None if e.value is None or not math.isfinite(e.value) else e.value * scale
+        share = 0.0 if value is None else float(norm(value))
+        shade = "#eeeeee" if value is None else mpl.colormaps["Blues"](0.08 + 0.72 * share)
         axes.add_patch(Rectangle((x, y), 0.96, 0.92, color=shade, lw=0))
-        text = "refused" if known is None else significant(known, 3)
+        text = "refused" if value is None else significant(value, 3)
         if intervals and e.low is not None and e.high is not None:
             bounds = (significant(bound * scale, 3) for bound in (e.low, e.high))
             text += f"\n[{', '.join(bounds)}]"
@@ -145,9 +145,9 @@ def value_grid(estimates: Sequence[Estimate], title: str) -> Plot:
         f"{named} [{unit}], the darker the larger", x=0.01, ha="left", fontsize=10,
         fontweight="bold",
     )  # fmt: skip
-    told = "below it the interval" if intervals else "intervals are in the table"
+    hint = "below it the interval" if intervals else "intervals are in the table"
     return Plot(
         figure,
         f"{named} of each of {len(estimates)} cells [{unit}]; the darker, "
-        f"the larger; {told}. {sentence(estimates[0].definition)}",
+        f"the larger; {hint}. {sentence(estimates[0].definition)}",
     )

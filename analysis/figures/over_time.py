@@ -57,10 +57,12 @@ def outcomes_over_time(messages: pl.DataFrame, title: str) -> Plot:
     title
         What they are, for the caption.
     """
-    known = messages.drop_nulls(["since_ns", "outcome"])
-    counts = dict(known["outcome"].value_counts().iter_rows())
+    complete = messages.drop_nulls(["since_ns", "outcome"])
+    counts = dict(complete["outcome"].value_counts().iter_rows())
     shown = [name for name in _OUTCOMES if name in counts]
-    seconds = [(known.filter(pl.col("outcome") == n)["since_ns"] / 1e9).to_numpy() for n in shown]
+    seconds = [
+        (complete.filter(pl.col("outcome") == n)["since_ns"] / 1e9).to_numpy() for n in shown
+    ]
     figure = style.new_figure(2.6)
     axes = figure.subplots()
     if shown:

@@ -52,9 +52,9 @@ class Plot:
 
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.png()).decode("ascii")
-        told = escape(str(self), quote=True)
+        alt = escape(str(self), quote=True)
         return (
-            f'<figure class="roslens-figure" style="margin:1em 0"><img alt="{told}" '
+            f'<figure class="roslens-figure" style="margin:1em 0"><img alt="{alt}" '
             f'style="width:100%;max-width:{WIDTH * 110:.0f}px;background:white" '
             f'src="data:image/png;base64,{data}"><figcaption style="max-width:60em">'
             f"{escape(str(self))}</figcaption></figure>"

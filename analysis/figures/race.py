@@ -29,22 +29,32 @@ def race_plot(
     """
     shown = list(intervals.items())[:_MOST_PANELS]
     figure = style.new_figure(0.8 + 2.6 * len(shown))
-    for axes, (label, found) in zip(
+    for axes, (label, sequence) in zip(
         figure.subplots(len(shown), 1, squeeze=False)[:, 0], shown, strict=True
     ):
-        known = [i for i in found if i.low > 0 and math.isfinite(i.high)]
+        bounded = [i for i in sequence if i.low > 0 and math.isfinite(i.high)]
         if threshold is not None:
             axes.axhspan(1 - threshold, 1 + threshold, color="#eeeeee", lw=0)
         axes.axhline(1, color="#666666", lw=0.8)
-        places = [i.pairs for i in known]
+        places = [i.pairs for i in bounded]
         axes.vlines(
-            places, [i.low for i in known], [i.high for i in known], color=style.COLOURS[0], lw=2
+            places,
+            [i.low for i in bounded],
+            [i.high for i in bounded],
+            color=style.COLOURS[0],
+            lw=2,
         )
-        axes.plot([i.pairs for i in found], [i.value for i in found], ".", color=style.FAINT, ms=5)
-        axes.plot(places, [i.value for i in known], "o", color=style.COLOURS[1], ms=3.5)
-        ends = [1.0, *(x for i in known for x in (i.low, i.high)), *(i.value for i in found)]
+        axes.plot(
+            [i.pairs for i in sequence], [i.value for i in sequence], ".", color=style.FAINT, ms=5
+        )
+        axes.plot(places, [i.value for i in bounded], "o", color=style.COLOURS[1], ms=3.5)
+        ends = [
+            1.0,
+            *(bound for i in bounded for bound in (i.low, i.high)),
+            *(i.value for i in sequence),
+        ]
         axes.set_ylim(0.95 * min(ends), min(1.05 * max(ends), _MOST))
-        axes.set_xlim(0.5, found[-1].pairs + 0.5)
+        axes.set_xlim(0.5, sequence[-1].pairs + 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("pairs")
         axes.set_ylabel(f"{metric}, B / A")

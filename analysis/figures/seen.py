@@ -31,26 +31,26 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
     width = int(np.diff(times).min()) if times.size > 1 else 1
     edges = np.arange((times[-1] - first) // width + 2) * width / 1e9
     names, hidden = {}, 0
-    for of in OF:
-        rows = steps.filter(pl.col("of") == of)
-        found = rows.group_by("name").agg(pl.col("events").sum(), pl.col("begin_ns").min())
-        most = found.top_k(_MOST_ROWS, by="events").sort(
-            *(("begin_ns", "name") if of == "event" else ("name",))
+    for kind in OF:
+        rows = steps.filter(pl.col("of") == kind)
+        totals = rows.group_by("name").agg(pl.col("events").sum(), pl.col("begin_ns").min())
+        most = totals.top_k(_MOST_ROWS, by="events").sort(
+            *(("begin_ns", "name") if kind == "event" else ("name",))
         )
-        hidden += found.height - most.height
-        absent = set(missing.filter(pl.col("of") == of)["name"]) - set(found["name"])
-        names[of] = [*most["name"], *sorted(absent)]
-    shown = [of for of in OF if names[of]]
-    heights = [len(names[of]) for of in shown]
+        hidden += totals.height - most.height
+        absent = set(missing.filter(pl.col("of") == kind)["name"]) - set(totals["name"])
+        names[kind] = [*most["name"], *sorted(absent)]
+    shown = [kind for kind in OF if names[kind]]
+    heights = [len(names[kind]) for kind in shown]
     figure = style.new_figure(1.3 + 0.17 * sum(heights))
     every = figure.subplots(
         len(shown), sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )[:, 0]
-    for of, axes in zip(shown, every, strict=True):
-        place = {name: row for row, name in enumerate(names[of])}
+    for kind, axes in zip(shown, every, strict=True):
+        place = {name: row for row, name in enumerate(names[kind])}
         counts = np.zeros((len(place), edges.size - 1))
         for name, step, events in (
-            steps.filter(pl.col("of") == of).select("name", "step", "events").iter_rows()
+            steps.filter(pl.col("of") == kind).select("name", "step", "events").iter_rows()
         ):
             if name in place:
                 counts[place[name], (step - first) // width] += events
@@ -61,7 +61,7 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
             edges, edges_y, np.ma.masked_where(counts == 0, shade), cmap=_SHADES, vmin=0, vmax=1
         )
         for name, begin, end in (
-            missing.filter(pl.col("of") == of).select("name", "begin_ns", "end_ns").iter_rows()
+            missing.filter(pl.col("of") == kind).select("name", "begin_ns", "end_ns").iter_rows()
         ):
             low = max((begin - first) / 1e9, 0.0)
             high = min((end - first) / 1e9, edges[-1])
@@ -77,7 +77,7 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
                 lw=0,
             )
         style.rows(axes, [style.wrapped(name, 46) for name in place], "", 7)
-        axes.set_title(_TITLES[of], fontsize=9)
+        axes.set_title(_TITLES[kind], fontsize=9)
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False)
     every[-1].set_xlabel("time since the first event [s]")

@@ -29,17 +29,17 @@ def function_shares(shares: pl.DataFrame, callback: str, *, waits: bool = False)
         Whether these are shares of the time in which it waits.
     """
     # All of it goes through what calls the callback.
-    told = shares.filter((pl.col("total_share") < _ALL) | (pl.col("self_share") > 1 - _ALL))
-    rows = told.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
+    candidates = shares.filter((pl.col("total_share") < _ALL) | (pl.col("self_share") > 1 - _ALL))
+    rows = candidates.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
     rows = rows.filter((pl.col("total_share") >= LEAST_SHARE) | (pl.int_range(pl.len()) == 0))
     figure = new_figure(1.2 + 0.27 * rows.height)
     axes = figure.subplots()
     places = range(rows.height)
-    total, own = (100 * rows[x] for x in ("total_share", "self_share"))
+    total, own = (100 * rows[column] for column in ("total_share", "self_share"))
     axes.barh(places, total, color=FAINT, height=0.7)
     axes.barh(places, own, color=COLOURS[0], height=0.7)
     axes.hlines(places, 100 * rows["low"], 100 * rows["high"], color="#333333", lw=1)
-    axes.set_yticks(places, [wrapped(x, _WIDTH) for x in rows["function"]], fontsize=7)
+    axes.set_yticks(places, [wrapped(name, _WIDTH) for name in rows["function"]], fontsize=7)
     axes.set_ylim(rows.height - 0.5, -0.5)
     axes.set_xlim(0, 100)
     axes.set_xlabel(f"share of the callback's {'waiting' if waits else 'CPU'} time [%]")
@@ -50,7 +50,7 @@ def function_shares(shares: pl.DataFrame, callback: str, *, waits: bool = False)
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=2)
     about = rows.row(0, named=True)
-    hidden = told.height - rows.height
+    hidden = candidates.height - rows.height
     return Plot(
         figure,
         f"{callback}: {about['samples']:,} {'waits' if waits else 'samples'} in "

@@ -215,8 +215,8 @@ def plain_numbers(axes: Axes, which: str = "x") -> None:
             return ""
         span, powers = high / low, math.floor(math.log10(high)) - math.ceil(math.log10(low)) + 1
         leading = round(value / 10 ** math.floor(math.log10(value)), 6)
-        some = span < 30 or powers < 2
-        return short(value) if span < 4 or (some and leading in (2, 5)) else ""
+        narrow = span < 30 or powers < 2
+        return short(value) if span < 4 or (narrow and leading in (2, 5)) else ""
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axis.set_minor_formatter(FuncFormatter(between))

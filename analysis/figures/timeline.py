@@ -109,7 +109,7 @@ def _axis(span_ns: int, scale: float, bottom: float) -> str:
 
 
 def _marks(picture: Picture, timeline: Timeline, tops: dict[int, float], scale: float) -> str:
-    found: list[str] = []
+    marks: list[str] = []
     tracks = timeline.tracks
     slices, bins = picture.slices, picture.bins
     for i, track in enumerate(slices.track.tolist()):
@@ -120,7 +120,7 @@ def _marks(picture: Picture, timeline: Timeline, tops: dict[int, float], scale: 
         kind = tracks[track].kind
         colour = _STATES.get(kind, COLOURS[int(slices.names[i]) % 6])
         level = float(slices.levels[i]) if kind == "cpu" else None
-        found.append(
+        marks.append(
             _mark(
                 tops[track], begin, max(end - begin, 0.7), colour=colour, opacity=0.9, level=level,
                 told=_told(tracks[track], timeline.names, picture, i),
@@ -134,21 +134,21 @@ def _marks(picture: Picture, timeline: Timeline, tops: dict[int, float], scale: 
         colour = _STATES.get(kind, COLOURS[0])
         level = busy if kind == "cpu" else None
         shade = 0.25 + 0.75 * min(1.0, busy)
-        found.append(
+        marks.append(
             _mark(tops[track], place * column, column, colour=colour, opacity=shade, level=level)
         )
-    return "".join(found)
+    return "".join(marks)
 
 
 def _told(track: Track, names: Sequence[str], picture: Picture, at: int) -> str:
     """What a mark is, for whom points at it or clicks it."""
-    begin, end = (int(x[at]) for x in (picture.slices.begin_ns, picture.slices.end_ns))
-    what = f"{names[int(picture.slices.names[at])]}, {track.label}"
+    begin, end = (int(times[at]) for times in (picture.slices.begin_ns, picture.slices.end_ns))
+    text = f"{names[int(picture.slices.names[at])]}, {track.label}"
     if track.kind == "cpu":
-        what = f"{float(picture.slices.levels[at]):.2f} CPUs in use"
+        text = f"{float(picture.slices.levels[at]):.2f} CPUs in use"
     since = begin - picture.begin_ns
     when = f"at {duration(since)}" if since >= 0 else f"{duration(-since)} before the picture"
-    return f"{what}: {duration(end - begin)}, begun {when}"
+    return f"{text}: {duration(end - begin)}, begun {when}"
 
 
 def _mark(

@@ -43,17 +43,20 @@ def _panel(axes: Axes, series: Series) -> None:
     means = np.array([np.mean(night.values) for night in series.nights]) * factor
     near = [n for n in range(len(times)) if n not in series.odd]
     for time, night in ((times[n], series.nights[n]) for n in near):
-        found = night.interval
-        if found.low is not None and found.high is not None:
+        interval = night.interval
+        if interval.low is not None and interval.high is not None:
             axes.plot(
-                [time, time], [found.low * factor, found.high * factor], color=style.FAINT, lw=1.2
+                [time, time],
+                [interval.low * factor, interval.high * factor],
+                color=style.FAINT,
+                lw=1.2,
             )
     axes.plot(times[near], means[near], "o", ms=3.5, color=style.COLOURS[0])
     # Of what was refused there are none.
     ends = [*(begin for begin, _ in series.levels), len(times)][1:]
     for (begin, mean), end in zip(series.levels, ends, strict=True):
-        x = [times[begin], times[end - 1]]
-        axes.plot(x, [mean * factor] * 2, "-", color=style.COLOURS[6], lw=1.4)
+        span = [times[begin], times[end - 1]]
+        axes.plot(span, [mean * factor] * 2, "-", color=style.COLOURS[6], lw=1.4)
     bottom, top = axes.get_ylim()
     for n in series.odd:
         high, place = means[n] > top, float(np.clip(means[n], bottom, top))

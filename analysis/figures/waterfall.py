@@ -94,7 +94,7 @@ def way_waterfall(way: Sequence[Journey]) -> Plot:
         for hop in journey.hops
     ]  # fmt: skip
     path = " -> ".join(
-        [way[0].publisher_node, *(x for j in way for x in (j.topic, j.subscription_node))]
+        [way[0].publisher_node, *(name for j in way for name in (j.topic, j.subscription_node))]
     )
     return Plot(
         _bars(bars, "time since the first publication [ms]"),

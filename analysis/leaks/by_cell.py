@@ -66,18 +66,18 @@ def memory_series(
     )
     named = {run.name: run.work_topic for run in runs if run.work_topic}
     work_topic = pl.col("run").replace_strict(named, default=None, return_dtype=pl.String)
-    own = ~internal() & ~pl.col("run").is_in([*(work or {})])
+    application = ~internal() & ~pl.col("run").is_in([*(work or {})])
     published = (
         messages.select("run", "topic", "message_id", "publish_ns")
         # Without a work topic or a log, whatever the application publishes is the work.
-        .filter((pl.col("topic") == work_topic).fill_null(own & work_topic.is_null()))
+        .filter((pl.col("topic") == work_topic).fill_null(application & work_topic.is_null()))
         .drop_nulls("publish_ns")
         .unique(["run", "message_id"])
         .sort("run", "publish_ns")
         .collect()
     )
     lost = {} if losses is None else lost_events(losses)
-    found = {}
+    by_run = {}
     for run in runs:
         of_run = samples.filter(pl.col("run") == run.name)
         if of_run.height:
@@ -91,12 +91,12 @@ def memory_series(
                 kind, at = log.kind, log.times_ns
             seconds = (times - times[0]) / 1e9
             if not at.size:
-                found[run.name] = Series(seconds, total)
+                by_run[run.name] = Series(seconds, total)
                 continue
             counted = np.searchsorted(at, times, side="right").astype(np.float64)
             working = times <= at[-1]
-            found[run.name] = Series(seconds[working], total[working], counted[working], kind)
-    return found
+            by_run[run.name] = Series(seconds[working], total[working], counted[working], kind)
+    return by_run
 
 
 def _total(samples: pl.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
@@ -133,16 +133,16 @@ def leaks_of(
     measured
         Leave out cells in which it was not measured, instead of refusing them.
     """
-    found = []
+    leaks = []
     for members in cells_of(runs).values():
-        known = [series[run.name] for run in members if run.name in series]
+        recorded = [series[run.name] for run in members if run.name in series]
         cell = members[0].cell
-        if known:
-            found.append(
+        if recorded:
+            leaks.append(
                 leak(
                     name,
                     cell,
-                    known,
+                    recorded,
                     level=level,
                     margin=margin,
                     warm_up_s=warm_up_s,
@@ -151,8 +151,8 @@ def leaks_of(
             )
         elif not measured:
             reason = f"{name.upper()} was not recorded in any run of this cell"
-            found.append(refused(metric or f"{SLOPE}_{name}", name, cell, level, reason))
-    return found
+            leaks.append(refused(metric or f"{SLOPE}_{name}", name, cell, level, reason))
+    return leaks
 
 
 def slopes_named(
@@ -172,16 +172,18 @@ def slopes_named(
         Such as ``memory_slope_pss`` or ``memory_slope_pss_per_message``; without the name of a
         series (``memory_slope``) it is that of `DEFAULT`.
     """
-    found: list[Estimate] = []
+    estimates: list[Estimate] = []
     for name in MEMORY:
         slope = f"{SLOPE}_{name}"
-        own = any(metric.startswith(slope) for metric in metrics)
+        specific = any(metric.startswith(slope) for metric in metrics)
         plain = name == DEFAULT and not {SLOPE, f"{SLOPE}_per_message"}.isdisjoint(metrics)
-        if not own and not plain:
+        if not specific and not plain:
             continue
         series = memory_series(resources, messages, runs, name, losses=losses)
-        for metric, asked in ((slope, own), (SLOPE, plain)):
+        for metric, asked in ((slope, specific), (SLOPE, plain)):
             if asked:
                 leaks = leaks_of(series, name, runs, level=level, metric=metric, measured=True)
-                found += [e for x in leaks for e in (x.per_second, x.per_message)]
-    return found
+                estimates += [
+                    e for judged in leaks for e in (judged.per_second, judged.per_message)
+                ]
+    return estimates

@@ -58,7 +58,7 @@ def memory_plot(
     for axes in grid[-1]:
         axes.set_xlabel("time [s]")
     style.legend_above(figure)
-    known = sum(1 for runs in series if runs)
+    measured = sum(1 for runs in series if runs)
     samples = sum(run.values.size for i in shown for run in series[i].values())
     return Plot(
         figure,
@@ -66,7 +66,7 @@ def memory_plot(
         f"{sum(len(series[i]) for i in shown)} runs, {samples:,} samples; dashed: the mean slope "
         "over runs, drawn over the part of the time it was taken from; each picture has its own "
         "scale.",
-        left_out=style.left_out(len(shown), known, "cells", "; the table has all"),
+        left_out=style.left_out(len(shown), measured, "cells", "; the table has all"),
     )
 
 
@@ -137,8 +137,8 @@ def verdict_grid(leaks: Sequence[Leak]) -> Plot:
             axes.text(x + 0.49, y + 0.46, text, ha="center", va="center", size=6.5)
     grid.label(axes)
     axes.set_xlabel(f"{axes.get_xlabel()}: slope of memory [kB/s]".removeprefix(": "))
-    there = {leak.verdict for leak in leaks}
-    style.legend_of_squares(figure, {v: c for v, c in VERDICT_COLOURS.items() if v in there})
+    verdicts = {leak.verdict for leak in leaks}
+    style.legend_of_squares(figure, {v: c for v, c in VERDICT_COLOURS.items() if v in verdicts})
     return Plot(
         figure,
         "Verdict of each cell, with slope and interval in kB/s; "
@@ -149,22 +149,22 @@ def verdict_grid(leaks: Sequence[Leak]) -> Plot:
 
 
 def _slope_texts(leak: Leak) -> tuple[str, ...]:
-    found = leak.per_second
-    if found.value is None:
+    slope = leak.per_second
+    if slope.value is None:
         return ("refused",)
-    if found.low is None or found.high is None:
-        return (f"{found.value / 1e3:.3g}, no interval",)
+    if slope.low is None or slope.high is None:
+        return (f"{slope.value / 1e3:.3g}, no interval",)
     # As exact as the interval, or it has no room in its cell.
-    half = (found.high - found.low) / 2e3
+    half = (slope.high - slope.low) / 2e3
     decimals = max(0, -math.floor(math.log10(half))) if half > 0 else 3
-    if decimals < 2 and max(-found.low, found.high) < 10e3:
+    if decimals < 2 and max(-slope.low, slope.high) < 10e3:
         decimals += 1
     value, low, high = (
-        f"{round(x / 1e3, decimals) + 0.0:.{decimals}f}"
-        for x in (found.value, found.low, found.high)
+        f"{round(number / 1e3, decimals) + 0.0:.{decimals}f}"
+        for number in (slope.value, slope.low, slope.high)
     )
     text = f"{value} [{low}, {high}]"
-    least = found.minimum_detectable
+    least = slope.minimum_detectable
     return (text,) if least is None else (text, f"MD {significant(least / 1e3, 2)}")
 
 
@@ -178,8 +178,8 @@ def peak_plot() -> Plot:
     current = signal.lfilter([1], [1, -phi], innovations, axis=1)[:, 500:] + 50e6
     peak = np.maximum.accumulate(current, axis=1)
     slopes = {
-        "current size": np.array([least_squares(seconds, y).slope for y in current]),
-        "peak": np.array([least_squares(seconds, y).slope for y in peak]),
+        "current size": np.array([least_squares(seconds, run).slope for run in current]),
+        "peak": np.array([least_squares(seconds, run).slope for run in peak]),
     }
     figure = style.new_figure(2.6)
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))

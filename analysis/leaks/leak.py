@@ -71,9 +71,9 @@ class Leak:
         """The verdict is what the interval says, or none."""
         if self.verdict == "not_enough_evidence":
             return
-        own = Interval(None, self.per_second.low, self.per_second.high)
+        interval = Interval(None, self.per_second.low, self.per_second.high)
         flat = "stable" if self.verdict == "climbs" else self.verdict
-        assert self.verdict == verdict_of(own, self.margin, flat), (self.verdict, own)
+        assert self.verdict == verdict_of(interval, self.margin, flat), (self.verdict, interval)
 
 
 def leak(
@@ -123,12 +123,12 @@ def leak(
             "a peak never falls: it climbs in 94 % of runs that do not leak; record the current "
             "size (rss, pss or heap) over time",
         )
-    known = [run for run in runs if run.seconds.size >= 10]
-    if not known or not all(np.isfinite(run.values).all() for run in known):
+    usable = [run for run in runs if run.seconds.size >= 10]
+    if not usable or not all(np.isfinite(run.values).all() for run in usable):
         return refused(metric, name, cell, level, "no run has 10 finite samples")
-    shortest = min(float(run.seconds[-1]) for run in known)
+    shortest = min(float(run.seconds[-1]) for run in usable)
     begin = start_up_s(shortest) if warm_up_s is None else warm_up_s
-    parts = [run.part(begin, shortest) for run in known]
+    parts = [run.part(begin, shortest) for run in usable]
     if min(part.seconds.size for part in parts) < 10:
         return refused(
             metric, name, cell, level, f"fewer than 10 samples after {begin:g} s of warm-up"
@@ -181,8 +181,8 @@ def _per_message(
             "what each run did is not known: the tracer lost events, or there are neither "
             "publications on a work topic nor a log of requests (calls.csv) or goals (goals.csv)"
         )
-        found = refused(per_second.metric, name, per_second.cell, per_second.level, reason)
-        return found.per_message
+        refusal = refused(per_second.metric, name, per_second.cell, per_second.level, reason)
+        return refusal.per_message
     level = per_second.level
     slopes = [theil_sen(m, part.values) for m, part in zip(messages, parts, strict=True)]
     if len(parts) == 1:

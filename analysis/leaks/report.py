@@ -71,7 +71,7 @@ class LeaksReport(Report[LeaksParameters]):
         resources = self.tables.resources
         if self.parameters.series == "heap":
             resources = sites.with_traced_heap(resources, self.tables.table("heap"))
-        found = memory_series(
+        by_run = memory_series(
             resources,
             self.tables.table("messages"),
             self.counting,
@@ -82,13 +82,13 @@ class LeaksReport(Report[LeaksParameters]):
         cut = self.parameters.cut_end_s
         return {
             name: run.part(0, float(run.seconds[-1]) - cut) if cut and run.seconds.size else run
-            for name, run in found.items()
+            for name, run in by_run.items()
         }
 
     @cached_property
     def leaks(self) -> list[Leak]:
         """One per cell; where no run counts it is refused with what became of the runs."""
-        found = leaks_of(
+        judged = leaks_of(
             self.series,
             self.parameters.series,
             self.counting,
@@ -97,7 +97,7 @@ class LeaksReport(Report[LeaksParameters]):
             warm_up_s=self.parameters.warm_up_s or None,
             metric=SLOPE,
         )
-        return [*found, *self._of_failed_cells()]
+        return [*judged, *self._of_failed_cells()]
 
     @cached_property
     def _labels(self) -> list[str]:
@@ -111,17 +111,17 @@ class LeaksReport(Report[LeaksParameters]):
         return [(label, leak) for label, leak in of_cells if leak.verdict == "climbs"]
 
     def _of_failed_cells(self) -> list[Leak]:
-        known = set(cells_of(self.counting))
-        found = []
+        judged = set(cells_of(self.counting))
+        refusals = []
         for label, members in cells_of(self.left_out).items():
-            if label not in known:
+            if label not in judged:
                 reason = "no run of this cell is complete: " + "; ".join(
                     f"{run.name} {run.failure or self.reasons[run.name]}" for run in members
                 )
-                found.append(
+                refusals.append(
                     refused(SLOPE, self.parameters.series, members[0].cell, self.level, reason)
                 )
-        return found
+        return refusals
 
     @cached_property
     def baselines(self) -> list[Estimate]:
@@ -132,18 +132,18 @@ class LeaksReport(Report[LeaksParameters]):
             "looked at (median of its first twentieth)",
             "byte",
         )
-        found = []
+        estimates = []
         for leak in self.leaks:
             starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
             values = [value for value in starts if value is not None]
             if values:
                 cell = leak.per_second.cell
-                found.append(
+                estimates.append(
                     value_over_runs(
                         metric, cell, values, len(values), self.level, statistic="median"
                     )
                 )
-        return found
+        return estimates
 
     def _runs_of(self, leak: Leak) -> dict[str, Series]:
         label = cell_label(leak.per_second.cell)
@@ -185,28 +185,32 @@ class LeaksReport(Report[LeaksParameters]):
         climbing = self._climbing
         unsure = sum(leak.verdict == "not_enough_evidence" for leak in self.leaks)
         cells = counted(len(self.leaks), "cell")
-        said = []
+        sentences = []
         if climbing:
             label, leak = max(climbing, key=lambda pair: not_none(pair[1].per_second.value))
             most = f"{with_interval(leak.per_second)}"
             if leak.per_message.low is not None:
                 most += f", {with_interval(leak.per_message)}"
-            said.append(f"Memory climbs in {len(climbing)} of {cells}, most in {label}: {most}.")
-        elif judged := [x for x in self.leaks if x.verdict != "not_enough_evidence"]:
-            limits = [x.per_second.minimum_detectable for x in judged]
-            known = [x for x in limits if x is not None]
+            sentences.append(
+                f"Memory climbs in {len(climbing)} of {cells}, most in {label}: {most}."
+            )
+        elif judged := [
+            candidate for candidate in self.leaks if candidate.verdict != "not_enough_evidence"
+        ]:
+            limits = [candidate.per_second.minimum_detectable for candidate in judged]
+            known_limits = [limit for limit in limits if limit is not None]
             text = f"Memory climbs in none of {counted(len(judged), 'cell')} that can be judged"
-            if known:
+            if known_limits:
                 # Less than the margin is not called a climb, however well it is told from none.
-                found = significant(max(*known, self.parameters.margin), 3)
-                text += f"; a climb of {found} B/s would have been found"
-            said.append(f"{text}.")
+                climb = significant(max(*known_limits, self.parameters.margin), 3)
+                text += f"; a climb of {climb} B/s would have been found"
+            sentences.append(f"{text}.")
         if climbing and self.growing:
             first = self.growing[0]
-            said.append(f"Most is held by {_site(first)}: {with_interval(first)}.")
+            sentences.append(f"Most is held by {_site(first)}: {with_interval(first)}.")
         if unsure:
-            said.append(f"Whether memory climbs is not known in {unsure} of {cells}.")
-        return said
+            sentences.append(f"Whether memory climbs is not known in {unsure} of {cells}.")
+        return sentences
 
     def picture(self) -> Plot | None:
         """Memory over time, of all cells where they are few, else the grid of verdicts."""

@@ -85,12 +85,12 @@ class Terms:
         Student t over the runs' Theil-Sen slopes; of a single run that of a line with AR(1) errors.
         """
         if len(runs) != 1:
-            found, trusted = student_t([run.slope for run in runs], self.level), True
+            interval, trusted = student_t([run.slope for run in runs], self.level), True
             method = "Theil-Sen slope per run, Student t over runs"
         else:
             line = glsar(runs[0].seconds, runs[0].values, self.level)
-            found = line.interval
-            trusted = found.refused is None and line.phi <= TRUSTED_PHI
+            interval = line.interval
+            trusted = interval.refused is None and line.phi <= TRUSTED_PHI
             method = (
                 f"line with AR(1) errors (phi {line.phi:.2f}) through one run, which says nothing "
                 "about how much runs differ"
@@ -98,7 +98,7 @@ class Terms:
             if not trusted:
                 method += "; autocorrelation too strong for a verdict on one run"
         length = min((run.length for run in runs), default=0.0)
-        return no_better_than_pages(found, self.name, length), method, trusted
+        return no_better_than_pages(interval, self.name, length), method, trusted
 
     def verdict(self, runs: Sequence[Series], flat: Verdict = "stable") -> Verdict:
         """That of the interval of these."""
@@ -157,11 +157,11 @@ class Segment:
 def segment_of(parts: Sequence[Series], terms: Terms) -> Segment:
     """What decides of these runs, of which each has at least ten samples."""
     begin, end = _looked_at(parts)
-    found = [steps(part.seconds, part.values, terms.margin * (end - begin)) for part in parts]
-    if 2 * sum(s.falls.size > 0 for s in found) >= len(parts):
-        return _with_teeth(parts, found, terms)
-    if any(s.rises.size for s in found):
-        return _with_steps(parts, found, terms)
+    part_steps = [steps(part.seconds, part.values, terms.margin * (end - begin)) for part in parts]
+    if 2 * sum(s.falls.size > 0 for s in part_steps) >= len(parts):
+        return _with_teeth(parts, part_steps, terms)
+    if any(s.rises.size for s in part_steps):
+        return _with_steps(parts, part_steps, terms)
     return _by_slope(parts, terms)
 
 
@@ -181,8 +181,8 @@ def _by_slope(parts: Sequence[Series], terms: Terms, flat: Verdict = "stable") -
             early = bend - begin <= START * (end - begin)
             flat = "steep_start_then_stable" if early else "levels_off"
     since = "" if bend is None else f", after the bend at {bend:.3g} s"
-    found = Segment(last, since, bend_s, flat)
-    return replace(found, doubt=_doubt(parts, found, terms))
+    segment = Segment(last, since, bend_s, flat)
+    return replace(segment, doubt=_doubt(parts, segment, terms))
 
 
 def _doubt(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | None:
@@ -314,7 +314,7 @@ def _with_teeth(parts: Sequence[Series], found: Sequence[Steps], terms: Terms) -
         return Segment(below, ", below the falls", why=why)
     if fewest and len(parts) >= MINIMUM_RUNS:
         kept = _kept(parts, found, lows, terms)
-        if kept is not None and all(terms.verdict(of) == "climbs" for of in kept):
+        if kept is not None and all(terms.verdict(runs) == "climbs" for runs in kept):
             why = "memory falls, less far than it rose before, and climbs again"
             return Segment(kept[0], ", which falls do not take back", why=why)
     whole = _by_slope(parts, terms)
@@ -385,17 +385,17 @@ def _after_bends(
     bend, bend_s, last = None, None, parts
     while True:
         start = begin if bend is None else bend
-        found, over_runs = _bend(last, start, end, terms.level)
-        if found is None:
+        latest, over_runs = _bend(last, start, end, terms.level)
+        if latest is None:
             return bend, bend_s, last
-        rest = [part.part(found, end) for part in parts]
+        rest = [part.part(latest, end) for part in parts]
         if min(part.seconds.size for part in rest) < _LEAST or not _matters(
             last, rest, terms.margin
         ):
             return bend, bend_s, last
-        if bend is not None and end - found < (end - begin) / 3:
+        if bend is not None and end - latest < (end - begin) / 3:
             return bend, bend_s, last
-        bend, bend_s, last = found, over_runs, rest
+        bend, bend_s, last = latest, over_runs, rest
         if terms.verdict(last) != "climbs":
             return bend, bend_s, last
 
@@ -405,11 +405,11 @@ def _bend(
 ) -> tuple[float | None, Interval | None]:
     grid = np.linspace(begin, end, _GRID)
     rows = np.array([np.interp(grid, part.seconds, part.values) for part in parts])
-    found = best_bend(rows)
-    if found.gain < BEND_GAIN and not _slopes_change(grid, rows, found.index):
+    bend = best_bend(rows)
+    if bend.gain < BEND_GAIN and not _slopes_change(grid, rows, bend.index):
         return None, None
     each = [float(grid[best_bend(row).index]) for row in rows]
-    return float(grid[found.index]), student_t(each, level)
+    return float(grid[bend.index]), student_t(each, level)
 
 
 def _slopes_change(grid: Floats, rows: Floats, index: int) -> bool:
@@ -418,8 +418,10 @@ def _slopes_change(grid: Floats, rows: Floats, index: int) -> bool:
         - least_squares(grid[:index], row[:index]).slope
         for row in rows
     ]
-    found = student_t(changes, BEND_LEVEL)
-    return found.low is not None and found.high is not None and found.low * found.high > 0
+    interval = student_t(changes, BEND_LEVEL)
+    return (
+        interval.low is not None and interval.high is not None and interval.low * interval.high > 0
+    )
 
 
 def _matters(parts: Sequence[Series], last: Sequence[Series], margin: float) -> bool:
@@ -427,8 +429,8 @@ def _matters(parts: Sequence[Series], last: Sequence[Series], margin: float) -> 
     misses = []
     for part, end in zip(parts, last, strict=True):
         start = max(1, part.values.size // 20)
-        apart = float(np.median(end.seconds) - np.median(part.seconds[:start]))
-        before = float(np.median(end.values)) - end.slope * apart
+        elapsed = float(np.median(end.seconds) - np.median(part.seconds[:start]))
+        before = float(np.median(end.values)) - end.slope * elapsed
         misses.append(before - float(np.median(part.values[:start])))
     return abs(float(np.mean(misses))) >= margin * min(part.length for part in parts)
 

@@ -64,27 +64,28 @@ def steps(seconds: Floats, values: Floats, least: float) -> Steps:
     padded = np.concatenate([np.full(6, np.copysign(np.inf, change[0])), change, change[:-7:-1]])
     around = np.lib.stride_tricks.sliding_window_view(padded, 13)
     before, after = np.median(around[:, :5], axis=1), np.median(around[:, 8:], axis=1)
-    beside = np.median(around[:, [0, 1, 2, 3, 4, 8, 9, 10, 11, 12]], axis=1)
-    own = change - np.where(np.isfinite(beside), beside, after)
+    nearby = np.median(around[:, [0, 1, 2, 3, 4, 8, 9, 10, 11, 12]], axis=1)
+    excess = change - np.where(np.isfinite(nearby), nearby, after)
     # Noise may begin in the middle of a run: what comes before a step and after it counts, too.
-    apart = np.abs(own - np.median(own))
+    deviation = np.abs(excess - np.median(excess))
     near = np.median(
-        np.lib.stride_tricks.sliding_window_view(np.pad(apart, _NEAR - 1, "reflect"), _NEAR), axis=1
+        np.lib.stride_tricks.sliding_window_view(np.pad(deviation, _NEAR - 1, "reflect"), _NEAR),
+        axis=1,
     )
-    beside = np.maximum(near[: apart.size], near[_NEAR - 1 :])
-    usual = 1.4826 * np.maximum(np.median(apart), beside)
+    nearby = np.maximum(near[: deviation.size], near[_NEAR - 1 :])
+    usual = 1.4826 * np.maximum(np.median(deviation), nearby)
     up = np.minimum(change - before, change - after)
     down = np.minimum(before - change, after - change)
     change = np.where(up > 0, up, np.where(down > 0, -down, 0.0))
     high = np.abs(change) >= np.maximum(SHARP * usual, least)
-    found: list[int] = []
+    places: list[int] = []
     for i in np.flatnonzero(high):
-        if found and i - found[-1] <= 2 and change[i] * change[found[-1]] > 0:
-            if abs(change[i]) > abs(change[found[-1]]):
-                found[-1] = int(i)
+        if places and i - places[-1] <= 2 and change[i] * change[places[-1]] > 0:
+            if abs(change[i]) > abs(change[places[-1]]):
+                places[-1] = int(i)
         else:
-            found.append(int(i))
-    at = np.array(found, dtype=np.intp)
+            places.append(int(i))
+    at = np.array(places, dtype=np.intp)
     up = change[at] > 0
     return Steps(seconds[at[up] + 1], seconds[at[~up] + 1])
 
@@ -118,9 +119,9 @@ def falls_again(rows: Floats) -> bool:
 
 def slows_down(before: Sequence[float], last: Sequence[float], level: float) -> bool:
     """Whether the last slopes are less than `SLOWER` of those before, in all runs alike."""
-    apart = student_t(np.asarray(last) - np.asarray(before), level)
+    interval = student_t(np.asarray(last) - np.asarray(before), level)
     slower = float(np.mean(last)) < SLOWER * float(np.mean(before))
-    return bool(slower and apart.high is not None and apart.high < 0)
+    return bool(slower and interval.high is not None and interval.high < 0)
 
 
 def goes_on(before: Sequence[float], last: Sequence[float]) -> bool:
@@ -138,9 +139,9 @@ def stands_out(slopes: Sequence[float]) -> bool:
     k = len(slopes)
     if k <= MINIMUM_RUNS:
         return False
-    *others, largest = sorted(slopes)
-    error = float(np.std(others, ddof=1)) * np.sqrt(1 + 1 / (k - 1))
-    return bool(largest - float(np.mean(others)) > t_quantile(1 - 0.01 / k, k - 2) * error)
+    *rest, largest = sorted(slopes)
+    error = float(np.std(rest, ddof=1)) * np.sqrt(1 + 1 / (k - 1))
+    return bool(largest - float(np.mean(rest)) > t_quantile(1 - 0.01 / k, k - 2) * error)
 
 
 def over_in(found: Sequence[Steps], begin: float, end: float) -> bool:
@@ -178,6 +179,6 @@ def longer(interval: Interval, margin: float, seconds: float) -> float | None:
     value, low, high = interval.value, interval.low, interval.high
     if value is None or low is None or high is None:
         return None
-    apart = max(abs(value), margin - abs(value))
-    ratio: float = max(1.0, (high - low) / 2 / apart)
+    distance = max(abs(value), margin - abs(value))
+    ratio: float = max(1.0, (high - low) / 2 / distance)
     return seconds * float(ratio ** (2 / 3))

@@ -53,24 +53,26 @@ def growth_of_sites(
     """
     rows = sites.sort("run", "time_ns").collect()
     looked_at = {
-        str(x.per_second.cell): x.looked_at_s for x in leaks if x.looked_at_s[1] > x.looked_at_s[0]
+        str(leak.per_second.cell): leak.looked_at_s
+        for leak in leaks
+        if leak.looked_at_s[1] > leak.looked_at_s[0]
     }
-    found = []
+    estimates = []
     for members in cells_of(runs).values():
         cell = members[0].cell
-        known = [
+        recorded = [
             (begins[run.name], rows.filter(pl.col("run") == run.name))
             for run in members
             if run.name in begins
         ]
-        known = [(begin, frame) for begin, frame in known if frame.height]
-        if known:
+        recorded = [(begin, frame) for begin, frame in recorded if frame.height]
+        if recorded:
             # Where too few samples of memory tell no slope, all of the time.
             longest = max(
-                (int(frame["time_ns"].to_numpy()[-1]) - begin) / 1e9 for begin, frame in known
+                (int(frame["time_ns"].to_numpy()[-1]) - begin) / 1e9 for begin, frame in recorded
             )
-            found += _of_cell(cell, known, looked_at.get(str(cell), (0.0, longest)), level)
-    return sorted(found, key=largest_first)
+            estimates += _of_cell(cell, recorded, looked_at.get(str(cell), (0.0, longest)), level)
+    return sorted(estimates, key=largest_first)
 
 
 def _of_cell(
@@ -84,20 +86,20 @@ def _of_cell(
     for of_run in held:
         for site, series in of_run.items():
             gained[site] = gained.get(site, 0.0) + float(series.values[-1] - series.values[0])
-    most = sorted((x for x in gained if gained[x] > 0), key=lambda x: -gained[x])[:_MOST]
-    found = []
+    most = sorted((key for key in gained if gained[key] > 0), key=lambda key: -gained[key])[:_MOST]
+    estimates = []
     for site in most:
-        seen = [x[site] for x in held if site in x]
-        slopes = [x.slope for x in seen] + [0.0] * (len(held) - len(seen))
+        seen = [by_site[site] for by_site in held if site in by_site]
+        slopes = [run.slope for run in seen] + [0.0] * (len(held) - len(seen))
         function, file, line, module, called_by = site
         place = f"{file}:{line}" if file else module
         about = {
             "function": f"{short_name(str(function or '(unknown)'))} ({place})",
             "called_by": str(called_by),
         }
-        samples = sum(x.values.size for x in seen)
-        found.append(value_over_runs(GROWTH, {**cell, **about}, slopes, samples, level))
-    return [e for e in found if e.value is not None and e.value > 0]
+        samples = sum(run.values.size for run in seen)
+        estimates.append(value_over_runs(GROWTH, {**cell, **about}, slopes, samples, level))
+    return [e for e in estimates if e.value is not None and e.value > 0]
 
 
 def short_name(function: str) -> str:
@@ -122,15 +124,15 @@ def _held(
         .over("host", "vpid", *_SITE, "path")
         .fill_null(pl.col("live_bytes"))
     )
-    first, last = (begin_ns + round(x * 1e9) for x in window)
+    first, last = (begin_ns + round(second * 1e9) for second in window)
     steps = np.unique(frame["time_ns"].to_numpy())
     steps = np.unique(np.concatenate([[first], steps[(steps > first) & (steps < last)], [last]]))
-    found = {}
+    series_by_site = {}
     for site, rows in gains.partition_by(_SITE, as_dict=True).items():
         total = np.concatenate([[0], np.cumsum(rows["gain"].to_numpy())])
         at = np.searchsorted(rows["time_ns"].to_numpy(), steps, side="right")
-        found[site] = Series((steps - begin_ns) / 1e9, total[at].astype(np.float64))
-    return found
+        series_by_site[site] = Series((steps - begin_ns) / 1e9, total[at].astype(np.float64))
+    return series_by_site
 
 
 KEPT = Metric(
@@ -166,15 +168,15 @@ def kept_by_callback(
         .agg(kept=pl.col("kept_bytes").mean(), executions=pl.len())
         .collect()
     )
-    found = []
+    estimates = []
     for members in cells_of(runs).values():
         of_cell = rows.filter(pl.col("run").is_in([run.name for run in members]))
         for (callback,), part in of_cell.partition_by("callback", as_dict=True).items():
             cell = {**members[0].cell, "callback": str(callback)}
             values = part["kept"].to_list()
             samples = int(part["executions"].sum())
-            found.append(value_over_runs(KEPT, cell, values, samples, level))
-    return sorted(found, key=largest_first)
+            estimates.append(value_over_runs(KEPT, cell, values, samples, level))
+    return sorted(estimates, key=largest_first)
 
 
 def with_traced_heap(resources: pl.LazyFrame, heap: pl.LazyFrame) -> pl.LazyFrame:
@@ -195,5 +197,5 @@ def with_traced_heap(resources: pl.LazyFrame, heap: pl.LazyFrame) -> pl.LazyFram
         .select("run", "host", "vpid", "time_ns", pl.col("live_bytes").alias("heap_bytes"))
         .sort("time_ns")
     )
-    own = resources.filter(pl.col("run").is_in(sampled.to_list()))
-    return pl.concat([own, traced], how="diagonal")
+    from_samplers = resources.filter(pl.col("run").is_in(sampled.to_list()))
+    return pl.concat([from_samplers, traced], how="diagonal")

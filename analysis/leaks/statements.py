@@ -57,14 +57,14 @@ def _judge(
     """A statement about each of some executors, by the names that suites give them."""
     if not leaks:
         return Statement(content, "not_in_these_recordings", "no such runs")
-    there = {_executor(leak.per_second) for leak in leaks}
-    missing = [name for name, ours in executors.items() if there.isdisjoint(ours)]
+    recorded = {_executor(leak.per_second) for leak in leaks}
+    missing = [name for name, ours in executors.items() if recorded.isdisjoint(ours)]
     verdict = borne_out(
         all_for=not missing and all(map(wanted, leaks)),
         any_against=any(map(against, leaks)),
     )
-    told = [_told(leaks), *([f"no runs of {', '.join(missing)}"] if missing else [])]
-    return Statement(content, verdict, "; ".join(told))
+    reasons = [_told(leaks), *([f"no runs of {', '.join(missing)}"] if missing else [])]
+    return Statement(content, verdict, "; ".join(reasons))
 
 
 def _is_flat(leak: Leak) -> bool:
@@ -99,7 +99,9 @@ def _actions(leaks: Sequence[Leak]) -> Statement:
     leaking = _judge(content, events, _climbs, _is_flat, _BOTH)
     quiet = _judge(content, single, _is_flat, _climbs, {})
     because = "; ".join(
-        x.because for x in (leaking, quiet) if x.verdict != "not_in_these_recordings"
+        statement.because
+        for statement in (leaking, quiet)
+        if statement.verdict != "not_in_these_recordings"
     )
     parts = {leaking.verdict, quiet.verdict}
     if parts == {"not_in_these_recordings"}:
@@ -129,7 +131,7 @@ def _services(leaks: Sequence[Leak]) -> Statement:
 
 
 def _megabytes(e: Estimate) -> str:
-    value, low, high = (not_none(x) / 1e6 for x in (e.value, e.low, e.high))
+    value, low, high = (not_none(size) / 1e6 for size in (e.value, e.low, e.high))
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
@@ -141,15 +143,15 @@ def _baseline(baselines: Sequence[Estimate]) -> Statement:
             continue
         rest = {k: v for k, v in multi.cell.items() if k not in {"executor", "threads"}}
         for single in baselines:
-            other = {k: v for k, v in single.cell.items() if k not in {"executor", "threads"}}
-            if _executor(single) == "single" and other == rest:
+            single_rest = {k: v for k, v in single.cell.items() if k not in {"executor", "threads"}}
+            if _executor(single) == "single" and single_rest == rest:
                 pairs.append((multi, single))
-    known = [(m, s) for m, s in pairs if None not in (m.low, m.high, s.low, s.high)]
-    if not known:
+    with_bounds = [(m, s) for m, s in pairs if None not in (m.low, m.high, s.low, s.high)]
+    if not with_bounds:
         return Statement(content, "not_in_these_recordings", "no such pair of cells")
-    because = "; ".join(f"{_megabytes(m)} against {_megabytes(s)} MB" for m, s in known)
+    because = "; ".join(f"{_megabytes(m)} against {_megabytes(s)} MB" for m, s in with_bounds)
     verdict = borne_out(
-        all_for=all(not_none(m.low) > not_none(s.high) for m, s in known),
-        any_against=any(not_none(m.high) < not_none(s.low) for m, s in known),
+        all_for=all(not_none(m.low) > not_none(s.high) for m, s in with_bounds),
+        any_against=any(not_none(m.high) < not_none(s.low) for m, s in with_bounds),
     )
     return Statement(content, verdict, because)

@@ -78,12 +78,12 @@ def bag_topics(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
         pl.col("publish_ns").min().alias("first_ns"),
         pl.col("publish_ns").max().alias("last_ns"),
     )
-    known = pl.concat(
+    traced = pl.concat(
         [tables.table(name).select(_KEY) for name in ("publications", "one_sided_messages")]
     )
     recorded = bag.lazy().select("topic", source_timestamp_ns="publish_ns", recorded=pl.lit(1))
     counted = (
-        known.drop_nulls()
+        traced.drop_nulls()
         .unique()
         .join(of_bag.lazy().select("topic", "first_ns", "last_ns"), on="topic")
         .filter(pl.col("source_timestamp_ns").is_between("first_ns", "last_ns"))
@@ -109,23 +109,23 @@ def bag_sentence(name: str, topics: pl.DataFrame, at_callbacks: pl.DataFrame) ->
         Of `bag_topics` and `bag_at_callbacks`.
     """
     count, of = int(topics["messages"].sum()), topics.height
-    said = [f"bag {name}: {count:,} message{'s' * (count != 1)} of {of} topic{'s' * (of != 1)}"]
-    known = topics.drop_nulls("known")
-    if known.height:
-        said.append(
-            f"its recorder missed {known['missed'].sum():,} of {known['known'].sum():,} that the "
+    clauses = [f"bag {name}: {count:,} message{'s' * (count != 1)} of {of} topic{'s' * (of != 1)}"]
+    traced = topics.drop_nulls("known")
+    if traced.height:
+        clauses.append(
+            f"its recorder missed {traced['missed'].sum():,} of {traced['known'].sum():,} that the "
             "trace knows of"
         )
     else:
-        said.append("none of them is known to the trace by its time of publication")
+        clauses.append("none of them is known to the trace by its time of publication")
     ages = at_callbacks["age_ns"].drop_nulls()
     if ages.len():
         middle = float(ages.median() or 0) / 1e6  # type: ignore[arg-type]
-        said.append(
+        clauses.append(
             f"data were {middle:,.2f} ms old at the median when a callback began (header.stamp, "
             f"{ages.len():,} callbacks)"
         )
-    return "; ".join(said) + "."
+    return "; ".join(clauses) + "."
 
 
 @dataclass(frozen=True)

@@ -157,22 +157,24 @@ def busy_estimates(
     paused
         Names of these.
     """
-    found = []
+    estimates = []
     # By one measure in all runs, or they could not be compared.
     by_kernel = {run.name for run in runs} - {*paused} <= set(busy.drop_nulls("cpu")["run"])
     for members in cells_of(runs).values():
         in_cell = pl.col("run").is_in([run.name for run in members])
-        rows, others = busy.filter(in_cell), alone.filter(in_cell)
+        rows, callback_rows = busy.filter(in_cell), alone.filter(in_cell)
         for name, metric in _METRICS.items():
             values = rows[name].to_list()
             if name == "callbacks" and not values:
-                metric, values = replace(metric, definition=_ALONE), others[name].to_list()  # noqa: PLW2901
+                metric, values = replace(metric, definition=_ALONE), callback_rows[name].to_list()  # noqa: PLW2901
             if values:
-                found.append(value_over_runs(metric, members[0].cell, values, len(values), level))
+                estimates.append(
+                    value_over_runs(metric, members[0].cell, values, len(values), level)
+                )
             else:
-                told = PAUSED if all(run.name in paused for run in members) else NO_EVENTS
-                found.append(refused_estimate(metric, members[0].cell, told, level))
-        cpu = (rows if by_kernel else others)["cpu"].drop_nulls().to_list()
+                reason = PAUSED if all(run.name in paused for run in members) else NO_EVENTS
+                estimates.append(refused_estimate(metric, members[0].cell, reason, level))
+        cpu = (rows if by_kernel else callback_rows)["cpu"].drop_nulls().to_list()
         if cpu:
-            found.append(value_over_runs(CPU, members[0].cell, cpu, len(cpu), level))
-    return found
+            estimates.append(value_over_runs(CPU, members[0].cell, cpu, len(cpu), level))
+    return estimates

@@ -37,14 +37,14 @@ def readable(name: pl.Expr) -> pl.Expr:
     def number(value: pl.Expr) -> pl.Expr:
         return value.round_sig_figs(4).cast(pl.String).str.strip_suffix(".0")
 
-    told = pl.format("{} ms ({} Hz)", number(ns / 1e6), number(1e9 / ns))
-    return pl.when(ns > 0).then(told).otherwise(name)
+    period = pl.format("{} ms ({} Hz)", number(ns / 1e6), number(1e9 / ns))
+    return pl.when(ns > 0).then(period).otherwise(name)
 
 
 def _most_first(of_callback: pl.LazyFrame) -> pl.DataFrame:
     """Rows by cell and kind, those with the most executions first."""
     order = ("cell", "kind", "count", *CALLBACK[1:])
-    return of_callback.sort(order, descending=[x == "count" for x in order]).collect()
+    return of_callback.sort(order, descending=[column == "count" for column in order]).collect()
 
 
 def durations(
@@ -129,24 +129,24 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
     of functions, threads), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns``
     (executions that lasted longer than the period), ``skipped`` (periods without a start).
     """
-    one = ("run", "callback_id", "caller")
-    interval = pl.col("start_ns").diff().over(*one, "pauses")
+    key = ("run", "callback_id", "caller")
+    interval = pl.col("start_ns").diff().over(*key, "pauses")
     jitter = (pl.col("interval_ns") - pl.col("period_ns")).abs()
     return (
         instances.drop_nulls("callback_id")
         # Each thread may call a function in a loop of its own.
         .with_columns(caller=pl.when(~of_callbacks()).then("vtid"))
-        .select(*one, "host", *CALLBACK, "start_ns", "duration_ns")
+        .select(*key, "host", *CALLBACK, "start_ns", "duration_ns")
         .pipe(recorded_time, losses, "start_ns")
         .filter(~pl.col("paused"))
         .sort("start_ns")
         .with_columns(name=readable(pl.col("name")), interval_ns=interval)
-        .with_columns(period_ns=pl.col("interval_ns").median().over(one))
+        .with_columns(period_ns=pl.col("interval_ns").median().over(key))
         .join(labels_of(runs), on="run")
         .group_by("cell", *CALLBACK)
         .agg(
             count=pl.len(),
-            period_ns=pl.col("period_ns").filter(pl.struct(one).is_first_distinct()).mean(),
+            period_ns=pl.col("period_ns").filter(pl.struct(key).is_first_distinct()).mean(),
             jitter_p50_ns=quantile_of(jitter, 0.5),
             jitter_p99_ns=quantile_of(jitter, 0.99),
             jitter_max_ns=jitter.max(),
@@ -184,22 +184,22 @@ def callback_duration_estimates(
 
     def took(run: Run, group: TopicGroup) -> Ints:
         topics = sorted(group.topics_of_run.get(run.name, ()))
-        found = (of_topic.get((run.name, topic), rows.clear()) for topic in topics)
-        return pl.concat([rows.clear(), *found])["duration_ns"].to_numpy()
+        frames = (of_topic.get((run.name, topic), rows.clear()) for topic in topics)
+        return pl.concat([rows.clear(), *frames])["duration_ns"].to_numpy()
 
-    found: list[list[Estimate]] = []
+    estimates: list[list[Estimate]] = []
     for group in groups:
         definition = f"callback_start -> callback_end of subscription callbacks; {group.scope}"
         metric = Metric("callback_duration", definition, "ns")
-        found.append([])
+        estimates.append([])
         for members in cells:
             arrays = [took(run, group) for run in members]
             if any(array.size for array in arrays):
                 cell = group.cell(members[0])
-                found[-1] += statistics_over_runs(
+                estimates[-1] += statistics_over_runs(
                     metric, cell, arrays, percentiles or ("mean",), level
                 )
-    return found
+    return estimates
 
 
 def worst_messages(

@@ -53,12 +53,12 @@ def find_states(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl
         there is no row.
     """
     could_go_on = (pl.col("prev_state").cast(pl.Int64) & _STATE_BITS) == 0
-    own = switches.filter(pl.col("prev_tid") != pl.col("next_tid"))
-    out = own.select(
+    changes = switches.filter(pl.col("prev_tid") != pl.col("next_tid"))
+    out = changes.select(
         "host", pl.col("prev_tid").cast(pl.Int64).alias("tid"), "time_ns", "cpu_id",
         pl.when(could_go_on).then(pl.lit("preempted")).otherwise(pl.lit("blocked")).alias("kind"),
     )  # fmt: skip
-    into = own.select(
+    into = changes.select(
         "host", pl.col("next_tid").cast(pl.Int64).alias("tid"), "time_ns", "cpu_id",
         pl.lit("ran").alias("kind"),
     )  # fmt: skip
@@ -131,7 +131,7 @@ def find_interrupts(events: Mapping[str, pl.LazyFrame]) -> Iterator[pl.DataFrame
     host, cpu_id, from_ns, until_ns, by_name, kind (``interrupt``, ``soft interrupt``).
     """
     for kind, event, number, name in _INTERRUPTS:
-        entry, exit_ = (events.get(f"{event}_{x}") for x in ("entry", "exit"))
+        entry, exit_ = (events.get(f"{event}_{edge}") for edge in ("entry", "exit"))
         if entry is None or exit_ is None:
             continue
         entries = entry.select(*_PLACE, "time_ns", number, by_name=name)
@@ -167,10 +167,10 @@ def overlaps(pieces: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
         pl.int_range(pl.len()).over(_PLACE).alias("turn")
     )
     begins = turns.select(*_PLACE, "from_ns", "turn").sort("from_ns", maintain_order=True)
-    found = pieces.with_row_index("piece")
+    located = pieces.with_row_index("piece")
     for name, edge in (("first", pl.col("begin_ns")), ("last", pl.col("end_ns") - 1)):
-        found = (
-            found.with_columns(edge.alias("from_ns"))
+        located = (
+            located.with_columns(edge.alias("from_ns"))
             .sort("from_ns", maintain_order=True)
             .join_asof(
                 begins.rename({"turn": name}),
@@ -180,7 +180,7 @@ def overlaps(pieces: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
         )  # fmt: skip
     shared = pl.min_horizontal("end_ns", "until_ns") - pl.max_horizontal("begin_ns", "from_ns")
     return (
-        found.drop_nulls("last")
+        located.drop_nulls("last")
         .with_columns(pl.int_ranges(pl.col("first").fill_null(0), pl.col("last") + 1).alias("turn"))
         .explode("turn")
         .join(turns, on=[*_PLACE, "turn"])

@@ -91,12 +91,14 @@ def latency_estimates(
             for q in percentiles:
                 name = percentile_name(q).lower()
                 metric = latency_metric(name, scope, sent=over_sent)
-                found = percentile_over_runs(metric, cell, arrays, q, level, rate_hz=_rate(members))
+                estimate = percentile_over_runs(
+                    metric, cell, arrays, q, level, rate_hz=_rate(members)
+                )
                 if over_sent and untold is not None:
-                    found = replace(
-                        found, value=None, low=None, high=None, refused=untold, per_run=()
+                    estimate = replace(
+                        estimate, value=None, low=None, high=None, refused=untold, per_run=()
                     )
-                estimates.append(within_clocks(found, clocks))
+                estimates.append(within_clocks(estimate, clocks))
         estimates.append(loss)
     return estimates
 
@@ -116,14 +118,14 @@ def within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
             high=None if high is None else high + bound_ns,
             method=f"{estimate.method}; widened by {bound_ns / 1e6:.3g} ms, {CLOCKS_APART}",
         )
-    apart = "any time" if math.isinf(bound_ns) else f"{bound_ns / 1e6:.3g} ms"
+    bound = "any time" if math.isinf(bound_ns) else f"{bound_ns / 1e6:.3g} ms"
     return replace(
         estimate,
         value=None,
         low=None,
         high=None,
         per_run=(),
-        refused=f"between hosts whose clocks may be {apart} apart, which is as much as was "
+        refused=f"between hosts whose clocks may be {bound} apart, which is as much as was "
         "measured; bring the clocks together by 'roslens merge', or synchronise the hosts",
     )
 

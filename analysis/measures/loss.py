@@ -59,17 +59,17 @@ def lost_in_words(discarded_events: int, lost_packets: int, truncated: int) -> s
         (lost_packets, "packet" if lost_packets == 1 else "packets"),
         (truncated, f"{'stretch' if truncated == 1 else 'stretches'} of streams not there"),
     )
-    return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+    return ", ".join(f"{count:,} {words}" for count, words in counts if count)
 
 
 def what_is_bent(losses: Iterable[TracerLoss]) -> str:
     """What these losses can have done to figures: a sentence; empty where nothing was lost."""
-    some = [loss for loss in losses if loss.any]
-    if not some:
+    actual = [loss for loss in losses if loss.any]
+    if not actual:
         return ""
-    if all(loss.of_kernel for loss in some):
+    if all(loss.of_kernel for loss in actual):
         return "Only events of the kernel are missing: nothing but scheduling lacks that time."
-    if all(loss.of_head for loss in some):
+    if all(loss.of_head for loss in actual):
         return (
             "Only what came before is missing, which a flight recorder or a snapshot leaves out; "
             "figures are of the rest."
@@ -92,27 +92,27 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
     """
     # The rows of one run agree or not; what only its manifest counts may be of either side.
     head = pl.col("kind") == "missing_head"
-    alone = losses.filter(~PAUSE).group_by("run").agg(of_kernel().all(), head.all()).collect()
-    of_kernel_or_head = {run: where for run, *where in alone.iter_rows()}
-    stretches = pl.col("kind").cast(pl.String).str.starts_with("missing_")
+    flags = losses.filter(~PAUSE).group_by("run").agg(of_kernel().all(), head.all()).collect()
+    of_kernel_or_head = {run: where for run, *where in flags.iter_rows()}
+    cut_off = pl.col("kind").cast(pl.String).str.starts_with("missing_")
     counted = {
         (run, kind): int(count)
         for run, kind, count in losses.with_columns(
-            kind=pl.when(stretches).then(pl.lit("truncated")).otherwise(pl.col("kind")),
-            count=pl.when(stretches).then(1).otherwise(pl.col("count").fill_null(1)),
+            kind=pl.when(cut_off).then(pl.lit("truncated")).otherwise(pl.col("kind")),
+            count=pl.when(cut_off).then(1).otherwise(pl.col("count").fill_null(1)),
         )
         .group_by("run", "kind")
         .agg(pl.col("count").sum())
         .collect()
         .iter_rows()
     }
-    found = []
+    tracer_losses = []
     for run in runs:
         kinds = ("discarded_events", "lost_packets", "truncated")
         discarded, packets, truncated = (counted.get((run.name, kind), 0) for kind in kinds)
         whole = (run.discarded_events or 0) <= discarded and (run.lost_packets or 0) <= packets
         kernel, head_alone = of_kernel_or_head.get(run.name, (False, False))
-        found.append(
+        tracer_losses.append(
             TracerLoss(
                 run,
                 max(run.discarded_events or 0, discarded),
@@ -122,7 +122,7 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
                 of_head=whole and head_alone,
             )
         )
-    return found
+    return tracer_losses
 
 
 def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:
@@ -152,8 +152,8 @@ def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:
 
 def undeclared_gaps(health: pl.LazyFrame) -> int:
     """In how many places of all runs events are missing though no tracer said that it lost any."""
-    found = health.filter(pl.col("kind").cast(pl.String) == "undeclared_gaps")
-    return int(found.select(pl.col("count").sum()).collect().item())
+    gaps = health.filter(pl.col("kind").cast(pl.String) == "undeclared_gaps")
+    return int(gaps.select(pl.col("count").sum()).collect().item())
 
 
 def loss_of(outcome: str) -> pl.Expr:
@@ -162,12 +162,12 @@ def loss_of(outcome: str) -> pl.Expr:
     Null where nobody knows of more than what as many messages leave open by chance where none is
     lost: then a fraction says nothing.
     """
-    of = pl.col(outcome)
-    known, unknown = of.is_in((*LOST, *ARRIVED)).sum(), (of == "unknown").sum()
+    column = pl.col(outcome)
+    known, unknown = column.is_in((*LOST, *ARRIVED)).sum(), (column == "unknown").sum()
     total = known + unknown
     chance = -(math.log(0.05 / 2) / total).exp() + 1
-    told = (known > 0) & (unknown <= total * chance)
-    return pl.when(told).then(of.is_in(LOST).sum() / known)
+    enough = (known > 0) & (unknown <= total * chance)
+    return pl.when(enough).then(column.is_in(LOST).sum() / known)
 
 
 def outcomes_by_cell(samples: Sequence[RunSamples]) -> pl.DataFrame:

@@ -104,9 +104,9 @@ def message_moments(
     # What arrived then may be a later message of the subscription.
     rows = rows.sort("rmw_publish_ns", maintain_order=True)
     later = pl.col("rmw_publish_ns").shift(-1).over("subscription_id") <= pl.col("arrived_ns")
-    other = (pl.col("receiver") != pl.col("usual")) | later.fill_null(value=False)
+    by_other = (pl.col("receiver") != pl.col("usual")) | later.fill_null(value=False)
     rows = rows.with_columns(
-        pl.when(other & pl.col("reason").is_null())
+        pl.when(by_other & pl.col("reason").is_null())
         .then(pl.lit("other"))
         .otherwise("reason")
         .alias("reason")
@@ -191,7 +191,7 @@ def _near_wake(
     wanted = rows.select(
         "message_id", "subscription_id", "host", pl.col(thread).alias("tid"), pl.col(moment)
     ).drop_nulls()
-    found = (
+    wakes = (
         wanted.sort(moment)
         .join_asof(
             woken.select(
@@ -204,4 +204,4 @@ def _near_wake(
         )
         .drop("host", "tid", moment)
     )  # fmt: skip
-    return rows.join(found, on=["message_id", "subscription_id"], how="left", maintain_order="left")
+    return rows.join(wakes, on=["message_id", "subscription_id"], how="left", maintain_order="left")

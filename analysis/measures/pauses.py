@@ -40,8 +40,8 @@ def recorded_time(
     In any order, with ``pauses`` (how many of its host began before the first of `times`) and
     ``paused`` (whether that time lies in one of them: most that happened then was not recorded).
     """
-    found = None if losses is None else _pauses(losses)
-    if found is None or found.is_empty():
+    pauses = None if losses is None else _pauses(losses)
+    if pauses is None or pauses.is_empty():
         return rows.with_columns(**_WHOLE)
     key, inside = ["run", "_host"], pl.col("_end") > pl.col("_at")
     rows = rows.with_columns(_host=pl.col(host).cast(pl.String))
@@ -51,22 +51,22 @@ def recorded_time(
             rows.with_columns(_at=time)
             .sort("_at", nulls_last=True)
             .join_asof(
-                found.lazy(), left_on="_at", right_on="_begin", by=key,
+                pauses.lazy(), left_on="_at", right_on="_begin", by=key,
                 check_sortedness=False, coalesce=False,
             )
             .with_columns(
                 pl.coalesce(recorded - pl.col("_before"), "_at").alias(time),
                 pauses=pl.col("_number").fill_null(0), paused=inside.fill_null(value=False),
             )
-            .drop("_at", *(set(found.columns) - set(key)))
+            .drop("_at", *(set(pauses.columns) - set(key)))
         )  # fmt: skip
     return rows.drop("_host")
 
 
 def paused_runs(losses: pl.LazyFrame) -> list[str]:
     """Runs that paused: what lasts longer than they recorded at a time is not seen in them."""
-    found = losses.filter(PAUSE).select(pl.col("run").cast(pl.String).unique().sort())
-    return found.collect()["run"].to_list()
+    runs = losses.filter(PAUSE).select(pl.col("run").cast(pl.String).unique().sort())
+    return runs.collect()["run"].to_list()
 
 
 def lost_events(losses: pl.LazyFrame) -> dict[str, float]:
@@ -100,7 +100,7 @@ def whole_only(losses: pl.LazyFrame, what: str) -> None:
 def _pauses(losses: pl.LazyFrame) -> pl.DataFrame:
     """Each in order of its begin, with how long those before it were; what overlaps is one."""
     length = pl.col("_end") - pl.col("_begin")
-    one = ("run", "_host")
+    key = ("run", "_host")
     new = (pl.col("_begin") > pl.col("_end").cum_max().shift(1)).fill_null(value=True)
     return (
         losses.filter(~of_kernel())
@@ -109,11 +109,11 @@ def _pauses(losses: pl.LazyFrame) -> pl.DataFrame:
             _begin=pl.col("begin_ns").fill_null(0), _end=pl.col("end_ns").fill_null(FOREVER),
         )
         .sort("_begin")
-        .with_columns(_number=new.cum_sum().over(one).cast(pl.Int64))
-        .group_by(*one, "_number")
+        .with_columns(_number=new.cum_sum().over(key).cast(pl.Int64))
+        .group_by(*key, "_number")
         .agg(pl.col("_begin").min(), pl.col("_end").max())
         .sort("_begin")
         .with_columns(_length=length)
-        .with_columns(_before=pl.col("_length").cum_sum().over(one) - pl.col("_length"))
+        .with_columns(_before=pl.col("_length").cum_sum().over(key) - pl.col("_length"))
         .collect()
     )  # fmt: skip

@@ -77,32 +77,34 @@ def usage_per_run(
         .sort("run", *_PROCESS, "time_ns")
         .collect()
     )
-    found: list[dict[str, object]] = [
+    usages: list[dict[str, object]] = [
         dict.fromkeys(_USAGE) | _usage_of_run(str(name), of_run, warm_up_s)
         for (name,), of_run in rows.partition_by("run", as_dict=True, maintain_order=True).items()
     ]
-    return pl.DataFrame(found, schema=_USAGE, orient="row")
+    return pl.DataFrame(usages, schema=_USAGE, orient="row")
 
 
 def _usage_of_run(name: str, rows: pl.DataFrame, warm_up_s: float) -> dict[str, object]:
     begin, end = _sampled_part(rows, warm_up_s)
     ready = rows["ready"][0]
     inside = rows.filter(pl.col("time_ns").is_between(begin, end))
-    found: dict[str, object] = {"run": name, "samples": inside.height}
+    usage: dict[str, object] = {"run": name, "samples": inside.height}
     if begin >= end:
-        return found
+        return usage
     processes = rows.partition_by(*_PROCESS, maintain_order=True)
-    used = [x for p in processes if (x := _cpu_time(p, begin, end, whole=ready)) is not None]
+    used = [
+        times for p in processes if (times := _cpu_time(p, begin, end, whole=ready)) is not None
+    ]
     if used:
-        found["cpu"] = sum(after - before for before, after in used) / (end - begin)
+        usage["cpu"] = sum(after - before for before, after in used) / (end - begin)
         if ready and not warm_up_s:
-            found["startup_cpu"] = sum(before for before, _ in used)
+            usage["startup_cpu"] = sum(before for before, _ in used)
     for memory in ("pss", "rss"):
         levels = [_level(p, f"{memory}_bytes", begin, end) for p in processes]
-        known = [x for x in levels if x is not None]
-        if inside.height and len(known) == len(levels):
-            found[memory] = sum(known)
-    return {**found, "begin_ns": begin, "end_ns": end}
+        measured = [level for level in levels if level is not None]
+        if inside.height and len(measured) == len(levels):
+            usage[memory] = sum(measured)
+    return {**usage, "begin_ns": begin, "end_ns": end}
 
 
 def _sampled_part(rows: pl.DataFrame, warm_up_s: float) -> tuple[int, int]:
@@ -120,23 +122,23 @@ def _cpu_time(
 
     Of a `whole` run it is known that a process without a sample before had not begun.
     """
-    known = process.drop_nulls("cpu_time_ns")
-    if not known.height:
+    samples = process.drop_nulls("cpu_time_ns")
+    if not samples.height:
         return None
     # Relative, for times since the epoch have no nanoseconds as floats.
-    times = (known["time_ns"] - begin).to_numpy()
-    before, after = np.interp([0, end - begin], times, known["cpu_time_ns"].to_numpy())
+    times = (samples["time_ns"] - begin).to_numpy()
+    before, after = np.interp([0, end - begin], times, samples["cpu_time_ns"].to_numpy())
     return 0.0 if whole and times[0] > 0 else float(before), float(after)
 
 
 def _level(process: pl.DataFrame, column: str, begin: int, end: int) -> float | None:
     """Mean of a process's memory; 0 of one that was not there, None where it was not read."""
-    there = pl.col("time_ns").is_between(begin, end)
-    if not process.filter(there).height:
+    in_part = pl.col("time_ns").is_between(begin, end)
+    if not process.filter(in_part).height:
         return 0.0
-    known = process.with_row_index("number").filter(there).drop_nulls(column)
-    settled = known.filter(pl.col("number") > 0)
-    mean = (settled if settled.height else known)[column].cast(pl.Float64).mean()
+    samples = process.with_row_index("number").filter(in_part).drop_nulls(column)
+    settled = samples.filter(pl.col("number") > 0)
+    mean = (settled if settled.height else samples)[column].cast(pl.Float64).mean()
     return mean if isinstance(mean, float) else None
 
 
@@ -164,20 +166,20 @@ def cpu_between_samples(
         .collect()
     )
     schema = {"run": pl.String, "seconds": pl.Float64, "cpu": pl.Float64}
-    found = [pl.DataFrame(schema=schema)]
+    frames = [pl.DataFrame(schema=schema)]
     for (name,), of_run in rows.partition_by("run", as_dict=True, maintain_order=True).items():
         begin, end = _sampled_part(of_run, warm_up_s)
         processes = [
-            ((of["time_ns"] - begin).to_numpy(), of["cpu_time_ns"].to_numpy())
-            for of in of_run.partition_by(*_PROCESS)
+            ((process["time_ns"] - begin).to_numpy(), process["cpu_time_ns"].to_numpy())
+            for process in of_run.partition_by(*_PROCESS)
         ]
         inside = [times[(times >= 0) & (times <= end - begin)] for times, _ in processes]
         ends = max(inside, key=len)
-        used = sum(np.diff(np.interp(ends, *of)) for of in processes)
+        used = sum(np.diff(np.interp(ends, *process)) for process in processes)
         seconds = np.diff(ends)
         columns = {"run": [name] * seconds.size, "seconds": seconds / 1e9, "cpu": used / seconds}
-        found.append(pl.DataFrame(columns, schema=schema))
-    return pl.concat(found)
+        frames.append(pl.DataFrame(columns, schema=schema))
+    return pl.concat(frames)
 
 
 def resource_estimates(
@@ -188,10 +190,10 @@ def resource_estimates(
     for members in cells_of(runs).values():
         rows = usage.filter(pl.col("run").is_in([run.name for run in members]))
         for metric in METRICS:
-            known = rows.filter(pl.col(metric.name).is_not_null())
-            if known.height:
-                values = known[metric.name].to_list()
-                samples = int(known["samples"].sum())
+            measured = rows.filter(pl.col(metric.name).is_not_null())
+            if measured.height:
+                values = measured[metric.name].to_list()
+                samples = int(measured["samples"].sum())
                 estimates.append(value_over_runs(metric, members[0].cell, values, samples, level))
     return estimates
 

@@ -142,16 +142,16 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """
     outcome, latency = pl.col("outcome"), pl.col("latency_ns")
     heard = outcome != "no_subscriber"
-    known = labels_of(runs)
+    labels = labels_of(runs)
     median = (
-        messages.join(known, on="run")
+        messages.join(labels, on="run")
         .group_by(pl.col("topic").cast(pl.String), "cell", "run").agg(latency.median())
         .group_by("topic", "cell").agg(latency.mean())
         .group_by("topic").agg(latency.max())
     )  # fmt: skip
     return (
         messages.filter(pl.col("topic").is_not_null())
-        .join(known, on="run")
+        .join(labels, on="run")
         .group_by(pl.col("topic").cast(pl.String))
         .agg(
             pl.when(heard.any()).then(pl.col("run").filter(heard).unique().implode())
@@ -212,9 +212,9 @@ def topic_groups(
     # As the work topic it has been looked at.
     done = {run.name: run.work_topic for run in runs} if groups else {}
     for topic, in_runs in order.select("topic", "run").iter_rows():
-        beside = {name for name in in_runs if done.get(name) != topic}
-        if beside:
-            groups.append(_group_of(topic, beside))
+        run_names = {name for name in in_runs if done.get(name) != topic}
+        if run_names:
+            groups.append(_group_of(topic, run_names))
     return groups or [TopicGroup(None, "there is no topic with a subscription", {})]
 
 
@@ -261,10 +261,12 @@ def samples_of_each(
 ) -> Iterator[tuple[TopicGroup, list[RunSamples]]]:
     """Each group with its samples, as of `run_samples`; a few are read at a time."""
     for at in range(0, len(groups), _READ_AT_ONCE):
-        some = groups[at : at + _READ_AT_ONCE]
-        topics = {topic for group in some for of in group.topics_of_run.values() for topic in of}
+        batch = groups[at : at + _READ_AT_ONCE]
+        topics = {
+            topic for group in batch for names in group.topics_of_run.values() for topic in names
+        }
         read = messages.select(_OF_SAMPLES).filter(pl.col("topic").is_in(topics)).collect().lazy()
-        yield from ((group, run_samples(read, runs, group, warm_up_s)) for group in some)
+        yield from ((group, run_samples(read, runs, group, warm_up_s)) for group in batch)
 
 
 def run_samples(

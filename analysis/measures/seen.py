@@ -47,12 +47,12 @@ def seen_in_steps(events: Mapping[str, pl.LazyFrame], processes: pl.DataFrame) -
         .agg(events=pl.len(), begin_ns=pl.col("at").min(), end_ns=pl.col("at").max())
         .with_columns(event=pl.lit(name))
         for name, frame in (
-            (name, x.select(*key, at=time, step=first + (time - first) // width * width))
-            for name, x in events.items()
+            (name, frame.select(*key, at=time, step=first + (time - first) // width * width))
+            for name, frame in events.items()
         )
     ]
-    found = pl.concat([pl.LazyFrame(schema=_COUNTED), *counted], how="diagonal")
-    rows = found.collect(engine="streaming")
+    counts = pl.concat([pl.LazyFrame(schema=_COUNTED), *counted], how="diagonal")
+    rows = counts.collect(engine="streaming")
     names = processes.select("host", "vpid", "procname").unique(["host", "vpid"], keep="first")
     several = rows["trace"].n_unique() > 1
     place = pl.lit("CPU ") + pl.col("cpu_id").cast(pl.String)
@@ -109,11 +109,11 @@ def missing(losses: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     named = steps.select("of", "name", "host", "trace", "cpu_id", "vpid").unique()
     several = losses["trace"].n_unique() > 1 or named["trace"].drop_nulls().n_unique() > 1
     place = pl.lit("CPU ") + pl.col("cpu_id").cast(pl.String)
-    told = losses.with_columns(process_of_stream())
-    of_cpu = told.drop_nulls("cpu_id").with_columns(
+    with_process = losses.with_columns(process_of_stream())
+    of_cpu = with_process.drop_nulls("cpu_id").with_columns(
         of=pl.lit("CPU"), name=pl.col("trace") + " " + place if several else place
     )
-    of_process = told.filter(pl.col("cpu_id").is_null()).join(
+    of_process = with_process.filter(pl.col("cpu_id").is_null()).join(
         named.filter(pl.col("of") == "process").select("of", "host", "vpid", "name"),
         on=["host", "vpid"],
     )

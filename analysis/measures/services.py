@@ -93,14 +93,18 @@ def service_estimates(
             continue
         for members in cells_of(runs).values():
             names = [run.name for run in members]
-            own = rows.filter((pl.col("service") == service) & pl.col("run").is_in(names))
-            if not own.height:
+            of_service = rows.filter((pl.col("service") == service) & pl.col("run").is_in(names))
+            if not of_service.height:
                 continue
-            arrays = [own.filter(pl.col("run") == name)["took_ns"].to_numpy() for name in names]
+            arrays = [
+                of_service.filter(pl.col("run") == name)["took_ns"].to_numpy() for name in names
+            ]
             cell = {**members[0].cell, "service": service}
             metric = Metric("service_latency", DEFINITION, "ns")
-            found = statistics_over_runs(metric, cell, arrays, ("mean", 0.5, 0.9), level)
-            estimates += found if own["measured"].all() else map(as_lower_bound, found)
+            statistics = statistics_over_runs(metric, cell, arrays, ("mean", 0.5, 0.9), level)
+            estimates += (
+                statistics if of_service["measured"].all() else map(as_lower_bound, statistics)
+            )
     return estimates
 
 
@@ -114,14 +118,14 @@ def unanswered(calls: pl.LazyFrame, losses: pl.LazyFrame) -> pl.DataFrame:
         _lost=pl.col("end_ns").fill_null(FOREVER).max()
     )  # fmt: skip
     sent = pl.coalesce("request_sent_ns", "request_called_ns")
-    told = (pl.col("_lost").is_null() | (pl.col("_lost") <= sent)).fill_null(value=False)
+    certain = (pl.col("_lost").is_null() | (pl.col("_lost") <= sent)).fill_null(value=False)
     return (
         calls.join(last, on="run", how="left")
         .group_by("run", "service")
         .agg(
             requests=pl.len(),
-            not_taken=(pl.col("request_taken_ns").is_null() & told).sum(),
-            not_answered=(pl.col("response_taken_ns").is_null() & told).sum(),
+            not_taken=(pl.col("request_taken_ns").is_null() & certain).sum(),
+            not_answered=(pl.col("response_taken_ns").is_null() & certain).sum(),
         )
         .sort("run", "service")
         .collect()

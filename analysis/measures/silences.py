@@ -99,8 +99,8 @@ def silences(
     silent = threads.filter(pl.col("until_ns") - pl.col("since_ns") >= LEAST_NS)
     if silent.is_empty() and not waits:
         return pl.DataFrame(schema=schema)
-    found = _Silent(tables, threads, waits, sampled, failure)
-    return pl.DataFrame(list(found.rows()), schema=schema)
+    silent_threads = _Silent(tables, threads, waits, sampled, failure)
+    return pl.DataFrame(list(silent_threads.rows()), schema=schema)
 
 
 def _events(tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
@@ -133,10 +133,10 @@ class _Silent:
         self.silent = {_key(row) for row in silent.iter_rows(named=True)}
         ran = tables["callback_instances"]
         pairs = ran.select(*_THREAD, "callback_id").unique().drop_nulls().collect()
-        self.executors = executors_of([((a, b, c), x) for a, b, c, x in pairs.rows()])
+        self.executors = executors_of([((a, b, c), callback) for a, b, c, callback in pairs.rows()])
         # Also what other threads of the same executors ran.
-        own = pairs.join(silent, on=_THREAD, how="semi").select("callback_id").unique()
-        self.ran = ran.join(own.lazy(), on="callback_id").sort("start_ns").collect()
+        callbacks = pairs.join(silent, on=_THREAD, how="semi").select("callback_id").unique()
+        self.ran = ran.join(callbacks.lazy(), on="callback_id").sort("start_ns").collect()
         self.sent = (
             tables["publications"]
             .filter(pl.col("callback_instance_id").is_null())
@@ -185,13 +185,13 @@ class _Silent:
         """
         if any(wait.idle for wait in waits):
             return None
-        own = self.sampled.filter(
+        samples = self.sampled.filter(
             pl.col("vpid") == key[1], pl.col("host").cast(pl.String) == key[0],
             pl.col("time_ns").is_between(since, until),
         ).drop_nulls("cpu_time_ns").sort("time_ns")  # fmt: skip
-        if own.height < LEAST_SAMPLES:
+        if samples.height < LEAST_SAMPLES:
             return None
-        time, used = (own[name][-1] - own[name][0] for name in ("time_ns", "cpu_time_ns"))
+        time, used = (samples[name][-1] - samples[name][0] for name in ("time_ns", "cpu_time_ns"))
         return bool(used < time / 2)
 
     def _ended(self, key: Thread) -> dict[str, Any] | None:
@@ -204,12 +204,12 @@ class _Silent:
             return None
         if self._lost(key[0], since, until):
             return None
-        told = "; ".join([
+        reasons = "; ".join([
             self._told(thread, call, (since, until), None),
             *(in_words(wait, self.waits, self.stuck, idle=idle) for wait in waits),
         ])  # fmt: skip
         nodes = {call["node"]} - {None}
-        return _made(thread, "hung", (since, until), told, vtid=key[2], nodes=nodes, call=call)
+        return _made(thread, "hung", (since, until), reasons, vtid=key[2], nodes=nodes, call=call)
 
     def _inside(self, key: Thread) -> dict[str, Any] | None:
         """The execution that a thread never left."""
@@ -265,7 +265,7 @@ class _Silent:
             state = "stopped_or_hung" if lived else "ended_or_hung"
         node = None if call is None else call["node"]
         nodes = {*ran["node"].drop_nulls(), *sent["node"].drop_nulls()} if node is None else {node}
-        told = "; ".join([
+        reasons = "; ".join([
             self._told(thread, call, (since, until), longest),
             *(in_words(wait, self.waits, self.stuck, idle=idle) for wait in waits), *due,
             *(f"{counted(count, 'message')} published on {topic} since then "
@@ -275,7 +275,7 @@ class _Silent:
         ])  # fmt: skip
         vtid = thread["vtid"] if len(executor) == 1 else None
         return _made(
-            thread, state, (since, until), told,
+            thread, state, (since, until), reasons,
             vtid=vtid, nodes=nodes, call=call, waiting=not_taken,
         )  # fmt: skip
 
@@ -285,7 +285,7 @@ class _Silent:
         longest: int | None,
     ) -> str:  # fmt: skip
         begin = thread["begin_ns"]
-        after, whole = (significant((x - begin) / 1e9, 3) for x in span)
+        after, whole = (significant((moment - begin) / 1e9, 3) for moment in span)
         if call is None:
             return f"it fell silent after {after} s of {whole} s"
         callback = f"the {call['kind'] or ''} callback {call['name'] or '?'}".replace("  ", " ")
@@ -303,12 +303,14 @@ class _Silent:
 
     def _waiting(self, ran: pl.DataFrame, since: int, until: int) -> list[tuple[str, int]]:
         """By topic, how many messages its subscriptions did not take, long enough after `since`."""
-        own = self.subscriptions.join(ran.select("callback_id").unique(), on="callback_id")
-        found = self.not_taken.filter(
-            pl.col("publish_ns").is_between(since, until - LEAST_NS),
-            pl.col("subscription_id").is_in(own["subscription_id"].to_list()),
+        subscriptions = self.subscriptions.join(
+            ran.select("callback_id").unique(), on="callback_id"
         )
-        return found.group_by("topic").len().sort("topic").collect().rows()
+        messages = self.not_taken.filter(
+            pl.col("publish_ns").is_between(since, until - LEAST_NS),
+            pl.col("subscription_id").is_in(subscriptions["subscription_id"].to_list()),
+        )
+        return messages.group_by("topic").len().sort("topic").collect().rows()
 
     @staticmethod
     def _of(threads: list[Thread], frame: pl.DataFrame) -> pl.DataFrame:
@@ -330,11 +332,11 @@ def _made(
 ) -> dict[str, Any]:  # fmt: skip
     """A row of `silences`."""
     since, until = span
-    of = ", ".join(sorted(nodes)) or None
-    who = (thread["process"] or f"process {thread['vpid']}") + (f" ({of})" if of else "")
+    names = ", ".join(sorted(nodes)) or None
+    who = (thread["process"] or f"process {thread['vpid']}") + (f" ({names})" if names else "")
     return {
         "state": state, "host": thread["host"], "vpid": thread["vpid"], "vtid": vtid,
-        "process": thread["process"], "node": of,
+        "process": thread["process"], "node": names,
         "callback": None if call is None else call["name"],
         "since_ns": since, "until_ns": until, "silent_ns": until - since, "waiting": waiting,
         "sentence": f"{who} {_SAID[state]}: {told}.",
@@ -347,9 +349,9 @@ def _key(row: Mapping[str, Any]) -> Thread:
 
 def _due(rows: pl.DataFrame, of: str, name: str, time: str, until: int) -> list[str]:
     """Names of what came regularly, and then no more."""
-    found = rows.group_by(of, name, maintain_order=True).agg(
+    sources = rows.group_by(of, name, maintain_order=True).agg(
         pl.len(), last=pl.col(time).max(), pause=pl.col(time).diff().max()
     )
     allowed = pl.max_horizontal(pl.lit(LEAST_NS), TIMES * pl.col("pause"))
     late = (pl.col("len") >= LEAST_SEEN) & (until - pl.col("last") >= allowed)
-    return found.filter(late)[name].fill_null("?").to_list()
+    return sources.filter(late)[name].fill_null("?").to_list()

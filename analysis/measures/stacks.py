@@ -35,8 +35,8 @@ _NUMBER = "callback_instance_id"
 
 def callback_title(kind: str | None, name: str | None, node: str | None) -> str:
     """Such as ``subscription /scan of /planner``; a function is of no node."""
-    of = "" if kind == "function" else f" of {node or '?'}"
-    return f"{kind or 'unknown'} {name or '?'}{of}"
+    owner = "" if kind == "function" else f" of {node or '?'}"
+    return f"{kind or 'unknown'} {name or '?'}{owner}"
 
 
 def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
@@ -55,7 +55,7 @@ def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
     ``run``, the columns of ``cpu_samples``, and ``callback_instance_id``, ``kind``, ``name``,
     ``node``, ``duration_ns`` of its execution, null outside of all.
     """
-    known = (
+    finished = (
         executions.drop_nulls("end_ns")
         .sort("start_ns")
         .select(
@@ -65,18 +65,20 @@ def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
         .collect()
     )  # fmt: skip
     rest = samples.collect().sort("time_ns").with_row_index("row").with_columns(at="time_ns")
-    every, found = rest, []
+    every, parts = rest, []
     while rest.height:
         joined = rest.sort("at").join_asof(
-            known, left_on="at", right_on="start_ns", by=_THREAD, check_sortedness=False
+            finished, left_on="at", right_on="start_ns", by=_THREAD, check_sortedness=False
         )
-        found.append(joined.filter(pl.col("time_ns") < pl.col("end_ns")))
+        parts.append(joined.filter(pl.col("time_ns") < pl.col("end_ns")))
         # Not this one, but one that began before it and goes on longer.
         rest = joined.filter(
             pl.col("time_ns") >= pl.col("end_ns"), pl.col("time_ns") < pl.col("last_ns")
         ).select(*every.drop("at").columns, at=pl.col("start_ns") - 1)
-    of = pl.concat(found) if found else known.clear().with_columns(row=pl.lit(0, dtype=pl.UInt32))
-    columns = of.select("row", _NUMBER, *CALLBACK, "duration_ns")
+    matched = (
+        pl.concat(parts) if parts else finished.clear().with_columns(row=pl.lit(0, dtype=pl.UInt32))
+    )
+    columns = matched.select("row", _NUMBER, *CALLBACK, "duration_ns")
     return every.join(columns, on="row", how="left", maintain_order="left").drop("row", "at")
 
 
@@ -152,9 +154,9 @@ def busiest(samples: pl.DataFrame) -> pl.DataFrame:
     samples
         As of `inside`.
     """
-    there = samples.drop_nulls(_NUMBER)
-    sums = there.group_by(CALLBACK).agg(pl.col("cpu_ns").sum()).sort("cpu_ns", *CALLBACK)
-    return there.join(sums.tail(1), on=CALLBACK, how="semi", nulls_equal=True)
+    in_callbacks = samples.drop_nulls(_NUMBER)
+    sums = in_callbacks.group_by(CALLBACK).agg(pl.col("cpu_ns").sum()).sort("cpu_ns", *CALLBACK)
+    return in_callbacks.join(sums.tail(1), on=CALLBACK, how="semi", nulls_equal=True)
 
 
 def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
@@ -177,9 +179,9 @@ def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("cpu_ns").sum())
         .with_columns(function=pl.col("path").str.split("\n"))
     )
-    own = pl.col("function").list.first()
+    innermost = pl.col("function").list.first()
     return (
-        stacks.with_columns(own=own, function=pl.col("function").list.unique())
+        stacks.with_columns(own=innermost, function=pl.col("function").list.unique())
         .explode("function")
         .group_by("run", *CALLBACK, _NUMBER, "function")
         .agg(
@@ -247,11 +249,11 @@ def shares(
             if len(names) >= MINIMUM_RUNS:
                 runs = part.group_by("run").agg(pl.col("total_ns").sum())
                 joined = per_run.join(runs, on="run", how="left").fill_null(0)
-                found = student_t((joined["total_ns"] / joined["of"]).to_numpy(), level)
-                assert found.value is not None
-                assert found.high is not None
-                half = found.high - found.value
-                share, method = found.value, "Student t over runs"
+                interval = student_t((joined["total_ns"] / joined["of"]).to_numpy(), level)
+                assert interval.value is not None
+                assert interval.high is not None
+                half = interval.high - interval.value
+                share, method = interval.value, "Student t over runs"
             else:
                 joined = keys.join(part, on=["run", _NUMBER], how="left").fill_null(0)
                 share, method = total / whole, "ratio over executions, of these runs alone"
@@ -332,13 +334,13 @@ def speeds(functions: pl.DataFrame, runs: int) -> dict[str, float]:
     Of each run; empty with fewer than five functions that all runs have.
     """
     parts = pl.col("self_ns") / pl.col("self_ns").sum().over("run", *CALLBACK)
-    known = functions.filter(
+    common = functions.filter(
         pl.col("self_ns") > 0, parts.mean().over(_FUNCTION) >= LEAST_SHARE
     ).filter(pl.len().over(_FUNCTION) == runs)
-    if known.select(_FUNCTION).unique().height < _LEAST_FUNCTIONS:
+    if common.select(_FUNCTION).unique().height < _LEAST_FUNCTIONS:
         return {}
     logs = pl.col("self_ns").log()
-    ratios = known.with_columns(ratio=(logs - logs.mean().over(_FUNCTION)).exp())
+    ratios = common.with_columns(ratio=(logs - logs.mean().over(_FUNCTION)).exp())
     return dict(ratios.group_by("run").agg(pl.col("ratio").median()).iter_rows())
 
 
@@ -371,31 +373,41 @@ def changed(
     ``high`` (ns per execution), ``common`` (by what factor all became slower, which is not in the
     change; null where it cannot be told), ``p_holm``, ``confirmed``, ``refused``.
     """
-    numbers = [{name: f"{side} {name}" for name in x} for side, x in enumerate(runs)]
+    numbers = [{name: f"{side} {name}" for name in members} for side, members in enumerate(runs)]
     sides = [
-        x.filter(pl.col("run").is_in(list(of))).with_columns(
-            pl.col("run").replace_strict(of, return_dtype=pl.String)
+        functions.filter(pl.col("run").is_in(list(renamed))).with_columns(
+            pl.col("run").replace_strict(renamed, return_dtype=pl.String)
         )
-        for x, of in zip((base, new), numbers, strict=True)
+        for functions, renamed in zip((base, new), numbers, strict=True)
     ]
     slower = speeds(pl.concat(sides), sum(map(len, runs)))
-    means = [geometric_mean(slower.get(x, 1.0) for x in of.values()) if of else 1 for of in numbers]
+    means = [
+        geometric_mean(slower.get(run, 1.0) for run in renamed.values()) if renamed else 1
+        for renamed in numbers
+    ]
     tables = [side.group_by(_FUNCTION).agg("run", time) for side in sides]
     rows = []
     for key in _compared(sides, runs, time).iter_rows():
         its = [pl.col(c).eq_missing(pl.lit(v)) for c, v in zip(_FUNCTION, key, strict=True)]
         values = []
-        for table, of in zip(tables, numbers, strict=True):
+        for table, renamed in zip(tables, numbers, strict=True):
             row = table.filter(its)
-            there = dict(zip(row["run"][0], row[time][0], strict=True)) if row.height else {}
-            values.append([there.get(x, 0.0) / slower.get(x, 1.0) * means[0] for x in of.values()])
-        before, after = (float(np.mean(x)) if x else math.nan for x in values)
+            taken_by_run = dict(zip(row["run"][0], row[time][0], strict=True)) if row.height else {}
+            values.append(
+                [
+                    taken_by_run.get(run, 0.0) / slower.get(run, 1.0) * means[0]
+                    for run in renamed.values()
+                ]
+            )
+        before, after = (float(np.mean(ns)) if ns else math.nan for ns in values)
         if min(map(len, values)) < MINIMUM_RUNS:
             few = f"{len(values[0])} and {len(values[1])} runs; at least {MINIMUM_RUNS} a side"
             rows.append((*key, before, after, after - before, None, None, None, few))
         else:
-            found = difference_of_means(Spread.of(values[1]), Spread.of(values[0]), level)
-            rows.append((*key, before, after, found.value, found.low, found.high, found.p, None))
+            change = difference_of_means(Spread.of(values[1]), Spread.of(values[0]), level)
+            rows.append(
+                (*key, before, after, change.value, change.low, change.high, change.p, None)
+            )
     kinds = (*[pl.String()] * 4, *[pl.Float64()] * 6, pl.String())
     names = (*_FUNCTION, "base_ns", "new_ns", "change_ns", "low", "high", "p_holm", "refused")
     table = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
@@ -414,9 +426,9 @@ def _compared(
     sides: Sequence[pl.DataFrame], runs: Sequence[Sequence[str]], time: Time
 ) -> pl.DataFrame:
     """The functions with enough of their callback's time on a side."""
-    found = []
+    functions = []
     for side, names in zip(sides, runs, strict=True):
         means = side.group_by(_FUNCTION).agg(pl.col(time).sum() / max(1, len(names)))
         enough = pl.col(time) >= LEAST_SHARE * pl.col(time).sum().over(CALLBACK)
-        found.append(means.filter(enough).select(_FUNCTION))
-    return pl.concat(found).unique().sort(_FUNCTION)
+        functions.append(means.filter(enough).select(_FUNCTION))
+    return pl.concat(functions).unique().sort(_FUNCTION)

@@ -50,8 +50,10 @@ class Wait(NamedTuple):
 
     def meets(self, other: Wait) -> bool:
         """Whether the two callbacks ran at one time."""
-        begins, ends = ([x.call[name] for x in (self, other)] for name in ("start_ns", "end_ns"))
-        return bool(max(begins) < min((x for x in ends if x is not None), default=math.inf))
+        begins, ends = (
+            [wait.call[name] for wait in (self, other)] for name in ("start_ns", "end_ns")
+        )
+        return bool(max(begins) < min((end for end in ends if end is not None), default=math.inf))
 
 
 def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
@@ -74,7 +76,7 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
         answered=pl.col("response_sent_ns").is_not_null(),
         asked_ns=pl.coalesce("request_called_ns", "request_sent_ns"),
     )  # fmt: skip
-    known = asked.join(
+    ended = asked.join(
         last, left_on="client_callback_instance_id", right_on="callback_instance_id"
     ).filter(pl.col("end_ns") - pl.col("asked_ns") >= LEAST_NS)
     open_ = last.filter(pl.col("end_ns").is_null()).filter(pl.len().over("host", "node") == 1)
@@ -83,25 +85,25 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
     ).filter(pl.col("asked_ns") >= pl.col("start_ns"))  # fmt: skip
     columns = ["service", "answered", "asked_ns", *_THREAD, "node", "kind", "name", "start_ns",
                "end_ns"]  # fmt: skip
-    found = pl.concat([known.select(columns), since.select(columns)]).collect()
-    if found.is_empty():
+    unanswered = pl.concat([ended.select(columns), since.select(columns)]).collect()
+    if unanswered.is_empty():
         return {}
     nodes = tables["services"].select("service", "host", "node").drop_nulls().unique().collect()
     threads = tables["callback_instances"].select(*_THREAD, "node", "callback_id")
     ran = threads.drop_nulls().unique().collect()
-    executors = executors_of([((a, b, c), x) for a, b, c, _, x in ran.rows()])
+    executors = executors_of([((a, b, c), callback) for a, b, c, _, callback in ran.rows()])
     of_node: dict[tuple[str, str], set[Thread]] = {}
     for host, vpid, vtid, node, _ in ran.rows():
         of_node.setdefault((host, node), set()).update(executors[host, vpid, vtid])
     waits: dict[Thread, list[Wait]] = {}
-    for row in found.sort("asked_ns").iter_rows(named=True):
+    for row in unanswered.sort("asked_ns").iter_rows(named=True):
         thread = (row["host"], row["vpid"], row["vtid"])
         serving = nodes.filter(pl.col("service") == row["service"]).select("host", "node").rows()
         acting = [(row["host"], row["node"])] if row["answered"] else serving
-        needed = frozenset(x for key in acting for x in of_node.get(key, ()))
+        needed = frozenset(member for key in acting for member in of_node.get(key, ()))
         names = tuple(sorted({node for _, node in serving}))
-        own = set(acting) == {(row["host"], row["node"])}
-        idle = needed & _idle(tables, row["asked_ns"]) if own else frozenset()
+        own_node = set(acting) == {(row["host"], row["node"])}
+        idle = needed & _idle(tables, row["asked_ns"]) if own_node else frozenset()
         wait = Wait(thread, row["service"], row, row["answered"], needed, idle, names)
         waits.setdefault(thread, []).append(wait)
     return waits
@@ -110,13 +112,13 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
 def _idle(tables: Mapping[str, pl.LazyFrame], asked_ns: int) -> frozenset[Thread]:
     """The threads that waited for work since then, and for long ran no callback."""
 
-    def those(table: str, begin: str, of: pl.Expr) -> set[Thread]:
+    def threads_of(table: str, begin: str, of: pl.Expr) -> set[Thread]:
         then = pl.col("end_ns").fill_null(asked_ns + LEAST_NS) > asked_ns
-        found = tables[table].filter(of & then, pl.col(begin) < asked_ns + LEAST_NS)
-        return set(found.select(pl.col("host").cast(pl.String), "vpid", "vtid").collect().rows())
+        rows = tables[table].filter(of & then, pl.col(begin) < asked_ns + LEAST_NS)
+        return set(rows.select(pl.col("host").cast(pl.String), "vpid", "vtid").collect().rows())
 
-    waited = those("executor_intervals", "begin_ns", pl.col("state").cast(pl.String) == "wait")
-    return frozenset(waited - those("callback_instances", "start_ns", pl.lit(value=True)))
+    waited = threads_of("executor_intervals", "begin_ns", pl.col("state").cast(pl.String) == "wait")
+    return frozenset(waited - threads_of("callback_instances", "start_ns", pl.lit(value=True)))
 
 
 def deadlocked(waits: Mapping[Thread, list[Wait]]) -> set[Thread]:
@@ -124,11 +126,13 @@ def deadlocked(waits: Mapping[Thread, list[Wait]]) -> set[Thread]:
     stuck = set(waits)
 
     def held(wait: Wait) -> bool:
-        others = wait.needed - wait.idle
-        return bool(others) and others <= {x for x in stuck if any(map(wait.meets, waits[x]))}
+        acting = wait.needed - wait.idle
+        return bool(acting) and acting <= {
+            thread for thread in stuck if any(map(wait.meets, waits[thread]))
+        }
 
     while True:
-        free = {x for x in stuck if not any(map(held, waits[x]))}
+        free = {thread for thread in stuck if not any(map(held, waits[thread]))}
         if not free:
             return stuck
         stuck -= free
@@ -144,25 +148,25 @@ def in_words(
     idle
         Whether its process used hardly any CPU meanwhile, and so does wait; None: not known.
     """
-    of = f" of {' and '.join(wait.nodes)}" if wait.nodes else ""
-    told = f"it {'waits for' if idle else 'has not got'} the answer of {wait.service}{of}"
+    servers = f" of {' and '.join(wait.nodes)}" if wait.nodes else ""
+    claim = f"it {'waits for' if idle else 'has not got'} the answer of {wait.service}{servers}"
     deadlock = "a deadlock" if idle else "a deadlock, if it waits for that"
     act = "take" if wait.answered else "serve"
     if not wait.nodes and not wait.answered:
-        return f"{told}, which no recorded node serves"
+        return f"{claim}, which no recorded node serves"
     if not wait.needed or wait.thread not in stuck or not wait.needed - wait.idle <= stuck:
-        return told
+        return claim
     if wait.idle:
         numbers = " and ".join(str(vtid) for _, _, vtid in sorted(wait.idle))
         who = f"threads {numbers} wait" if len(wait.idle) > 1 else f"thread {numbers} waits"
         return (
-            f"{told}, which no thread has {'taken' if wait.answered else 'served'} although {who} "
+            f"{claim}, which no thread has {'taken' if wait.answered else 'served'} although {who} "
             "for work: a deadlock, if it waits for that and one mutually exclusive group has both"
         )
     if wait.needed == {wait.thread}:
-        return f"{told}, which only this thread could {act}: {deadlock}"
-    others = sorted(wait.needed - {wait.thread})
-    numbers = " and ".join(str(vtid) for _, _, vtid in others)
-    theirs = " and ".join(sorted({w.service for x in others for w in waits[x]}))
-    who = f"threads {numbers}" if len(others) > 1 else f"thread {numbers}"
-    return f"{told}, which only {who} could {act}, which has not got that of {theirs}: {deadlock}"
+        return f"{claim}, which only this thread could {act}: {deadlock}"
+    other_threads = sorted(wait.needed - {wait.thread})
+    numbers = " and ".join(str(vtid) for _, _, vtid in other_threads)
+    theirs = " and ".join(sorted({w.service for thread in other_threads for w in waits[thread]}))
+    who = f"threads {numbers}" if len(other_threads) > 1 else f"thread {numbers}"
+    return f"{claim}, which only {who} could {act}, which has not got that of {theirs}: {deadlock}"

@@ -177,17 +177,17 @@ class Report(ABC, Generic[P]):
 
     def disturbed(self) -> list[Part]:
         """The runs whose host was disturbed, and by what."""
-        found = [run for run in self.tables.runs if run.disturbances]
-        if not found:
+        affected = [run for run in self.tables.runs if run.disturbances]
+        if not affected:
             return []
-        kept = sum(run.name not in self.reasons for run in found)
+        kept = sum(run.name not in self.reasons for run in affected)
         text = (
-            f"The host was disturbed in {len(found)} of {count_of_runs(len(self.tables.runs))}; "
+            f"The host was disturbed in {len(affected)} of {count_of_runs(len(self.tables.runs))}; "
             f"{kept} of them enter the estimates (leave_out: disturbed leaves them out)."
         )
-        shown = found[:_MOST_DISTURBED]
+        shown = affected[:_MOST_DISTURBED]
         rows = [[run.name, run.label, "; ".join(run.disturbances)] for run in shown]
-        hidden = len(found) - len(shown)
+        hidden = len(affected) - len(shown)
         table = ReportTable(
             ["run", "cell", "disturbance"],
             rows,
@@ -215,12 +215,12 @@ class Report(ABC, Generic[P]):
         """Whether the runs were made as designed."""
         parts: list[Part] = []
         for check in check_designs(self.tables.runs):
-            which = f"Campaign {check.suite}/{check.campaign}"
+            name = f"Campaign {check.suite}/{check.campaign}"
             if check.deviations:
-                text = f"{which} does not follow its design: {'; '.join(check.deviations[:5])}."
+                text = f"{name} does not follow its design: {'; '.join(check.deviations[:5])}."
             else:
                 text = (
-                    f"{which} follows its design: {check.runs} of {check.planned} planned runs "
+                    f"{name} follows its design: {check.runs} of {check.planned} planned runs "
                     f"are here, in the order that the seed {check.seed} gives within each block."
                 )
             parts.append(Sentence(text, loud=bool(check.deviations)))
@@ -250,8 +250,8 @@ class Report(ABC, Generic[P]):
                 counts.setdefault(name, Counter())[value] += 1
         rows = [
             [name, value, str(number)]
-            for name, found in counts.items()
-            for value, number in found.most_common()
+            for name, values in counts.items()
+            for value, number in values.most_common()
         ]
         if not rows:
             return ["What the runs were made with is not known: they have no manifest."]

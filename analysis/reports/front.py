@@ -86,9 +86,9 @@ _DISTROS = {"4.1": "humble", "6.3": "iron", "8.2": "jazzy", "8.6": "kilted"}
 
 def distros_of(runs: Sequence[Run], tracetools: Iterable[str]) -> list[str]:
     """Names of the ROS 2 distributions: as manifests tell, and by the versions of tracetools."""
-    told = {run.ros_distro for run in runs if run.ros_distro}
-    known = (_DISTROS.get(".".join(version.split(".")[:2])) for version in tracetools)
-    return sorted(told.union(filter(None, known)))
+    stated = {run.ros_distro for run in runs if run.ros_distro}
+    derived = (_DISTROS.get(".".join(version.split(".")[:2])) for version in tracetools)
+    return sorted(stated.union(filter(None, derived)))
 
 
 def facts_of(
@@ -107,54 +107,56 @@ def facts_of(
     """
     if not runs:
         return {}, frozenset()
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     suites = sorted({f"{run.suite}/{run.campaign}" for run in runs if run.suite})
     bare = [run.name for run in runs if not run.suite]
     if suites:
-        found["suite"] = _several(suites)
+        facts["suite"] = _several(suites)
     if bare:
-        found["recording"] = _several(bare)
+        facts["recording"] = _several(bare)
     begun = {run.start_ns for run in runs if run.start_ns is not None} or set(
         processes["begin_ns"].drop_nulls()
     )
     dates = sorted(map(_date, begun))
     if dates:
-        found["recorded"] = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    found["runs"] = f"{len(runs)}" + (f" ({left_out} left out)" if left_out else "")
+        facts["recorded"] = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    facts["runs"] = f"{len(runs)}" + (f" ({left_out} left out)" if left_out else "")
     by_trace = {
         "ROS 2": distros_of(runs, processes["tracetools_version"].drop_nulls().unique()),
         "RMW": processes["rmw"].drop_nulls().unique().sort().to_list(),
     }
     for kind, name in _SHOWN:
-        manifests = sorted({x for run in runs if (x := run.environment.get(kind, {}).get(name))})
-        told = manifests or by_trace.get(name, [])
-        if told:
-            found[name] = _several(told)
+        manifests = sorted(
+            {value for run in runs if (value := run.environment.get(kind, {}).get(name))}
+        )
+        values = manifests or by_trace.get(name, [])
+        if values:
+            facts[name] = _several(values)
     discarded = sum(loss.discarded_events for loss in losses)
     packets = sum(loss.lost_packets for loss in losses)
     cut = sum(loss.truncated for loss in losses)
-    lost = [f"{n:,} {what}" for n, what in ((discarded, "events"), (packets, "packets")) if n]
+    lost = [f"{n:,} {noun}" for n, noun in ((discarded, "events"), (packets, "packets")) if n]
     lost += [f"{cut} streams cut off"] if cut else []
     lost += [f"events in {undeclared:,} places without saying so"] if undeclared else []
-    found["tracer lost"] = ", ".join(lost) or "nothing"
+    facts["tracer lost"] = ", ".join(lost) or "nothing"
     loud = {"tracer lost"} if lost else set()
     disturbed = sum(bool(run.disturbances) for run in runs)
     if disturbed:
-        found["disturbed"] = f"{disturbed} of {len(runs)} runs"
+        facts["disturbed"] = f"{disturbed} of {len(runs)} runs"
         loud.add("disturbed")
-    return found, frozenset(loud)
+    return facts, frozenset(loud)
 
 
 def told(runs: Sequence[Run]) -> list[str]:
     """A sentence for each time that a trigger hit, of the first ones."""
-    found = [(run, hit) for run in runs for hit in run.triggered]
-    said = [
+    hits = [(run, hit) for run in runs for hit in run.triggered]
+    sentences = [
         f"Triggered{f' in {run.name}' if len(runs) > 1 else ''} at {utc(hit.at_ns)}: "
         f"{hit.trigger}{seen(hit)}."
-        for run, hit in found[:_MOST_TOLD]
+        for run, hit in hits[:_MOST_TOLD]
     ]
-    more = len(found) - len(said)
-    return [*said, *([f"Triggers hit {more} more times."] if more else [])]
+    more = len(hits) - len(sentences)
+    return [*sentences, *([f"Triggers hit {more} more times."] if more else [])]
 
 
 def utc(time_ns: int) -> str:
@@ -204,7 +206,7 @@ def effect_sentence(
     ]
     if not sure:
         return None
-    e = max(sure, key=lambda x: abs(log(not_none(x.value))))
+    e = max(sure, key=lambda effect: abs(log(not_none(effect.value))))
     assert e.value is not None
     assert e.low is not None
     assert e.high is not None
@@ -216,11 +218,11 @@ def effect_sentence(
 
 
 def _contrary(effect: FactorEffect, at_p99: Sequence[FactorEffect]) -> str:
-    of = (effect.factors, effect.levels, effect.references)
+    key = (effect.factors, effect.levels, effect.references)
     for e in at_p99:
-        if (e.factors, e.levels, e.references) == of and e.value is not None:
-            other = (e.value - 1) * (not_none(effect.value) - 1) < 0
-            return "; at P99 it is the other way round" if other else ""
+        if (e.factors, e.levels, e.references) == key and e.value is not None:
+            contrary = (e.value - 1) * (not_none(effect.value) - 1) < 0
+            return "; at P99 it is the other way round" if contrary else ""
     return ""
 
 
@@ -250,7 +252,7 @@ def larger_first(
         value, low, high = 1 / value, 1 / high, 1 / low if low > 0 else inf
     times = f"{value:,.2g}" if value < 100 else f"{value:,.0f}"
     relation = f"{times} times that" if value >= 2 else f"{100 * (value - 1):.0f} % above that"
-    shown = [f"{x:.2f}" if x < 100 else f"{x:,.0f}" for x in (value, low, high)]
+    shown = [f"{number:.2f}" if number < 100 else f"{number:,.0f}" for number in (value, low, high)]
     return level, reference, Ratio(relation, f"{shown[0]} [{shown[1]}, {shown[2]}]")
 
 
@@ -273,14 +275,16 @@ def loss_sentence(
         Short labels of cells by `cell_label`; none: `cell_label` itself.
     """
     counts = [(s.lost, s.sent, s.unknown, s.outcomes.get("not_matched", 0)) for s in samples]
-    said = arrival_sentence(*map(sum, zip(*counts, strict=True))) if counts else arrival_sentence()
+    sentence = (
+        arrival_sentence(*map(sum, zip(*counts, strict=True))) if counts else arrival_sentence()
+    )
     worst = _worst(losses) if any(s.sent for s in samples) else None
     if worst is not None and len(losses) > 1:
         label = cell_label(worst.cell)
-        said = f"{said[:-1]}; most with {(labels or {}).get(label, label)}: {_part(worst)}."
+        sentence = f"{sentence[:-1]}; most with {(labels or {}).get(label, label)}: {_part(worst)}."
     elif worst is not None and any(s.unknown for s in samples):
-        said = f"{said[:-1]}; so {_part(worst)} were lost."
-    return said
+        sentence = f"{sentence[:-1]}; so {_part(worst)} were lost."
+    return sentence
 
 
 def arrival_sentence(missed: int = 0, known: int = 0, unknown: int = 0, early: int = 0) -> str:
@@ -301,16 +305,16 @@ def arrival_sentence(missed: int = 0, known: int = 0, unknown: int = 0, early: i
     if not known:
         return f"Of {unknown:,} messages nobody can say whether they arrived."
     if missed:
-        said = f"{missed:,} of {known:,} messages did not arrive"
+        sentence = f"{missed:,} of {known:,} messages did not arrive"
     elif unknown:
-        said = f"None of {known:,} messages is known to be lost"
+        sentence = f"None of {known:,} messages is known to be lost"
     else:
-        said = f"All {known:,} messages arrived"
+        sentence = f"All {known:,} messages arrived"
     if unknown:
-        said += f"; of {unknown:,} more nobody can say"
+        sentence += f"; of {unknown:,} more nobody can say"
     if early:
-        said += f"; {before}, and count neither way"
-    return said + "."
+        sentence += f"; {before}, and count neither way"
+    return sentence + "."
 
 
 def _worst(losses: Sequence[Estimate]) -> Estimate | None:

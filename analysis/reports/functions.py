@@ -31,10 +31,11 @@ def most_in(table: pl.DataFrame) -> list[str]:
         As of `shares`.
     """
     return [
-        f"The {callback_title(x['kind'], x['name'], x['node'])} spends {x['self_share']:.0%} of "
-        f"its CPU time in {x['function']} ({x['slow_share']:.0%} with what that calls in its "
-        f"slowest tenth, {x['total_share']:.0%} in all; {x['samples']:,} samples)."
-        for x in table.unique(CALLBACK, keep="first", maintain_order=True)
+        f"The {callback_title(row['kind'], row['name'], row['node'])} spends "
+        f"{row['self_share']:.0%} of its CPU time in {row['function']} "
+        f"({row['slow_share']:.0%} with what that calls in its "
+        f"slowest tenth, {row['total_share']:.0%} in all; {row['samples']:,} samples)."
+        for row in table.unique(CALLBACK, keep="first", maintain_order=True)
         .drop_nulls("slow_share")
         .head(_TOLD)
         .iter_rows(named=True)
@@ -50,9 +51,9 @@ def waits_in(table: pl.DataFrame) -> list[str]:
         As of `waits_of_slow`.
     """
     return [
-        f"The slow executions of the {callback_title(x['kind'], x['name'], x['node'])} wait "
-        f"{x['share']:.0%} of their time, {x['place_share']:.0%} in {x['place']}."
-        for x in table.head(_TOLD).iter_rows(named=True)
+        f"The slow executions of the {callback_title(row['kind'], row['name'], row['node'])} wait "
+        f"{row['share']:.0%} of their time, {row['place_share']:.0%} in {row['place']}."
+        for row in table.head(_TOLD).iter_rows(named=True)
     ]
 
 
@@ -71,14 +72,14 @@ def functions_parts(
     if not any(table.head(1).collect().height for table in (samples, waits)):
         return []
     waited, sampled = inside(as_samples(waits), instances), inside(samples, instances)
-    said: list[Part] = [
-        Sentence(x) for x in waits_in(waits_of_slow(waited, ended(waited, instances)))
+    sentences: list[Part] = [
+        Sentence(text) for text in waits_in(waits_of_slow(waited, ended(waited, instances)))
     ]
     first = busiest(sampled)
     if not first.height:
-        return said
+        return sentences
     table = shares(of_functions(sampled), sampled, ended(sampled, instances), level)
     about = first.row(0, named=True)
     mine = table.join(first.select(CALLBACK).unique(), on=CALLBACK, how="semi", nulls_equal=True)
     title = callback_title(about["kind"], about["name"], about["node"])
-    return [*map(Sentence, most_in(table)), *said, function_shares(mine, f"The {title}")]
+    return [*map(Sentence, most_in(table)), *sentences, function_shares(mine, f"The {title}")]

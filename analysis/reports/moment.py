@@ -38,10 +38,10 @@ def _around(tables: Tables, run: Run) -> list[Drawing | ReportTable]:
         scheduling=of_run.table("callback_scheduling"),
         kernel=tables.kernel_events(run.name),
     )
-    found = timeline.around(run.triggered)
-    if found is None:
+    window = timeline.around(run.triggered)
+    if window is None:
         return []
-    hit, begin, end = found
+    hit, begin, end = window
     drawing = draw_timeline(
         timeline, begin, end, marks={"triggered": hit.at_ns},
         caption=f"Around {utc(hit.at_ns)}, when '{hit.trigger}' hit{seen(hit)}.",

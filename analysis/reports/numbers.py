@@ -40,10 +40,10 @@ def unit_of_all(values: Iterable[float | None], unit: str) -> tuple[float, str]:
     """
     base, _, per = unit.partition("/")
     ladder = {"ns": _TIMES, "byte": _SIZES, "B": _SIZES}.get(base)
-    known = sorted(abs(v) for v in values if v is not None and v and math.isfinite(v))
-    if ladder is None or not known:
+    magnitudes = sorted(abs(v) for v in values if v is not None and v and math.isfinite(v))
+    if ladder is None or not magnitudes:
         return shown_unit(unit)
-    middle = known[len(known) // 2]
+    middle = magnitudes[len(magnitudes) // 2]
     factor, name = next(((f, n) for f, n in ladder if middle * f >= 1), ladder[-1])
     return factor, f"{name}/{per}" if per else name
 

@@ -46,8 +46,11 @@ def seen_of(tables: Tables, run: str) -> Plot:
 
 def lossiest(tables: Tables) -> str:
     """Name of the run of which most is missing, else of the first."""
-    found = max(tables.tracer_loss, key=lambda x: x.discarded_events + x.lost_packets + x.truncated)
-    return found.run.name
+    largest = max(
+        tables.tracer_loss,
+        key=lambda loss: loss.discarded_events + loss.lost_packets + loss.truncated,
+    )
+    return largest.run.name
 
 
 def seen_where_lost(tables: Tables) -> list[Plot]:

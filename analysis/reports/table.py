@@ -21,9 +21,9 @@ class Pictured(str):
     svg: str
 
     def __new__(cls, text: str, svg: str) -> Self:  # noqa: D102
-        made = super().__new__(cls, text)
-        made.svg = svg
-        return made
+        pictured = super().__new__(cls, text)
+        pictured.svg = svg
+        return pictured
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class ReportTable:
         factors = list(dict.fromkeys(name for cell in cells if cell for name in cell))
         if None in cells or set(factors) & set(self.columns):
             return self
-        known = [cell for cell in cells if cell]
+        named = [cell for cell in cells if cell]
         common = {
             name: level
-            for name, level in (known[0] if len(set(map(str, known))) > 1 else {}).items()
-            if all(cell.get(name) == level for cell in known)
+            for name, level in (named[0] if len(set(map(str, named))) > 1 else {}).items()
+            if all(cell.get(name) == level for cell in named)
         }
         shown = [name for name in factors if name not in common]
         if not shown:
@@ -86,7 +86,7 @@ class ReportTable:
         def split(texts: Sequence[str], instead: Sequence[str]) -> list[str]:
             return [*texts[:place], *instead, *texts[place + 1 :]]
 
-        said = ", ".join(f"{name}={level}" for name, level in common.items())
+        listed = ", ".join(f"{name}={level}" for name, level in common.items())
         return replace(
             self,
             columns=split(self.columns, shown),
@@ -94,7 +94,7 @@ class ReportTable:
                 split(row, [(cell or {}).get(name, "") for name in shown])
                 for row, cell in zip(self.rows, cells, strict=True)
             ],
-            notes=[*self.notes, *([f"In all cells: {said}."] if said else [])],
+            notes=[*self.notes, *([f"In all cells: {listed}."] if listed else [])],
             left=self.left | set(shown),
         )
 

@@ -95,7 +95,7 @@ def health_table(findings: pl.DataFrame) -> ReportTable:
 def outcomes_table(outcomes: pl.DataFrame) -> ReportTable:
     """Delivery outcomes per cell, from `loss.outcomes_by_cell`."""
     names = [c for c in outcomes.columns if c not in ("cell", "runs", "sent", "missed", "loss")]
-    other = [c for c in names if c != "left_out"]
+    shown = [c for c in names if c != "left_out"]
     rows = [
         [
             r["cell"],
@@ -103,13 +103,13 @@ def outcomes_table(outcomes: pl.DataFrame) -> ReportTable:
             f"{r['sent']:,}",
             f"{r['missed']:,}",
             _loss(r["loss"], r["sent"]),
-            *(f"{r[c]:,}" for c in other),
+            *(f"{r[c]:,}" for c in shown),
             f"{r['left_out']:,}",
         ]
         for r in outcomes.iter_rows(named=True)
     ]
     return ReportTable(
-        ["cell", "runs", "sent", "did not arrive", "loss", *other, "warm-up"],
+        ["cell", "runs", "sent", "did not arrive", "loss", *shown, "warm-up"],
         rows,
         "What became of the messages (one count per message and subscription)",
         notes=[
@@ -141,7 +141,8 @@ def runs_table(
     of_run = {s.run.name: s for s in samples}
     rows, marked = [], set()
     shown = sorted(
-        losses, key=lambda x: (x.run.suite or "", x.run.campaign or "", x.run.order or 0)
+        losses,
+        key=lambda entry: (entry.run.suite or "", entry.run.campaign or "", entry.run.order or 0),
     )
     for index, loss in enumerate(shown[: 4 * _MOST_ROWS]):
         run, s = loss.run, of_run.get(loss.run.name)
@@ -192,7 +193,9 @@ def estimates_table(
     of_metric: dict[str, list[Estimate]] = {}
     for e in estimates[:most]:
         of_metric.setdefault(e.metric, []).append(e)
-    units = {m: unit_of_all((e.value for e in x), x[0].unit) for m, x in of_metric.items()}
+    units = {
+        m: unit_of_all((e.value for e in group), group[0].unit) for m, group in of_metric.items()
+    }
     for e in estimates[:most]:
         factor, unit = units[e.metric]
         value, interval = value_and_interval(e, factor)

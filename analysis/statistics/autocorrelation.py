@@ -22,14 +22,14 @@ def autocorrelation(series: ArrayLike) -> Floats:
     -------
     Shape (n,); 1 at lag 0. A constant series has no autocorrelation: 1 at lag 0, else 0.
     """
-    x = np.asarray(series, dtype=np.float64)
-    n = x.size
+    values = np.asarray(series, dtype=np.float64)
+    n = values.size
     result = np.zeros(n)
     if n == 0:
         return result
     result[0] = 1.0
     # By a power of two, which is exact, to at most 1: no sum overflows.
-    scaled = np.ldexp(x, -int(np.frexp(np.abs(x).max())[1]))
+    scaled = np.ldexp(values, -int(np.frexp(np.abs(values).max())[1]))
     deviation = scaled - scaled.mean()
     largest = float(np.abs(deviation).max())
     # Rounding of the mean alone must not look like a signal.
@@ -70,8 +70,8 @@ def _time(rho: Floats) -> float:
 
 def effective_samples(series: ArrayLike) -> float:
     """Independent samples whose mean would vary as much as that of `series`, at most n."""
-    x = np.asarray(series, dtype=np.float64)
-    return x.size / integrated_autocorrelation_time(x) if x.size else 0.0
+    values = np.asarray(series, dtype=np.float64)
+    return values.size / integrated_autocorrelation_time(values) if values.size else 0.0
 
 
 def effective_samples_of_quantile(series: ArrayLike, q: float) -> float:
@@ -93,9 +93,9 @@ def effective_samples_of_quantiles(runs: Sequence[ArrayLike], q: float) -> list[
     """
     arrays = [np.asarray(run, dtype=np.float64) for run in runs]
     # The order statistic at or below the quantile: no interpolation, so infinities are fine.
-    above = [x > np.sort(x)[int(q * (x.size - 1))] for x in arrays if x.size]
-    together = np.zeros(max((x.size for x in above), default=0))
-    for x in above:
-        together[: x.size] += x.size * x.var() * autocorrelation(x)
+    above = [array > np.sort(array)[int(q * (array.size - 1))] for array in arrays if array.size]
+    together = np.zeros(max((indicator.size for indicator in above), default=0))
+    for indicator in above:
+        together[: indicator.size] += indicator.size * indicator.var() * autocorrelation(indicator)
     tau = _time(together / together[0]) if together.any() else 1.0
-    return [x.size / tau for x in arrays]
+    return [array.size / tau for array in arrays]

@@ -73,21 +73,21 @@ def change_points(
     """
     if not 0 < false_alarms < 1:
         raise ValueError("the rate of false alarms must lie between 0 and 1")
-    x = finite(values, "a series", 0)
+    series = finite(values, "a series", 0)
     random = np.random.default_rng(1)
-    found: list[ChangePoint] = []
-    waiting = [(0, x.size)]
+    points: list[ChangePoint] = []
+    waiting = [(0, series.size)]
     while waiting:
         begin, end = waiting.pop()
         if end - begin < 2 * LEAST:
             continue
-        part = winsorised(x[begin:end])
+        part = winsorised(series[begin:end])
         cuts, p = stretch(part, permutations, random)
         if p <= false_alarms:
             cuts = _kept(part, cuts, false_alarms, permutations, random)
-            found += [ChangePoint(begin + cut, p) for cut in cuts]
+            points += [ChangePoint(begin + cut, p) for cut in cuts]
             waiting += pairwise([begin, *(begin + cut for cut in cuts), end]) if cuts else []
-    return sorted(found, key=lambda point: point.index)
+    return sorted(points, key=lambda point: point.index)
 
 
 def winsorised(x: Floats) -> Floats:
@@ -143,8 +143,8 @@ def _kept(
     for cut, part, length in ((first, x[:second], first), (second, x[first:], second - first)):
         place = np.array([0]), np.array([length])
         centred = _centred(part)
-        here = _between(centred[None, :], *place)[0, 0]
-        if _p(centred, float(here), place, permutations, random) <= false_alarms:
+        observed = _between(centred[None, :], *place)[0, 0]
+        if _p(centred, float(observed), place, permutations, random) <= false_alarms:
             kept.append(cut)
     return kept
 

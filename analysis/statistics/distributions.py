@@ -44,12 +44,12 @@ def distribution(samples: ArrayLike) -> Distribution:
     ValueError
         A nan among them.
     """
-    x = np.asarray(samples, dtype=np.float64).ravel()
-    if np.isnan(x).any():
+    array = np.asarray(samples, dtype=np.float64).ravel()
+    if np.isnan(array).any():
         raise ValueError("a distribution needs numbers; there is a nan among the samples")
-    finite = x[np.isfinite(x)]
+    finite = array[np.isfinite(array)]
     values, counts = np.unique(finite, return_counts=True)
-    n = x.size
+    n = array.size
     cumulative = np.cumsum(counts)
     at_most = cumulative / n if n else np.zeros(0)
     at_least = (n - cumulative + counts) / n if n else np.zeros(0)

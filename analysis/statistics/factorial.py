@@ -127,13 +127,15 @@ def effects(
     wanted: list[tuple[str, ...]] = [(f,) for f in varied]
     wanted += combinations(varied, 2) if interactions else ()
     design = _Design(observations, varied, levels, scale)
-    found: list[FactorEffect] = []
+    factor_effects: list[FactorEffect] = []
     for names in wanted:
-        others = [[x for x in levels[f] if x != first[f]] for f in names]
+        settings = [[setting for setting in levels[f] if setting != first[f]] for f in names]
         against = tuple(first[f] for f in names)
-        found += [design.effect(names, high, against, level) for high in product(*others)]
-    adjusted = holm_of_known([e.p for e in found])
-    return [replace(e, p_holm=p) for e, p in zip(found, adjusted, strict=True)]
+        factor_effects += [
+            design.effect(names, high, against, level) for high in product(*settings)
+        ]
+    adjusted = holm_of_known([e.p for e in factor_effects])
+    return [replace(e, p_holm=p) for e, p in zip(factor_effects, adjusted, strict=True)]
 
 
 class _Design:
@@ -231,8 +233,8 @@ def _exp(x: float) -> float:
 def _reference(name: str, chosen: Mapping[str, Level], levels: Sequence[Level]) -> Level:
     reference = chosen.get(name, levels[0])
     if reference not in levels:
-        there = ", ".join(map(str, levels))
-        raise ValueError(f"factor {name} has no level {reference!r}; its levels are: {there}")
+        listed = ", ".join(map(str, levels))
+        raise ValueError(f"factor {name} has no level {reference!r}; its levels are: {listed}")
     return reference
 
 
@@ -250,9 +252,9 @@ def _unusable(
     without = [f for f in factors for o in observations if f not in o.cell]
     if without:
         return f"{without.count(without[0])} runs have no level of factor {without[0]}"
-    there = {tuple(o.cell.get(f) for f in factors) for o in observations}
-    missing = [cell for cell in cells if cell not in there]
+    present = {tuple(o.cell.get(f) for f in factors) for o in observations}
+    missing = [cell for cell in cells if cell not in present]
     if missing:
-        named = ", ".join(f"{f}={x}" for f, x in zip(factors, missing[0], strict=True))
+        named = ", ".join(f"{f}={level}" for f, level in zip(factors, missing[0], strict=True))
         return f"{len(missing)} of {len(cells)} combinations of levels were not run: {named}"
     return None

@@ -23,13 +23,13 @@ def finite(values: ArrayLike, what: str, least: int = 0) -> Floats:
     ValueError
         Too few, or one that is not finite or beyond `LARGEST`.
     """
-    x = np.asarray(values, dtype=np.float64).ravel()
+    array = np.asarray(values, dtype=np.float64).ravel()
     needs = f"{what} needs at least {least} finite values"
-    if x.size < least:
-        raise ValueError(f"{needs}, here are {x.size}")
-    if x.size and not np.abs(x).max() <= LARGEST:
+    if array.size < least:
+        raise ValueError(f"{needs}, here are {array.size}")
+    if array.size and not np.abs(array).max() <= LARGEST:
         raise ValueError(f"{needs} and no others, none beyond {LARGEST:g}")
-    return x
+    return array
 
 
 def finite_pairs(x: ArrayLike, y: ArrayLike, what: str, least: int = 0) -> tuple[Floats, Floats]:

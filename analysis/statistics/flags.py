@@ -26,9 +26,9 @@ def same_series(series: Mapping[str, ArrayLike]) -> list[list[str]]:
     """
     alike: dict[bytes, list[str]] = {}
     for name, values in series.items():
-        x = np.ascontiguousarray(np.asarray(values, dtype=np.float64).ravel())
-        if x.size >= 3 and (x != x[0]).any():
-            alike.setdefault(hashlib.sha256(x.tobytes()).digest(), []).append(name)
+        samples = np.ascontiguousarray(np.asarray(values, dtype=np.float64).ravel())
+        if samples.size >= 3 and (samples != samples[0]).any():
+            alike.setdefault(hashlib.sha256(samples.tobytes()).digest(), []).append(name)
     return [names for names in alike.values() if len(names) > 1]
 
 
@@ -70,13 +70,13 @@ def warm_up(series: ArrayLike) -> int | None:
     series
         In time order, finite.
     """
-    x = np.asarray(series, dtype=np.float64).ravel()
-    if not np.isfinite(x).all():
+    values = np.asarray(series, dtype=np.float64).ravel()
+    if not np.isfinite(values).all():
         return None
-    batches = x.size // _BATCH
+    batches = values.size // _BATCH
     if batches < 10:
         return 0
-    means = x[: batches * _BATCH].reshape(batches, _BATCH).mean(axis=1)
+    means = values[: batches * _BATCH].reshape(batches, _BATCH).mean(axis=1)
     means = means - means.mean()
     # Sums of each tail means[d:].
     count = np.arange(batches, 0, -1, dtype=np.float64)

@@ -104,49 +104,49 @@ def bounded_fraction_over_runs(
     totals
         Known ones, per run; `unknown` come on top.
     """
-    known = fraction_over_runs(metric, cell, events, totals, level)
+    of_known = fraction_over_runs(metric, cell, events, totals, level)
     if not sum(unknown):
-        return known
+        return of_known
     alls = [n + u for n, u in zip(totals, unknown, strict=True)]
     most = [e + u for e, u in zip(events, unknown, strict=True)]
-    low, high = (fraction_over_runs(metric, cell, of, alls, level) for of in (events, most))
+    low, high = (fraction_over_runs(metric, cell, counts, alls, level) for counts in (events, most))
     total = sum(alls)
     text = f"; of {sum(unknown):,} of {total:,} it is not known"
     assert low.value is not None
     assert high.value is not None
     chance = least_told(total, level)
-    if known.value is not None and known.low is not None:
-        chance = max(chance, 2 * (known.value - known.low))
-    if known.value is None or high.value - low.value > chance:
+    if of_known.value is not None and of_known.low is not None:
+        chance = max(chance, 2 * (of_known.value - of_known.low))
+    if of_known.value is None or high.value - low.value > chance:
         return replace(
-            known,
+            of_known,
             value=None,
             low=None,
             high=None,
             samples=total,
             per_run=(),
             bounds=(low.value, high.value),
-            method=known.method + text,
+            method=of_known.method + text,
             refused=f"of {sum(unknown):,} of {total:,} messages nobody can say whether they "
             f"arrived: the fraction lies between {100 * low.value:.3g} % and "
             f"{100 * high.value:.3g} %; `health` says which events are missing",
         )
-    known = replace(known, per_run=(), method=known.method + text)
-    if known.low is None or known.high is None or low.low is None or high.high is None:
-        return known
-    return replace(known, low=min(known.low, low.low), high=max(known.high, high.high))
+    of_known = replace(of_known, per_run=(), method=of_known.method + text)
+    if of_known.low is None or of_known.high is None or low.low is None or high.high is None:
+        return of_known
+    return replace(of_known, low=min(of_known.low, low.low), high=max(of_known.high, high.high))
 
 
 def _interval(events: Sequence[int], totals: Sequence[int], level: float) -> Interval:
-    found = student_t([e / n for e, n in zip(events, totals, strict=True)], level)
-    if found.value is None or found.low is None:
-        return found
-    if found.value > 0.5:
-        other = _interval([n - e for e, n in zip(events, totals, strict=True)], totals, level)
-        if other.low is None or other.high is None:
-            return replace(found, low=None, high=None, refused=other.refused)
-        return Interval(found.value, 1 - other.high, 1 - other.low)
-    k, p, total = len(totals), found.value, sum(totals)
+    interval = student_t([e / n for e, n in zip(events, totals, strict=True)], level)
+    if interval.value is None or interval.low is None:
+        return interval
+    if interval.value > 0.5:
+        complement = _interval([n - e for e, n in zip(events, totals, strict=True)], totals, level)
+        if complement.low is None or complement.high is None:
+            return replace(interval, low=None, high=None, refused=complement.refused)
+        return Interval(interval.value, 1 - complement.high, 1 - complement.low)
+    k, p, total = len(totals), interval.value, sum(totals)
     if p == 0:
         if k >= runs_for_none(level):
             return Interval(0.0, 0.0, least_told(total / BURST, level))
@@ -156,9 +156,9 @@ def _interval(events: Sequence[int], totals: Sequence[int], level: float) -> Int
             f"is, {k} runs meet none in {100 * (1 - RARE) ** k:.0f} %; {runs_for_none(level)} runs "
             "are needed",
         )
-    x = np.asarray(events) / np.asarray(totals)
+    per_run = np.asarray(events) / np.asarray(totals)
     binomial = p * (1 - p) * sum(1 / n for n in totals) / k**2
-    error = math.sqrt(max(float(x.var(ddof=1)) / k, binomial))
+    error = math.sqrt(max(float(per_run.var(ddof=1)) / k, binomial))
     h = t_quantile((1 + level) / 2, k - 1) * error / p
     low = 0.0 if sum(events) <= 2 * BURST else p * math.exp(-h)
     return Interval(p, low, _not_met(p * (1 + wider_above(k) * h), k, level))

@@ -40,8 +40,8 @@ def percentile_table(samples: ArrayLike, unit: float = 1.0, ticks: int = 5) -> s
     ValueError
         A nan, or no finite sample.
     """
-    x, lost = _finite(samples)
-    ordered = x / unit
+    finite, lost = _finite(samples)
+    ordered = finite / unit
     n = ordered.size
     lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
     for fraction in _fractions(n, ticks):
@@ -98,11 +98,11 @@ def _histogram(samples: ArrayLike, digits: int) -> HdrHistogram:
         raise UsageError(
             "histogram logs need the package hdrhistogram: pip install 'roslens[hdr]'"
         ) from error
-    x, _ = _finite(samples)
-    if x[0] < 0 or x[-1] > LARGEST:
+    finite, _ = _finite(samples)
+    if finite[0] < 0 or finite[-1] > LARGEST:
         raise ValueError("a histogram log holds times from 0 to an hour")
     histogram = HdrHistogram(1, LARGEST, digits)
-    values, counts = np.unique(np.rint(x).astype(np.int64), return_counts=True)
+    values, counts = np.unique(np.rint(finite).astype(np.int64), return_counts=True)
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
         histogram.record_value(value, count)
     return histogram
@@ -110,10 +110,10 @@ def _histogram(samples: ArrayLike, digits: int) -> HdrHistogram:
 
 def _finite(samples: ArrayLike) -> tuple[Floats, int]:
     """Sorted finite samples, and how many are infinite."""
-    x = np.asarray(samples, dtype=np.float64).ravel()
-    if np.isnan(x).any() or np.isneginf(x).any():
+    values = np.asarray(samples, dtype=np.float64).ravel()
+    if np.isnan(values).any() or np.isneginf(values).any():
         raise ValueError("there is what is not a number among the samples")
-    finite = np.sort(x[np.isfinite(x)])
+    finite = np.sort(values[np.isfinite(values)])
     if finite.size == 0:
         raise ValueError("there is no finite sample")
-    return finite, x.size - finite.size
+    return finite, values.size - finite.size

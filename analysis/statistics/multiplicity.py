@@ -16,8 +16,8 @@ def holm(p_values: Iterable[float]) -> list[float]:
     p_values
         Between 0 and 1.
     """
-    p = [float(x) for x in p_values]
-    if not all(0 <= x <= 1 for x in p):
+    p = [float(value) for value in p_values]
+    if not all(0 <= value <= 1 for value in p):
         raise ValueError("p values are a list of numbers between 0 and 1")
     adjusted, least = p.copy(), 0.0
     for rank, place in enumerate(sorted(range(len(p)), key=p.__getitem__)):

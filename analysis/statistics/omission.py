@@ -140,25 +140,25 @@ def corrected_runs(messages: pl.LazyFrame) -> list[CorrectedRun]:
         .sort("run", "publish_ns")
         .collect()
     )
-    found = []
+    corrected = []
     for (run,), of_run in rows.partition_by("run", as_dict=True).items():
         parts: list[Corrected] = []
         periods: list[float] = []
-        other = 0
+        aperiodic = 0
         for source in of_run.partition_by("publisher_id", "subscription_id"):
-            x = source["latency"].to_numpy()
+            latencies = source["latency"].to_numpy()
             # From the first one: nanoseconds since the epoch have no digits left for fractions.
             times = (source["publish_ns"] - source["publish_ns"].min()).to_numpy()
             period = expected_period(times)
             if period is None:
-                other += 1
-                parts.append(Corrected(x[~np.isnan(x)], 0))
+                aperiodic += 1
+                parts.append(Corrected(latencies[~np.isnan(latencies)], 0))
             else:
                 periods.append(period)
-                parts.append(corrected_by_schedule(times, x, period))
+                parts.append(corrected_by_schedule(times, latencies, period))
         samples = np.concatenate([part.samples for part in parts])
         if not samples.size:
             continue
         added = sum(part.added for part in parts)
-        found.append(CorrectedRun(str(run), samples, added, tuple(periods), other))
-    return found
+        corrected.append(CorrectedRun(str(run), samples, added, tuple(periods), aperiodic))
+    return corrected

@@ -71,35 +71,37 @@ def percentile_of_one_run(
     q
         Between 0 and 1.
     """
-    x = np.asarray(samples, dtype=np.float64).ravel()
+    values = np.asarray(samples, dtype=np.float64).ravel()
     name, least = percentile_name(q), least_samples(q, level)
     method = f"{name}, order statistics of effective samples; {WARNING}"
-    runs = int(x.size > 0)
+    runs = int(values.size > 0)
     answer = partial(
-        estimate_of, metric, cell, level=level, runs=runs, samples=x.size, method=method
+        estimate_of, metric, cell, level=level, runs=runs, samples=values.size, method=method
     )
-    if x.size == 0 or np.isnan(x).any() or np.isneginf(x).any():
-        reason = "there is what is not a number" if x.size else "there is no sample"
+    if values.size == 0 or np.isnan(values).any() or np.isneginf(values).any():
+        reason = "there is what is not a number" if values.size else "there is no sample"
         return answer(Interval(None, refused=reason))
-    effective = effective_samples_of_quantile(x, q)
+    effective = effective_samples_of_quantile(values, q)
     ranks = order_statistics(math.floor(effective + 1e-9), q, level)
-    value = quantile(x, q) if x.size >= least else None
+    value = quantile(values, q) if values.size >= least else None
     if ranks is None:
-        wanted = math.ceil(least * x.size / effective)
+        wanted = math.ceil(least * values.size / effective)
         interval = Interval(
             value,
-            refused=f"{math.floor(effective + 1e-9):,} effective of {x.size:,} samples; {name} "
-            f"needs {least:,}: "
+            refused=f"{math.floor(effective + 1e-9):,} effective of {values.size:,} samples; "
+            f"{name} needs {least:,}: "
             f"about {wanted:,} samples",
         )
     else:
-        ordered = np.sort(x)
+        ordered = np.sort(values)
         n = math.floor(effective + 1e-9)
-        low = max(1, math.floor(ranks[0] * x.size / n)) if n < x.size else ranks[0]
-        high = min(x.size, math.ceil(ranks[1] * x.size / n)) if n < x.size else ranks[1]
+        low = max(1, math.floor(ranks[0] * values.size / n)) if n < values.size else ranks[0]
+        high = (
+            min(values.size, math.ceil(ranks[1] * values.size / n)) if n < values.size else ranks[1]
+        )
         bounds = float(ordered[low - 1]), float(ordered[high - 1])
         if math.isfinite(bounds[1]):
-            tick = resolution([x]) if metric.unit == "ns" and bounds[0] == bounds[1] else 0.0
+            tick = resolution([values]) if metric.unit == "ns" and bounds[0] == bounds[1] else 0.0
             least_bound = 0.0 if bounds[0] >= 0 else -math.inf
             interval = Interval(value, max(least_bound, bounds[0] - tick), bounds[1] + tick)
         else:
@@ -117,29 +119,29 @@ def mean_of_one_run(
     samples
         In time order.
     """
-    x = np.asarray(samples, dtype=np.float64).ravel()
+    values = np.asarray(samples, dtype=np.float64).ravel()
     method = f"mean, variance over effective samples; {WARNING}"
-    runs = int(x.size > 0)
+    runs = int(values.size > 0)
     answer = partial(
-        estimate_of, metric, cell, level=level, runs=runs, samples=x.size, method=method
+        estimate_of, metric, cell, level=level, runs=runs, samples=values.size, method=method
     )
-    if x.size == 0 or not np.isfinite(x).all():
-        reason = "there is what is not finite" if x.size else "there is no sample"
+    if values.size == 0 or not np.isfinite(values).all():
+        reason = "there is what is not finite" if values.size else "there is no sample"
         return answer(Interval(None, refused=reason))
-    effective, mean = effective_samples(x), float(x.mean())
+    effective, mean = effective_samples(values), float(values.mean())
     if effective < 10:
-        wanted = math.ceil(10 * x.size / effective)
+        wanted = math.ceil(10 * values.size / effective)
         interval = Interval(
             mean,
-            refused=f"{math.floor(10 * effective) / 10:,.1f} effective of {x.size:,} samples; 10 "
-            "are needed: about "
+            refused=f"{math.floor(10 * effective) / 10:,.1f} effective of {values.size:,} samples; "
+            "10 are needed: about "
             f"{wanted:,} samples",
         )
     else:
         t = t_quantile((1 + level) / 2, effective - 1)
-        half = t * float(x.std(ddof=1)) / math.sqrt(effective)
+        half = t * float(values.std(ddof=1)) / math.sqrt(effective)
         low = mean - half
-        if metric.scale != "signed" and x.min() >= 0 and mean > 0:
+        if metric.scale != "signed" and values.min() >= 0 and mean > 0:
             low = mean * math.exp(-half / mean)
         interval = Interval(mean, low, mean + half)
     return answer(interval, effective=effective)

@@ -59,19 +59,19 @@ def student_t(values: Iterable[float], level: float = 0.95) -> Interval:
     level
         Nominal coverage, between 0 and 1.
     """
-    x = [float(value) for value in values]
+    per_run = [float(value) for value in values]
     if not 0 < level < 1:
         raise ValueError("the level must lie between 0 and 1")
-    k = len(x)
+    k = len(per_run)
     if k == 0:
         return Interval(None, refused=f"no run has a value; at least {MINIMUM_RUNS} are needed")
     # Lost messages are infinitely late; nothing is infinitely early.
-    no_number = sum(math.isnan(v) or v == -math.inf for v in x)
+    no_number = sum(math.isnan(v) or v == -math.inf for v in per_run)
     if no_number:
         return Interval(None, refused=f"{no_number} of {k} runs gave what is not a number")
-    if math.inf in x:
-        return Interval(math.inf, refused=f"infinite in {x.count(math.inf)} of {k} runs")
-    mean, deviation = mean_and_deviation(x)
+    if math.inf in per_run:
+        return Interval(math.inf, refused=f"infinite in {per_run.count(math.inf)} of {k} runs")
+    mean, deviation = mean_and_deviation(per_run)
     if not math.isfinite(mean) or not math.isfinite(deviation):
         return Interval(None, refused="the values are too large to compute with")
     if k < MINIMUM_RUNS:
@@ -113,20 +113,20 @@ def over_runs(
     tick
         Resolution of the clock behind each value: no bound is nearer to the mean.
     """
-    x = [float(value) for value in values]
-    found = student_t(x, level)
-    if found.value is None or found.low is None or found.high is None:
-        return found, "Student t over runs"
-    if metric.scale == "signed" or min(x) < 0:
-        return found, "Student t over runs"
+    per_run = [float(value) for value in values]
+    interval = student_t(per_run, level)
+    if interval.value is None or interval.low is None or interval.high is None:
+        return interval, "Student t over runs"
+    if metric.scale == "signed" or min(per_run) < 0:
+        return interval, "Student t over runs"
     if metric.scale == "fraction":
-        within = replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+        within = replace(interval, low=max(0.0, interval.low), high=min(1.0, interval.high))
         return within, "Student t over runs, within 0..1"
-    low, high = positive.bounds(found.value, mean_and_deviation(x)[1], len(x), level)
+    low, high = positive.bounds(interval.value, mean_and_deviation(per_run)[1], len(per_run), level)
     if not math.isfinite(high):
         return Interval(None, refused="the values are too large to compute with"), positive.METHOD
-    low, high = min(low, max(0.0, found.value - tick)), max(high, found.value + tick)
-    return replace(found, low=low, high=high), positive.METHOD
+    low, high = min(low, max(0.0, interval.value - tick)), max(high, interval.value + tick)
+    return replace(interval, low=low, high=high), positive.METHOD
 
 
 def value_over_runs(
@@ -206,7 +206,7 @@ def maximum_over_runs(
     samples, left_out = _with_samples(runs)
     values = [math.nan if _no_number(s).any() else float(s.max()) for s in samples]
     interval, how = over_runs(metric, values, level, _tick(metric, samples))
-    found = estimate_of(
+    estimate = estimate_of(
         metric,
         cell,
         interval,
@@ -217,13 +217,13 @@ def maximum_over_runs(
         per_run=values,
     )
     sizes = [s.size for s in samples]
-    if found.refused is None and max(sizes) > LENGTHS * min(sizes):
+    if estimate.refused is None and max(sizes) > LENGTHS * min(sizes):
         reason = (
             f"runs of {min(sizes):,} to {max(sizes):,} samples: a maximum grows with the length "
             "of a run; make them equally long, or ask for a percentile"
         )
-        return replace(found, low=None, high=None, refused=reason)
-    return found
+        return replace(estimate, low=None, high=None, refused=reason)
+    return estimate
 
 
 def percentile_over_runs(
@@ -328,16 +328,16 @@ def statistics_over_runs(
     statistics
         Of a percentile its q.
     """
-    found = []
+    estimates = []
     for asked in statistics:
         name = asked if isinstance(asked, str) else percentile_name(asked).lower()
         named = replace(metric, name=f"{metric.name}_{name}")
         if isinstance(asked, float):
-            found.append(percentile_over_runs(named, cell, runs, asked, level))
+            estimates.append(percentile_over_runs(named, cell, runs, asked, level))
         else:
-            of = mean_over_runs if asked == "mean" else maximum_over_runs
-            found.append(of(named, cell, runs, level))
-    return found
+            estimator = mean_over_runs if asked == "mean" else maximum_over_runs
+            estimates.append(estimator(named, cell, runs, level))
+    return estimates
 
 
 def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:
@@ -449,9 +449,9 @@ def resolution(series: Iterable[Floats]) -> float:
     """
     step, largest = 0, 0.0
     for values in series:
-        known = np.abs(values[np.isfinite(values)])
-        for begin in range(0, known.size, _PIECE):
-            piece = known[begin : begin + _PIECE]
+        finite = np.abs(values[np.isfinite(values)])
+        for begin in range(0, finite.size, _PIECE):
+            piece = finite[begin : begin + _PIECE]
             largest = max(largest, float(piece.max()))
             if largest >= _LARGEST or (piece != np.rint(piece)).any():
                 return 0.0

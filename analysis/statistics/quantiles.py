@@ -24,16 +24,16 @@ def quantile(samples: ArrayLike, q: float) -> float:
     ValueError
         No samples, a nan or a negative infinity among them, or q outside 0..1.
     """
-    x = np.sort(np.asarray(samples, dtype=np.float64))
-    if x.size == 0 or np.isnan(x[-1]) or np.isneginf(x[0]) or not 0 <= q <= 1:
+    ordered = np.sort(np.asarray(samples, dtype=np.float64))
+    if ordered.size == 0 or np.isnan(ordered[-1]) or np.isneginf(ordered[0]) or not 0 <= q <= 1:
         raise ValueError("a quantile needs samples, none nan or -infinity, and q within 0..1")
-    position = min(max(x.size * q + (q + 1) / 3 - 1, 0.0), x.size - 1.0)
+    position = min(max(ordered.size * q + (q + 1) / 3 - 1, 0.0), ordered.size - 1.0)
     below = math.floor(position)
     weight = position - below
-    low = float(x[below])
+    low = float(ordered[below])
     if weight == 0:
         return low
-    high = float(x[below + 1])
+    high = float(ordered[below + 1])
     if math.isinf(high):
         return high
     # In this form equal neighbours give exactly themselves; the other one cannot overflow.
@@ -51,12 +51,12 @@ def quantile_of(column: pl.Expr, q: float, *, ordered: bool = False) -> pl.Expr:
     ordered
         They ascend in the frame already, so that not each group and quantile sorts them anew.
     """
-    x = column.drop_nulls().cast(pl.Float64)
-    x = x if ordered else x.sort()
-    n = x.count()
+    values = column.drop_nulls().cast(pl.Float64)
+    values = values if ordered else values.sort()
+    n = values.count()
     position = (n * q + ((q + 1) / 3 - 1)).clip(0, pl.max_horizontal(n.cast(pl.Int64) - 1, 0))
     below = position.floor().cast(pl.Int64)
-    low, high = x.get(below, null_on_oob=True), x.get(below + 1, null_on_oob=True)
+    low, high = values.get(below, null_on_oob=True), values.get(below + 1, null_on_oob=True)
     return low + (high.fill_null(low) - low) * (position - below)
 
 
@@ -95,8 +95,8 @@ def told_over_runs_of(name: str) -> pl.Expr:
 def told_over_runs(samples: Iterable[ArrayLike], q: float) -> float | None:
     """Mean over runs of `told_quantile`; None where a run has too few samples, or there is none."""
     each = [told_quantile(of_run, q) for of_run in samples]
-    told = [x for x in each if x is not None]
-    return sum(told) / len(told) if told and len(told) == len(each) else None
+    values = [value for value in each if value is not None]
+    return sum(values) / len(values) if values and len(values) == len(each) else None
 
 
 def percentile_name(q: float) -> str:

@@ -71,7 +71,7 @@ def _mann_whitney(m: int, n: int) -> list[float]:
 
 
 def _checked(values: Iterable[float]) -> list[float]:
-    x = [float(value) for value in values]
-    if not x or any(map(math.isnan, x)):
+    numbers = [float(value) for value in values]
+    if not numbers or any(map(math.isnan, numbers)):
         raise ValueError("ranks need at least one value on each side, none nan")
-    return x
+    return numbers

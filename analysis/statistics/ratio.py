@@ -61,11 +61,11 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float]) -> Self:
         """From one finite value per run."""
-        x = [float(value) for value in values]
-        if len(x) < MINIMUM_RUNS or not all(abs(value) <= LARGEST for value in x):
+        per_run = [float(value) for value in values]
+        if len(per_run) < MINIMUM_RUNS or not all(abs(value) <= LARGEST for value in per_run):
             needs = f"at least {MINIMUM_RUNS} finite values, none beyond {LARGEST:g}"
             raise ValueError(f"a spread needs {needs}")
-        return cls(*mean_and_deviation(x), len(x))
+        return cls(*mean_and_deviation(per_run), len(per_run))
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,14 @@ def _tests(v: float, n: int, w: float, m: int) -> list[tuple[float, float]]:
 
 def _half(v: float, n: int, w: float, m: int, level: float) -> float:
     """Half the interval of a difference of means: the larger of both `_tests`."""
-    found = _tests(v, n, w, m)
-    return max((t_quantile((1 + level) / 2, f) * e for e, f in found), default=0.0)
+    tests = _tests(v, n, w, m)
+    return max((t_quantile((1 + level) / 2, f) * e for e, f in tests), default=0.0)
 
 
 def _p(difference: float, v: float, n: int, w: float, m: int) -> float:
     """Two-sided p of no difference: the larger of both `_tests`."""
-    found = [t_two_sided(difference / e, f) for e, f in _tests(v, n, w, m)]
-    return max(found, default=1.0 if difference == 0 else 0.0)
+    p_values = [t_two_sided(difference / e, f) for e, f in _tests(v, n, w, m)]
+    return max(p_values, default=1.0 if difference == 0 else 0.0)
 
 
 def _upper(above: Callable[[float], float], start: float) -> float:

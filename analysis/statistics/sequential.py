@@ -149,18 +149,18 @@ def confidence_sequence(
     # Below `least` all runs of B, less theta, are above all of A; above `most` they are below.
     least = np.array([logs[1].min() - logs[0].max(), logs[0].min() - logs[1].max()]) - resolution
     most = -least[::-1]
-    known = left_out(least)
+    bounded = left_out(least)
     halvings = math.log2(1e4 * max(1.0, (most - least).max() / resolution))
     for _ in range(math.ceil(halvings)):
         middle = (least + most) / 2
         beyond = left_out(middle)
         least, most = np.where(beyond, middle, least), np.where(beyond, most, middle)
-    low, high = np.where(known, least, -np.inf) * (1, -1)
+    low, high = np.where(bounded, least, -np.inf) * (1, -1)
     centre = float(np.sort(d)[d.size // 4 : d.size - d.size // 4].mean())
     # Wider is always valid, so it holds its value; crossed bounds must not look like certainty.
     bounds = (low, centre, high)
     with np.errstate(over="ignore"):
-        value, low, high = (float(x) for x in np.exp([centre, min(bounds), max(bounds)]))
+        value, low, high = (float(bound) for bound in np.exp([centre, min(bounds), max(bounds)]))
     return RatioInterval(value, low, high, d.size, level)
 
 
@@ -183,9 +183,9 @@ def log_wealth(a: ArrayLike, b: ArrayLike, theta: ArrayLike, resolution: float) 
     of_a = np.asarray(a, dtype=np.float64)
     of_b = np.asarray(b, dtype=np.float64)
     z: Floats = of_b - np.asarray(theta, dtype=np.float64)
-    found = np.full(z.shape, -np.inf)
+    logs = np.full(z.shape, -np.inf)
     if z.shape[-1] < OPENING:
-        return found
+        return logs
     # A tie counts as lost, which is never worth more.
     won = z[..., :OPENING, None] > of_a[..., None, :OPENING]
     opening = _LOG_PAYOFF[won.sum(axis=(-1, -2))]
@@ -195,9 +195,9 @@ def log_wealth(a: ArrayLike, b: ArrayLike, theta: ArrayLike, resolution: float) 
     for size, share in _BETS:
         pays = math.log(2) - np.log1p(np.exp(-2 * np.clip(size * bet, -_LARGEST, _LARGEST)))
         wealth = np.logaddexp(wealth, math.log(share) + np.cumsum(pays, axis=-1))
-    found[..., OPENING - 1] = opening
-    found[..., OPENING:] = opening[..., None] + wealth
-    return found
+    logs[..., OPENING - 1] = opening
+    logs[..., OPENING:] = opening[..., None] + wealth
+    return logs
 
 
 def _log_payoff() -> Floats:
@@ -217,17 +217,17 @@ _LOG_PAYOFF = _log_payoff()
 
 def _rank_difference(a: Floats, z: Floats) -> Floats:
     """By how much z ranks above a among the runs of up to `_WINDOW` pairs before; from -1 to 1."""
-    before = (np.full((*x.shape[:-1], _WINDOW), np.nan) for x in (a, z))
+    before = (np.full((*side.shape[:-1], _WINDOW), np.nan) for side in (a, z))
     earlier = [
         np.lib.stride_tricks.sliding_window_view(
-            np.concatenate([none, x], axis=-1), _WINDOW, axis=-1
+            np.concatenate([none, side], axis=-1), _WINDOW, axis=-1
         )[..., :-1, :]
-        for none, x in zip(before, (a, z), strict=True)
+        for none, side in zip(before, (a, z), strict=True)
     ]
     difference: Floats = 2 * np.sign(z - a)
     for runs in earlier:
-        for x, sign in ((z, 1), (a, -1)):
-            above, below = ((x[..., None] > runs), (x[..., None] < runs))
+        for side, sign in ((z, 1), (a, -1)):
+            above, below = ((side[..., None] > runs), (side[..., None] < runs))
             difference += sign * (above.sum(axis=-1) - below.sum(axis=-1))
     comparisons: Floats = 2.0 + 4 * np.minimum(np.arange(z.shape[-1]), _WINDOW)
     return difference / comparisons

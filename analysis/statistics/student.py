@@ -88,12 +88,14 @@ def noncentrality(critical: float, freedom: float, below: float) -> float:
     effect, step = critical - normal.inv_cdf(below), math.inf
     low, high = 0.0, critical * most + 10
     while abs(step) > 1e-12 * effect and low < high:
-        chance = sum(w * math.erfc((effect - x) / math.sqrt(2)) for x, w in pairs) / 2
+        chance = (
+            sum(weight * math.erfc((effect - point) / math.sqrt(2)) for point, weight in pairs) / 2
+        )
         low, high = (effect, high) if chance > below else (low, effect)
-        density = sum(w * normal.pdf(effect - x) for x, w in pairs)
-        found = effect + (chance - below) / density if density > 0 else math.inf
-        found = found if low < found < high else (low + high) / 2
-        effect, step = found, found - effect
+        density = sum(weight * normal.pdf(effect - point) for point, weight in pairs)
+        guess = effect + (chance - below) / density if density > 0 else math.inf
+        guess = guess if low < guess < high else (low + high) / 2
+        effect, step = guess, guess - effect
     return effect
 
 
@@ -123,7 +125,7 @@ def _beta(a: float, b: float, log_x: float, x: float) -> float:
 
 def _fraction(a: float, b: float, x: float) -> float:
     c, d = 1.0, 1 / max(1 - (a + b) * x / (a + 1), _TINY)
-    found = d
+    fraction = d
     for m in range(1, _MOST_TERMS):
         for numerator in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
@@ -132,9 +134,9 @@ def _fraction(a: float, b: float, x: float) -> float:
             c = 1 + numerator / c or _TINY
             d = 1 / (1 + numerator * d or _TINY)
             change = c * d
-            found *= change
+            fraction *= change
         if abs(change - 1) < 3e-16:
-            return found
+            return fraction
     raise ArithmeticError(f"the incomplete beta function of {a}, {b} and {x} does not converge")
 
 

@@ -45,10 +45,10 @@ def theil_sen(x: ArrayLike, y: ArrayLike) -> float:
     a, b = binned(x, y)
     first, second = _pairs(a.size)
     run = a[second] - a[first]
-    apart = run != 0
-    if not apart.any():
+    distinct = run != 0
+    if not distinct.any():
         raise ValueError("a slope needs two different x")
-    return float(np.median((b[second] - b[first])[apart] / run[apart]))
+    return float(np.median((b[second] - b[first])[distinct] / run[distinct]))
 
 
 @lru_cache(maxsize=4)
@@ -191,22 +191,22 @@ def best_bend(rows: ArrayLike) -> Bend:
     rows
         Series on a common, equally spaced grid, shape (runs, n), n >= 10.
     """
-    y = np.atleast_2d(np.asarray(rows, dtype=np.float64))
-    n = y.shape[1]
+    series = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+    n = series.shape[1]
     if n < 10:
         raise ValueError("a bend needs at least 10 points")
-    largest = np.abs(y - y.mean(axis=1, keepdims=True)).max(axis=1, keepdims=True)
-    y = (y - y.mean(axis=1, keepdims=True)) / np.where(largest > 0, largest, 1)
-    ahead = _errors(y)
+    largest = np.abs(series - series.mean(axis=1, keepdims=True)).max(axis=1, keepdims=True)
+    series = (series - series.mean(axis=1, keepdims=True)) / np.where(largest > 0, largest, 1)
+    ahead = _errors(series)
     whole = ahead[:, -1]
     bent = whole > 1e-12 * n
     if not bent.any():
         return Bend(n // 2, 0.0)
-    back = _errors(y[:, ::-1])[:, ::-1]
+    back = _errors(series[:, ::-1])[:, ::-1]
     edge = max(3, math.ceil(0.1 * n))
     candidates = np.arange(edge, n - edge + 1)
-    both = (ahead[bent][:, candidates - 1] + back[bent][:, candidates]) / whole[bent, None]
-    left = both.mean(axis=0)
+    ratios = (ahead[bent][:, candidates - 1] + back[bent][:, candidates]) / whole[bent, None]
+    left = ratios.mean(axis=0)
     best = int(np.argmin(left))
     return Bend(int(candidates[best]), float(np.clip(1 - left[best], 0, 1)))
 

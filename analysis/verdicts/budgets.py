@@ -114,14 +114,14 @@ class Budget:
         UsageError
             The units do not fit, or the limit of a fraction is none.
         """
-        known = _UNITS.get(unit, {unit: 1})
-        if self.unit not in known:
-            names = ", ".join(name or "(none)" for name in known)
+        sizes = _UNITS.get(unit, {unit: 1})
+        if self.unit not in sizes:
+            names = ", ".join(name or "(none)" for name in sizes)
             raise UsageError(
                 f"budget '{self.text}': {self.metric} cannot be measured in "
                 f"{self.unit or 'nothing'}; give one of: {names}"
             )
-        limit = self.number * known[self.unit]
+        limit = self.number * sizes[self.unit]
         if unit == "1" and not 0 <= limit <= 1:
             raise UsageError(
                 f"budget '{self.text}': {self.metric} is a fraction: give a limit between 0 and 1, "
@@ -277,18 +277,18 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
         A unit does not fit its metric, or a budget is about nothing that is there.
     """
     checks: list[Check] = []
-    own = [dict(cell) for cell in side.cells]
+    own_cells = [dict(cell) for cell in side.cells]
     for budget in budgets:
         of_metric = [e for e in side.estimates if e.metric == budget.metric]
-        found = [e for e in of_metric if budget.applies_to(e.cell)]
+        matching = [e for e in of_metric if budget.applies_to(e.cell)]
         if budget.topic is None:
-            found = [e for e in found if dict(e.cell) in own] or found
+            matching = [e for e in matching if dict(e.cell) in own_cells] or matching
         if not of_metric and _KNOWN.fullmatch(budget.metric):
             note = "it was not measured in these recordings"
             checks.append(Check(budget=budget, estimate=None, notes=(note,)))
-        elif not found:
+        elif not matching:
             raise UsageError(f"budget '{budget.text}': {_not_there(budget, of_metric, side)}")
-        checks += [_unless_silent(check(budget, estimate), side, estimate) for estimate in found]
+        checks += [_unless_silent(check(budget, estimate), side, estimate) for estimate in matching]
     notes = []
     if side.discarded_events:
         notes.append(f"the tracer lost {side.discarded_events:,} events: {MAY_BIAS}")
@@ -321,8 +321,8 @@ def _not_there(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str
             factors = {n for e in of_metric for n in e.cell}
             return f"{budget.metric} has no factor {name!r}; {nearest(name, factors)}"
         if str(level) not in levels:
-            what = f"topic {level}" if name == "topic" else f"cell with {name}={level}"
-            return f"{budget.metric} has no {what}; {nearest(str(level), levels)}"
+            subject = f"topic {level}" if name == "topic" else f"cell with {name}={level}"
+            return f"{budget.metric} has no {subject}; {nearest(str(level), levels)}"
     cells = "; ".join(list(dict.fromkeys(cell_label(e.cell) for e in of_metric))[:_NAMED])
     return f"{budget.metric} has no cell with {cell_label(budget.where)}; there are: {cells}"
 

@@ -363,21 +363,21 @@ def compare_sides(
     compared, unmatched, missing = _matched(base, new, metrics, threshold)
     compared = [_unless_silent(c, base, new) for c in compared]
     compared = _undisturbed(_corrected(compared), base, new, threshold)
-    apart = _environments_apart(base, new)
+    differing = _environments_apart(base, new)
     notes = [
-        *apart.in_words(),
+        *differing.in_words(),
         *_loss_notes({"BASE": base, "NEW": new}),
         *missing,
-        *apart.unknown_in_words(),
+        *differing.unknown_in_words(),
     ]
     return Comparisons(
         base,
         new,
         threshold,
-        _with_causes(_allowed(compared, apart, across_machines), base, new),
+        _with_causes(_allowed(compared, differing, across_machines), base, new),
         unmatched,
         notes,
-        differences=apart,
+        differences=differing,
         across_machines=across_machines,
     )
 
@@ -388,19 +388,19 @@ def runs_without_messages(side: Side, estimate: Estimate) -> int:
         return 0
     factors = {name for cell in side.cells for name in cell}
     cell = {name: level for name, level in estimate.cell.items() if name in factors}
-    return max(0, sum(own == cell for own in side.cells) - estimate.runs)
+    return max(0, sum(run_cell == cell for run_cell in side.cells) - estimate.runs)
 
 
 def silent_in_words(silent: int, estimate: Estimate, of: str = "") -> str:
     """What `runs_without_messages` means; a message without a callback has no latency."""
-    what = "message of it" if estimate.metric == "loss" else "message of it with a latency"
-    return f"{silent} of {silent + estimate.runs} runs{of} had no {what}"
+    noun = "message of it" if estimate.metric == "loss" else "message of it with a latency"
+    return f"{silent} of {silent + estimate.runs} runs{of} had no {noun}"
 
 
 def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
     """That nothing is worse is not told by a side of which more runs had nothing to measure."""
     silent = [runs_without_messages(side, e) for side, e in ((base, c.base), (new, c.new))]
-    told = [
+    notes = [
         silent_in_words(count, e, f" of {name}")
         for count, e, name in zip(silent, (c.base, c.new), ("BASE", "NEW"), strict=True)
         if count
@@ -409,7 +409,7 @@ def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
     verdict = c.verdict
     if more and verdict in ("no_difference", "improvement"):
         verdict = "not_enough_evidence"
-    return replace(c, verdict=verdict, notes=(*c.notes, *told))
+    return replace(c, verdict=verdict, notes=(*c.notes, *notes))
 
 
 def _undisturbed(
@@ -431,8 +431,8 @@ def _undisturbed(
         again: Verdict = "not_enough_evidence"
         known = False
         if left and right:
-            found = compare(left, right, threshold)
-            again, known = found.verdict, found.low is not None
+            comparison = compare(left, right, threshold)
+            again, known = comparison.verdict, comparison.low is not None
         if again == c.verdict or (not known and _is_far(c)):
             return c
         note = f"{c.verdict} by all runs, but {again} without the disturbed ones; record again"
@@ -508,21 +508,21 @@ def compare_levels(
     levels = list(dict.fromkeys(cell[factor] for cell in side.cells if factor in cell))
     if len(levels) < 2:
         names = sorted({name for cell in side.cells for name in cell})
-        known = f"has one level, {levels[0]}" if levels else "is in no run"
+        finding = f"has one level, {levels[0]}" if levels else "is in no run"
         raise UsageError(
-            f"--by {factor}: this factor {known}; the factors are: {', '.join(names) or 'none'}"
+            f"--by {factor}: this factor {finding}; the factors are: {', '.join(names) or 'none'}"
         )
     parts = {level: _at_level(side, factor, level) for level in levels}
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
     notes = _loss_notes({"the recordings": side})
-    apart: list[Differences] = []
+    differing: list[Differences] = []
     for reference, level in combinations(levels, 2):
-        apart.append(_environments_apart(parts[reference], parts[level]))
-        made, alone, missing = _matched(parts[reference], parts[level], metrics, threshold)
+        differing.append(_environments_apart(parts[reference], parts[level]))
+        matched, one_sided, missing = _matched(parts[reference], parts[level], metrics, threshold)
         notes += [note for note in missing if note not in notes]
         blocked = []
-        for c in made:
+        for c in matched:
             of_both = [
                 Observation({factor: o.cell[factor]}, o.value, o.block)
                 for o in observed.get(c.metric, ())
@@ -530,25 +530,25 @@ def compare_levels(
                 and key_of({k: v for k, v in o.cell.items() if k != factor}) == key_of(c.cell)
             ]
             blocked.append(_within_blocks(c, factor, (reference, level), of_both, threshold))
-        kept = _allowed(blocked, apart[-1], across_machines)
+        kept = _allowed(blocked, differing[-1], across_machines)
         split = _with_causes(kept, parts[reference], parts[level])
         compared += [_named(c, factor, f"{level} / {reference}") for c in split]
         unmatched += [
             Unmatched(
                 u.metric, {factor: level if u.only_in == "new" else reference, **u.cell}, u.only_in
             )
-            for u in alone
+            for u in one_sided
         ]
-    found = merged_differences(apart)
+    merged = merged_differences(differing)
     return Comparisons(
         side,
         side,
         threshold,
         _corrected(compared),
         unmatched,
-        [*found.in_words(), *notes, *found.unknown_in_words()],
+        [*merged.in_words(), *notes, *merged.unknown_in_words()],
         factor,
-        found,
+        merged,
         across_machines,
     )
 
@@ -562,7 +562,7 @@ def _at_level(side: Side, factor: str, level: Level) -> Side:
     """The part of a side that has this level, without the factor."""
 
     def rest(cell: Cell) -> Cell:
-        return {name: x for name, x in cell.items() if name != factor}
+        return {name: value for name, value in cell.items() if name != factor}
 
     return replace(
         side,
@@ -595,10 +595,10 @@ def _within_blocks(
     if c.ratio is None or 0 in (c.base.value, c.new.value):
         return c
     against = levels[0] if c.base.better == "lower" else levels[1]
-    found = effects(observed, references={factor: against}, level=c.level) if observed else []
-    if len(found) != 1 or found[0].method != BY_BLOCK or found[0].refused is not None:
+    by_block = effects(observed, references={factor: against}, level=c.level) if observed else []
+    if len(by_block) != 1 or by_block[0].method != BY_BLOCK or by_block[0].refused is not None:
         return c
-    e = found[0]
+    e = by_block[0]
     assert e.value is not None
     assert e.low is not None
     assert e.high is not None
@@ -667,8 +667,8 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     if isinstance(left, str) or isinstance(right, str):
         named = zip(("base", "new"), spreads, strict=True)
         reasons = [f"{name}: {reason}" for name, reason in named if isinstance(reason, str)]
-        both = [f"both: {left}"] if left == right else reasons
-        return replace(result, notes=(*notes, *both))
+        shown = [f"both: {left}"] if left == right else reasons
+        return replace(result, notes=(*notes, *shown))
     result = replace(result, difference=difference_of_means(right, left, LEVEL))
     worse, better = (right, left) if base.better == "lower" else (left, right)
     upper, lower = (new, base) if base.better == "lower" else (base, new)
@@ -765,8 +765,10 @@ def _split(c: Comparison, left: RunsByCause | None, right: RunsByCause | None) -
         return Spread.of([parts.get(cause, 0.0) for parts in side])
 
     names = {cause: None for side in runs for parts in side for cause in parts}
-    found = [(n, difference_of_means(spread(runs[1], n), spread(runs[0], n), LEVEL)) for n in names]
-    return replace(c, causes=tuple(sorted(found, key=lambda x: -abs(x[1].value))))
+    causes = [
+        (n, difference_of_means(spread(runs[1], n), spread(runs[0], n), LEVEL)) for n in names
+    ]
+    return replace(c, causes=tuple(sorted(causes, key=lambda cause: -abs(cause[1].value))))
 
 
 def _no_ratio(worse: Spread, better: Spread, upper: Estimate, lower: Estimate) -> str | None:
@@ -921,9 +923,9 @@ Key = tuple[tuple[str, Level], ...]
 
 
 def _by_cell(side: Side, metric: str) -> Mapping[Key, Estimate]:
-    found = {key_of(e.cell): e for e in side.estimates if e.metric == metric}
-    own = {key_of(cell) for cell in side.cells}
-    return {key: e for key, e in found.items() if key in own} or found
+    estimates = {key_of(e.cell): e for e in side.estimates if e.metric == metric}
+    own_keys = {key_of(cell) for cell in side.cells}
+    return {key: e for key, e in estimates.items() if key in own_keys} or estimates
 
 
 def key_of(cell: Cell) -> Key:
@@ -941,10 +943,10 @@ def _loss_notes(sides: Mapping[str, Side]) -> list[str]:
         if side.discarded_events:
             notes.append(f"the tracer lost {side.discarded_events:,} events of {name}: {MAY_BIAS}")
         if side.disturbed:
-            told = [f"{run}: {', '.join(why)}" for run, why in side.disturbed.items()]
-            if len(told) > _MOST_NAMED:
-                told[_MOST_NAMED:] = [f"and {len(told) - _MOST_NAMED} more"]
-            text = "; ".join(told)
+            clauses = [f"{run}: {', '.join(why)}" for run, why in side.disturbed.items()]
+            if len(clauses) > _MOST_NAMED:
+                clauses[_MOST_NAMED:] = [f"and {len(clauses) - _MOST_NAMED} more"]
+            text = "; ".join(clauses)
             notes.append(f"{len(side.disturbed)} of {side.runs} runs of {name} disturbed: {text}")
         if side.left_out:
             notes.append(

@@ -81,7 +81,7 @@ def pairs(
     threshold
         Differences below this part are of no importance.
     """
-    found: list[Pair] = []
+    compared: list[Pair] = []
     p_values: list[float | None] = []
     for rest, members in _conditions(observations, factor).items():
         levels = list(dict.fromkeys(o.cell[factor] for o in members))
@@ -92,13 +92,13 @@ def pairs(
                 if o.cell[factor] in (reference, other)
             ]
             (effect,) = effects(two, references={factor: reference}, level=level)
-            fewest = min(sum(o.cell[factor] == x for o in two) for x in (reference, other))
+            fewest = min(sum(o.cell[factor] == side for o in two) for side in (reference, other))
             if fewest < MINIMUM_RUNS:
                 reason = f"{fewest} runs; at least {MINIMUM_RUNS} are needed"
                 effect = replace(effect, low=None, high=None, p=None, refused=reason)
-            found.append(_pair(metric, dict(rest), effect, threshold))
+            compared.append(_pair(metric, dict(rest), effect, threshold))
             p_values.append(effect.p)
-    return _corrected(found, p_values, 1 - level)
+    return _corrected(compared, p_values, 1 - level)
 
 
 def overall_pairs(
@@ -124,10 +124,10 @@ def overall_pairs(
     """
     conditions = _conditions(observations, factor)
     levels = list(dict.fromkeys(o.cell[factor] for rest in conditions.values() for o in rest))
-    found: list[Pair] = []
+    compared: list[Pair] = []
     p_values: list[float | None] = []
     for two in combinations(levels, 2):
-        design = _complete([_both(x, factor, two) for x in conditions.values()], factor)
+        design = _complete([_both(members, factor, two) for members in conditions.values()], factor)
         if len(design) < 2:
             continue
         narrow = [
@@ -137,34 +137,40 @@ def overall_pairs(
         ]
         given = effects(narrow, references={factor: two[0]}, interactions=False, level=level)
         (effect,) = (e for e in given if e.factors == (factor,))
-        found.append(replace(_pair(metric, {}, effect, threshold), over=len(design)))
+        compared.append(replace(_pair(metric, {}, effect, threshold), over=len(design)))
         p_values.append(effect.p)
-    return _corrected(found, p_values, 1 - level)
+    return _corrected(compared, p_values, 1 - level)
 
 
 def _both(
     members: Sequence[Observation], factor: str, two: tuple[Level, Level]
 ) -> list[Observation]:
     """Runs of two levels in one condition; none if it has but one, or a value without a ratio."""
-    own = [o for o in members if o.cell[factor] in two]
-    whole = {o.cell[factor] for o in own} == {*two}
-    return own if whole and all(math.isfinite(o.value) and o.value > 0 for o in own) else []
+    runs = [o for o in members if o.cell[factor] in two]
+    whole = {o.cell[factor] for o in runs} == {*two}
+    return runs if whole and all(math.isfinite(o.value) and o.value > 0 for o in runs) else []
 
 
 def _complete(conditions: Sequence[list[Observation]], factor: str) -> list[list[Observation]]:
     """The largest part of a design of two levels in which every condition has the same blocks."""
-    there = [(members, _blocks(members, factor)) for members in conditions if members]
-    common = [block for block, _ in Counter(b for _, x in there for b in x).most_common()]
+    with_blocks = [(members, _blocks(members, factor)) for members in conditions if members]
+    common = [
+        block for block, _ in Counter(b for _, blocks in with_blocks for b in blocks).most_common()
+    ]
     best: list[list[Observation]] = []
     most = 0
     for count in range(MINIMUM_RUNS, len(common) + 1):
         chosen = {*common[:count]}
-        whole = [[o for o in members if o.block in chosen] for members, x in there if chosen <= x]
+        whole = [
+            [o for o in members if o.block in chosen]
+            for members, blocks in with_blocks
+            if chosen <= blocks
+        ]
         if len(whole) > 1 and count * len(whole) > most:
             best, most = whole, count * len(whole)
     return best or [
         [replace(o, block=None) for o in members]
-        for members, _ in there
+        for members, _ in with_blocks
         if min(Counter(o.cell[factor] for o in members).values()) > 1
     ]
 
@@ -175,19 +181,19 @@ def _blocks(members: Sequence[Observation], factor: str) -> set[str]:
     for o in members:
         if o.block is not None:
             levels.setdefault(o.block, set()).add(o.cell[factor])
-    return {block for block, own in levels.items() if len(own) > 1}
+    return {block for block, block_levels in levels.items() if len(block_levels) > 1}
 
 
 def _conditions(
     observations: Sequence[Observation], factor: str
 ) -> dict[tuple[tuple[str, Level], ...], list[Observation]]:
     """By the levels of all other factors, those that have a level of `factor`."""
-    found: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
+    by_condition: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
     for o in observations:
         if factor in o.cell:
             rest = tuple((name, value) for name, value in o.cell.items() if name != factor)
-            found.setdefault(rest, []).append(o)
-    return found
+            by_condition.setdefault(rest, []).append(o)
+    return by_condition
 
 
 def _pair(metric: str, conditions: Cell, effect: FactorEffect, threshold: float) -> Pair:

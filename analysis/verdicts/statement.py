@@ -100,9 +100,9 @@ def told_of(found: Sequence[Statement], what: str) -> str:
         Their name in the plural.
     """
     counts = Counter(statement.verdict.replace("_", " ") for statement in found)
-    said = ", ".join(f"{n} {'is' if n == 1 else 'are'} {_AS_SAID.get(v, v)}" for v, n in
-                     counts.most_common())  # fmt: skip
-    return f"Of {len(found)} {what} {said}."
+    tally = ", ".join(f"{n} {'is' if n == 1 else 'are'} {_AS_SAID.get(v, v)}" for v, n in
+                      counts.most_common())  # fmt: skip
+    return f"Of {len(found)} {what} {tally}."
 
 
 _AS_SAID = {

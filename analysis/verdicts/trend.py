@@ -195,27 +195,29 @@ def find_trends(
     permutations = min(_MOST_PERMUTATIONS, max(1999, math.ceil(20 * tests / false_alarms)))
     p_values = [_p_of_any(s, permutations) for s in usable]
     adjusted = dict(zip(map(id, usable), holm(p_values) if usable else [], strict=True))
-    found = []
-    for one in series:
-        p = adjusted.get(id(one))
+    judged = []
+    for recorded in series:
+        p = adjusted.get(id(recorded))
         if p is None:
-            found.append(replace(one, refused=_too_short(one, false_alarms / len(series))))
+            judged.append(
+                replace(recorded, refused=_too_short(recorded, false_alarms / len(series)))
+            )
             continue
-        side = least_side(len(one.nights), false_alarms / len(series))
-        checked = _with_levels(replace(one, p=float(p), least_side=side), [0])
+        side = least_side(len(recorded.nights), false_alarms / len(series))
+        checked = _with_levels(replace(recorded, p=float(p), least_side=side), [0])
         if p <= false_alarms:
             checked = _with_changes(checked, threshold, false_alarms, permutations)
-        found.append(replace(checked, refused=_end_is_far(checked, threshold)))
-    return Trends(tuple(found), threshold, false_alarms)
+        judged.append(replace(checked, refused=_end_is_far(checked, threshold)))
+    return Trends(tuple(judged), threshold, false_alarms)
 
 
 def _too_short(series: Series, false_alarms: float) -> str | None:
-    there = len(series.nights)
-    if least_side(there, false_alarms) is not None:
+    count = len(series.nights)
+    if least_side(count, false_alarms) is not None:
         return None
-    needed, many = least_length(false_alarms), "s" * (there != 1)
+    needed, many = least_length(false_alarms), "s" * (count != 1)
     return (
-        f"{there} campaign{many}; a change can be distinguished from chance with {needed} or more"
+        f"{count} campaign{many}; a change can be distinguished from chance with {needed} or more"
     )
 
 
@@ -287,7 +289,7 @@ def _level(nights: Sequence[float]) -> list[float]:
     """Values of the nights of one level, those far from it drawn nearer."""
     if len(nights) < _ENOUGH_TO_TELL:
         return list(nights)
-    return [float(x) for x in winsorised(np.asarray(nights))]
+    return [float(value) for value in winsorised(np.asarray(nights))]
 
 
 def _with_levels(series: Series, begins: Sequence[int]) -> Series:
@@ -296,8 +298,12 @@ def _with_levels(series: Series, begins: Sequence[int]) -> Series:
     near = [value for part in parts for value in part]
     return replace(
         series,
-        levels=tuple((at, float(np.mean(x))) for at, x in zip(begins, parts, strict=True)),
-        odd=tuple(n for n, (x, y) in enumerate(zip(means, near, strict=True)) if x != y),
+        levels=tuple(
+            (at, float(np.mean(values))) for at, values in zip(begins, parts, strict=True)
+        ),
+        odd=tuple(
+            n for n, (mean, value) in enumerate(zip(means, near, strict=True)) if mean != value
+        ),
     )
 
 
