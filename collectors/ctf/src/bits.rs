@@ -39,7 +39,7 @@ pub fn read(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<u64> {
 pub fn read_wide(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<Vec<u64>> {
     let words = bits.div_ceil(64);
     let top = bits - (words - 1) * 64;
-    let mut found = Vec::with_capacity(words as usize);
+    let mut elements = Vec::with_capacity(words as usize);
     for i in 0..words {
         let width = if i + 1 == words { top } else { 64 };
         // In big-endian data the lowest word comes last.
@@ -47,9 +47,9 @@ pub fn read_wide(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<V
             ByteOrder::Little => i * 64,
             ByteOrder::Big => bits - i * 64 - width,
         };
-        found.push(read(bytes, at + u64::from(before), width, order)?);
+        elements.push(read(bytes, at + u64::from(before), width, order)?);
     }
-    Some(found)
+    Some(elements)
 }
 
 /// The lowest `bits` bits in reverse.

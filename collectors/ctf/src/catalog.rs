@@ -135,7 +135,7 @@ impl Catalog {
     /// classes.
     #[must_use]
     pub fn shown(&self) -> Vec<HashMap<&str, Shown>> {
-        let mut found = vec![HashMap::new(); self.tables.len()];
+        let mut by_table = vec![HashMap::new(); self.tables.len()];
         for layout in &self.layouts {
             let stream = &self.members[layout.member].trace.streams[layout.stream];
             let event = &stream.events[layout.event];
@@ -149,7 +149,7 @@ impl Catalog {
                     };
                     if let Some(column) = target {
                         let (name, _) = &self.tables[layout.table].columns[*column];
-                        let known = found[layout.table].entry(name.as_str()).or_insert(shown);
+                        let known = by_table[layout.table].entry(name.as_str()).or_insert(shown);
                         if *known != shown {
                             *known = (10, 64);
                         }
@@ -157,10 +157,10 @@ impl Catalog {
                 }
             }
         }
-        for columns in &mut found {
+        for columns in &mut by_table {
             columns.retain(|_, (base, _)| *base != 10);
         }
-        found
+        by_table
     }
 
     /// Put the classes of all traces together.
@@ -231,14 +231,14 @@ impl Catalog {
 fn ambiguous(members: &[Member]) -> HashSet<String> {
     let mut spaces: HashMap<&str, Option<&str>> = HashMap::new();
     let streams = members.iter().flat_map(|member| &member.trace.streams);
-    let mut found = HashSet::new();
+    let mut names = HashSet::new();
     for event in streams.flat_map(|stream| &stream.events) {
         let space = event.namespace.as_deref();
         if *spaces.entry(&event.name).or_insert(space) != space {
-            found.insert(event.name.clone());
+            names.insert(event.name.clone());
         }
     }
-    found
+    names
 }
 
 fn table(
@@ -294,9 +294,9 @@ fn table(
                 .collect::<Vec<_>>()
         });
         let mut sources = vec![None; columns.len()];
-        if let Plan::Flat(_, found) = &plan {
-            for (targets, found) in targets.iter().zip(found) {
-                for (target, source) in targets.iter().zip(found) {
+        if let Plan::Flat(_, wanted) = &plan {
+            for (targets, wanted) in targets.iter().zip(wanted) {
+                for (target, source) in targets.iter().zip(wanted) {
                     if let Some(target) = target {
                         sources[*target] = Some(source.clone());
                     }

@@ -67,12 +67,12 @@ pub struct Loss {
 /// snapshots hold it) counts once. `LTTng` numbers packets from 0 on.
 #[must_use]
 pub fn losses(packets: &[Account]) -> Vec<Loss> {
-    let mut found = Vec::new();
+    let mut losses = Vec::new();
     let mut before: Option<Account> = None;
     let mut discarded = 0;
     for (packet, now) in packets.iter().enumerate() {
         let mut note = |kind, count, begin_ns, end_ns| {
-            found.push(Loss {
+            losses.push(Loss {
                 packet,
                 kind,
                 count,
@@ -112,7 +112,7 @@ pub fn losses(packets: &[Account]) -> Vec<Loss> {
         }
         before = Some(*now);
     }
-    found
+    losses
 }
 
 /// How much earlier than the last one a stream may end.

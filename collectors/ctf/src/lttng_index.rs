@@ -73,7 +73,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
         );
     }
     let entries = bytes[HEADER..].chunks(length);
-    let mut found: Vec<Entry> = Vec::with_capacity(entries.len());
+    let mut checked: Vec<Entry> = Vec::with_capacity(entries.len());
     for (number, bytes) in entries.enumerate() {
         let at = (HEADER + number * length) as u64;
         if bytes.len() < length {
@@ -93,10 +93,10 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
             class: word(6),
             instance_and_sequence: numbered.then(|| (word(7), word(8))),
         };
-        check(&entry, found.last()).map_err(|what| Error::new(at, what))?;
-        found.push(entry);
+        check(&entry, checked.last()).map_err(|what| Error::new(at, what))?;
+        checked.push(entry);
     }
-    Ok(found)
+    Ok(checked)
 }
 
 fn check(entry: &Entry, before: Option<&Entry>) -> std::result::Result<(), String> {

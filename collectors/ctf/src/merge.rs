@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use crate::catalog::Catalog;
 use crate::error::Error;
 use crate::plan::over;
-use crate::scan::{Damage, Filter, Found, Packet, Reading};
+use crate::scan::{Damage, Event, Filter, Packet, Reading};
 use crate::stage::{BATCH, Projection, Stage};
 use crate::text::{Labels, Origin};
 
@@ -56,14 +56,14 @@ struct Route {
 
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
-    found: Found,
+    event: Event,
     number: u32,
     slot: usize,
 }
 
 impl Waiting {
     fn key(&self) -> Key {
-        (self.found.time, self.number)
+        (self.event.time, self.number)
     }
 }
 
@@ -173,11 +173,11 @@ impl<'a> Merge<'a> {
         if sort {
             self.damage.extend(reading.sort());
         }
-        let Some(found) = reading.first() else {
+        let Some(event) = reading.first() else {
             self.damage.extend(reading.damage());
             return Ok(());
         };
-        if begin_ns.is_some_and(|begin| found.time < begin) {
+        if begin_ns.is_some_and(|begin| event.time < begin) {
             return Err(Halt::Disorder);
         }
         #[expect(clippy::cast_possible_truncation, reason = "fewer than packets")]
@@ -194,7 +194,7 @@ impl<'a> Merge<'a> {
             self.active.len() - 1
         };
         self.wait(Waiting {
-            found,
+            event,
             number,
             slot,
         });
@@ -226,7 +226,7 @@ impl<'a> Merge<'a> {
                 None => bound,
             };
             match self.run(first, limit)? {
-                Some(found) => self.wait(Waiting { found, ..first }),
+                Some(event) => self.wait(Waiting { event, ..first }),
                 None => self.active[first.slot] = None,
             }
         }
@@ -234,7 +234,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Take the events of one packet before `limit`; returns the next one.
-    fn run(&mut self, first: Waiting, limit: Key) -> Result<Option<Found>, Halt> {
+    fn run(&mut self, first: Waiting, limit: Key) -> Result<Option<Event>, Halt> {
         let Self {
             active,
             routes,
@@ -254,7 +254,7 @@ impl<'a> Merge<'a> {
         else {
             return Ok(None);
         };
-        let mut found = first.found;
+        let mut event = first.event;
         let end = reading.end();
         // Numbers decide between equal times only.
         let limit = match limit {
@@ -262,24 +262,24 @@ impl<'a> Merge<'a> {
             (time, _) => time.saturating_add(1),
         };
         loop {
-            if found.time > end_ns {
+            if event.time > end_ns {
                 if stated_end.is_some_and(|stated| stated <= end_ns) {
                     return Err(Halt::Disorder);
                 }
                 return Ok(None);
             }
-            let route = &routes[found.layout as usize];
-            let at = found.at as usize;
+            let route = &routes[event.layout as usize];
+            let at = event.at as usize;
             let stage = &mut stages[route.table];
-            let wanted = route.wanted && found.time >= begin_ns;
-            let head = (found.time, *origin);
+            let wanted = route.wanted && event.time >= begin_ns;
+            let head = (event.time, *origin);
             let next = match route.form {
                 Form::Simple(_, size, _) if at + size > end => reading.torn(),
                 Form::Simple(shape, size, bytes) => {
                     if wanted {
                         stage.push_simple(shape, head, reading.bytes(), at, bytes)?;
                     }
-                    reading.after(found, at + size)
+                    reading.after(event, at + size)
                 }
                 Form::Segments(shape) => {
                     let next = if wanted {
@@ -288,15 +288,15 @@ impl<'a> Merge<'a> {
                         over(&stage.shapes[shape].segments, reading.bytes(), end, at)
                     };
                     match next {
-                        Some(end) => reading.after(found, end),
+                        Some(end) => reading.after(event, end),
                         None => reading.torn(),
                     }
                 }
                 Form::General => {
                     if wanted {
-                        stage.push_general(reading, found, *origin)?;
+                        stage.push_general(reading, event, *origin)?;
                     }
-                    reading.after_general(found)
+                    reading.after_general(event)
                 }
             };
             if stage.is_full() {
@@ -307,10 +307,10 @@ impl<'a> Merge<'a> {
                 damage.extend(reading.damage());
                 return Ok(None);
             };
-            if next.time < found.time {
+            if next.time < event.time {
                 return Err(Halt::Disorder);
             }
-            found = next;
+            event = next;
             if next.time >= limit {
                 return Ok(Some(next));
             }

@@ -528,11 +528,11 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
     for (i, field) in header.fields.iter().enumerate() {
         match &field.kind {
             Type::Int(int) | Type::Enum(Enum { int, .. }) => {
-                let found = place.int(int)?;
+                let field = place.int(int)?;
                 if let Some(clock) = int.clock {
-                    branch.read(found, clock)?;
+                    branch.read(field, clock)?;
                 } else if int.roles.contains(Role::EventClass) {
-                    tag = Some(found);
+                    tag = Some(field);
                 }
             }
             Type::Variant(variant) if i + 1 == header.fields.len() => {
@@ -589,11 +589,11 @@ fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Bran
         let Type::Int(int) = &field.kind else {
             return None;
         };
-        let found = place.int(int)?;
+        let placed = place.int(int)?;
         if let Some(clock) = int.clock {
-            form.read(found, clock)?;
+            form.read(placed, clock)?;
         } else if int.roles.contains(Role::EventClass) {
-            form.id = Some(found);
+            form.id = Some(placed);
         }
         if field.slot.is_some() {
             return None;
@@ -623,8 +623,8 @@ impl Placer {
 
     fn int(&mut self, int: &Int) -> Option<HeaderField> {
         self.align(int.align)?;
-        let found = HeaderField::new(self.at, int)?;
+        let field = HeaderField::new(self.at, int)?;
         self.at += u64::from(int.bits);
-        (self.at <= MAX_HEADER).then_some(found)
+        (self.at <= MAX_HEADER).then_some(field)
     }
 }

@@ -27,7 +27,7 @@ type Roots<'a> = [Option<&'a mut Type>; 6];
 type Steps = Vec<usize>;
 
 /// A reference found in a type.
-struct Found {
+struct Located {
     node: Steps,
     unresolved: Unresolved,
 }
@@ -130,25 +130,25 @@ fn settle(kind: &mut Type, slots: &Slots) {
 
 /// Slots that a field and all below it fill.
 fn filled(field: &Field, slots: &Slots) -> Vec<usize> {
-    let mut found: Vec<usize> = field.slot.iter().map(|s| slots.first(*s)).collect();
-    fill(&field.kind, slots, &mut found);
-    found.sort_unstable();
-    found.dedup();
-    found
+    let mut slots_below: Vec<usize> = field.slot.iter().map(|s| slots.first(*s)).collect();
+    fill(&field.kind, slots, &mut slots_below);
+    slots_below.sort_unstable();
+    slots_below.dedup();
+    slots_below
 }
 
-fn fill(kind: &Type, slots: &Slots, found: &mut Vec<usize>) {
+fn fill(kind: &Type, slots: &Slots, slots_below: &mut Vec<usize>) {
     let fields = kind.fields().iter();
-    found.extend(fields.filter_map(|f| Some(slots.first(f.slot?))));
-    kind.below().for_each(|kind| fill(kind, slots, found));
+    slots_below.extend(fields.filter_map(|f| Some(slots.first(f.slot?))));
+    kind.below().for_each(|kind| fill(kind, slots, slots_below));
 }
 
 fn resolve_root(roots: &mut Roots<'_>, root: usize, slots: &mut Slots) -> Result<()> {
-    let mut found = Vec::new();
+    let mut references = Vec::new();
     if let Some(kind) = &roots[root] {
-        collect(kind, &mut Vec::new(), &mut found)?;
+        collect(kind, &mut Vec::new(), &mut references)?;
     }
-    for reference in found {
+    for reference in references {
         let targets = match &reference.unresolved.path {
             Path::Names(names) => vec![by_name(roots, root, &reference, names)?],
             Path::Location(origin, path) => locate(roots, root, &reference, *origin, path)?,
@@ -175,7 +175,7 @@ fn resolve_root(roots: &mut Roots<'_>, root: usize, slots: &mut Slots) -> Result
     Ok(())
 }
 
-fn collect(kind: &Type, path: &mut Steps, found: &mut Vec<Found>) -> Result<()> {
+fn collect(kind: &Type, path: &mut Steps, references: &mut Vec<Located>) -> Result<()> {
     let reference = match kind {
         Type::Array(array) => match &array.length {
             Length::Field(reference) => Some(reference),
@@ -193,14 +193,14 @@ fn collect(kind: &Type, path: &mut Steps, found: &mut Vec<Found>) -> Result<()> 
         _ => None,
     };
     if let Some(Reference::Unresolved(unresolved)) = reference {
-        found.push(Found {
+        references.push(Located {
             node: path.clone(),
             unresolved: Unresolved::clone(unresolved),
         });
     }
     for (at, kind) in kind.below().enumerate() {
         path.push(at);
-        collect(kind, path, found)?;
+        collect(kind, path, references)?;
         path.pop();
     }
     Ok(())
@@ -215,7 +215,7 @@ fn collect(kind: &Type, path: &mut Steps, found: &mut Vec<Found>) -> Result<()> 
 fn by_name(
     roots: &Roots<'_>,
     root: usize,
-    reference: &Found,
+    reference: &Located,
     names: &[String],
 ) -> Result<(usize, Steps)> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -253,7 +253,7 @@ fn by_name(
 
 /// By name among the fields of the structures around, as written, that are declared before: what a
 /// named type refers to does not depend on where it is used.
-fn lexically(kind: &Type, reference: &Found, names: &[&str]) -> Option<Steps> {
+fn lexically(kind: &Type, reference: &Located, names: &[&str]) -> Option<Steps> {
     let mut around = reference.unresolved.lexical.as_deref();
     let mut depth = reference.node.len();
     while let Some(scope) = around {
@@ -290,7 +290,7 @@ fn enclosing(kind: &Type, node: &[usize], names: &[&str]) -> Option<Steps> {
 fn locate(
     roots: &Roots<'_>,
     root: usize,
-    reference: &Found,
+    reference: &Located,
     origin: Option<usize>,
     path: &[Option<String>],
 ) -> Result<Vec<(usize, Steps)>> {
@@ -361,22 +361,22 @@ fn member_before(
 }
 
 /// Step into arrays (to the element being decoded), variants and optional fields.
-fn expand(kind: &Type, steps: Steps, node: Option<&[usize]>, found: &mut Vec<Steps>) {
+fn expand(kind: &Type, steps: Steps, node: Option<&[usize]>, paths: &mut Vec<Steps>) {
     let inside = node.and_then(|node| node.strip_prefix(steps.as_slice()));
     let into = |at: usize| [steps.as_slice(), &[at]].concat();
     match step(kind, &steps) {
         Some(Type::Array(_)) if inside.is_some_and(|rest| !rest.is_empty()) => {
-            expand(kind, into(0), node, found);
+            expand(kind, into(0), node, paths);
         }
         Some(Type::Array(_)) => {}
-        Some(Type::Optional(_)) => expand(kind, into(0), node, found),
+        Some(Type::Optional(_)) => expand(kind, into(0), node, paths),
         Some(Type::Variant(variant)) => match inside.and_then(<[usize]>::first) {
-            Some(option) => expand(kind, into(*option), node, found),
-            None => (0..variant.options.len()).for_each(|o| expand(kind, into(o), node, found)),
+            Some(option) => expand(kind, into(*option), node, paths),
+            None => (0..variant.options.len()).for_each(|o| expand(kind, into(o), node, paths)),
         },
         // What is being decoded is no value yet.
-        Some(Type::Struct(_)) => found.push(steps),
-        Some(_) if inside.is_none() => found.push(steps),
+        Some(Type::Struct(_)) => paths.push(steps),
+        Some(_) if inside.is_none() => paths.push(steps),
         _ => {}
     }
 }
@@ -400,7 +400,7 @@ fn descend(kind: &Type, names: &[&str], limit: Option<usize>) -> Option<Vec<usiz
 fn check(
     roots: &Roots<'_>,
     root: usize,
-    reference: &Found,
+    reference: &Located,
     targets: &[(usize, Steps)],
 ) -> Result<Choices> {
     let fail = |what: String| fail(reference.unresolved.place.clone(), what);

@@ -52,7 +52,7 @@ pub struct Damage {
 
 /// The event that comes next in a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct Event {
     /// Nanoseconds since the epoch.
     pub time: i64,
     /// Layout, as index into [`Catalog::layouts`].
@@ -88,7 +88,7 @@ pub struct Reading<'a> {
     /// Number of a short header to layout, where that is flat.
     shorts: Vec<u32>,
     /// Events found beforehand and sorted, and which of them comes next.
-    sorted: Option<(Vec<Found>, usize)>,
+    sorted: Option<(Vec<Event>, usize)>,
 }
 
 /// Clock cycles to nanoseconds.
@@ -174,13 +174,13 @@ impl<'a> Reading<'a> {
     }
 
     /// The first event.
-    pub fn first(&mut self) -> Option<Found> {
-        if let Some((found, next)) = &mut self.sorted {
+    pub fn first(&mut self) -> Option<Event> {
+        if let Some((events, next)) = &mut self.sorted {
             *next = 1;
-            return found.first().copied();
+            return events.first().copied();
         }
-        let found = self.at(self.packet.head.events_at);
-        self.kept(found)
+        let event = self.at(self.packet.head.events_at);
+        self.kept(event)
     }
 
     /// The event after one of a flat layout that ends at byte `end`.
@@ -189,37 +189,37 @@ impl<'a> Reading<'a> {
         reason = "per event: a call costs more than its work"
     )]
     #[inline(always)]
-    pub fn after(&mut self, found: Found, end: usize) -> Option<Found> {
+    pub fn after(&mut self, event: Event, end: usize) -> Option<Event> {
         if self.sorted.is_none() {
-            self.last_ns = Some(found.time);
+            self.last_ns = Some(event.time);
             if let Some(short) = self.short
-                && let Some(found) = self.short_event(short, end)
+                && let Some(event) = self.short_event(short, end)
             {
-                return Some(found);
+                return Some(event);
             }
         }
-        self.at_next(found, end as u64 * 8)
+        self.at_next(event, end as u64 * 8)
     }
 
     /// The event after one of a general layout.
-    pub fn after_general(&mut self, found: Found) -> Option<Found> {
-        self.at_next(found, self.general_end)
+    pub fn after_general(&mut self, event: Event) -> Option<Event> {
+        self.at_next(event, self.general_end)
     }
 
     /// There is no next event: the last one found reaches beyond the end.
     #[cold]
-    pub fn torn(&mut self) -> Option<Found> {
+    pub fn torn(&mut self) -> Option<Event> {
         self.stop = Some(Stop::End);
         None
     }
 
     #[inline(never)]
-    fn at_next(&mut self, found: Found, end: u64) -> Option<Found> {
-        if let Some((found, next)) = &mut self.sorted {
+    fn at_next(&mut self, event: Event, end: u64) -> Option<Event> {
+        if let Some((events, next)) = &mut self.sorted {
             *next += 1;
-            return found.get(*next - 1).copied();
+            return events.get(*next - 1).copied();
         }
-        self.last_ns = Some(found.time);
+        self.last_ns = Some(event.time);
         let next = if end == self.begins {
             Err(Stop::Bad("an event that takes no space".into()))
         } else {
@@ -228,8 +228,8 @@ impl<'a> Reading<'a> {
         self.kept(next)
     }
 
-    fn kept(&mut self, found: Result<Option<Found>, Stop>) -> Option<Found> {
-        found.unwrap_or_else(|stop| {
+    fn kept(&mut self, event: Result<Option<Event>, Stop>) -> Option<Event> {
+        event.unwrap_or_else(|stop| {
             self.stop = Some(stop);
             None
         })
@@ -242,7 +242,7 @@ impl<'a> Reading<'a> {
         reason = "per event: a call costs more than its work"
     )]
     #[inline(always)]
-    fn short_event(&mut self, short: &Short, begin: usize) -> Option<Found> {
+    fn short_event(&mut self, short: &Short, begin: usize) -> Option<Event> {
         let at = begin + short.bytes;
         let word = u64::from_le_bytes(*self.bytes().get(begin..)?.first_chunk()?);
         let id = word & short.id_mask;
@@ -265,7 +265,7 @@ impl<'a> Reading<'a> {
             clippy::cast_possible_truncation,
             reason = "packets are at most 512 MiB"
         )]
-        Some(Found {
+        Some(Event {
             time,
             layout,
             at: at as u32,
@@ -273,7 +273,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The event that begins at bit `at` or, aligned, after it.
-    fn at(&mut self, at: u64) -> Result<Option<Found>, Stop> {
+    fn at(&mut self, at: u64) -> Result<Option<Event>, Stop> {
         match &self.plan.header {
             Some(header) => self.flat_header(header, at),
             None if self.first_bit(at) >= self.end => Ok(None),
@@ -294,7 +294,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn flat_header(&mut self, header: &FlatHeader, at: u64) -> Result<Option<Found>, Stop> {
+    fn flat_header(&mut self, header: &FlatHeader, at: u64) -> Result<Option<Event>, Stop> {
         let end = self.end();
         let at = at.div_ceil(8);
         if at >= end as u64 {
@@ -338,7 +338,7 @@ impl<'a> Reading<'a> {
             clippy::cast_possible_truncation,
             reason = "packets are at most 512 MiB, and there are far fewer event classes"
         )]
-        Ok(Some(Found {
+        Ok(Some(Event {
             time,
             layout: layout as u32,
             at: body as u32,
@@ -346,7 +346,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Step over the event that begins at bit `at`, to know that it is whole.
-    fn general(&mut self, at: u64) -> Result<Found, Stop> {
+    fn general(&mut self, at: u64) -> Result<Event, Stop> {
         let mut cursor = Cursor {
             bytes: &self.packet.bytes[self.packet.start..][..self.packet.length],
             at,
@@ -364,7 +364,7 @@ impl<'a> Reading<'a> {
         self.general_end = cursor.at;
         let at = u32::try_from(at).map_err(|_| Stop::Bad("a packet beyond 512 MiB".into()))?;
         #[expect(clippy::cast_possible_truncation, reason = "far fewer event classes")]
-        Ok(Found {
+        Ok(Event {
             time,
             layout: layout as u32,
             at,
@@ -415,17 +415,17 @@ impl<'a> Reading<'a> {
     pub fn sort(&mut self) -> Option<Damage> {
         let mut all = Vec::new();
         let mut next = self.first();
-        while let Some(found) = next {
-            next = match &self.catalog.layouts[found.layout as usize].plan {
+        while let Some(event) = next {
+            next = match &self.catalog.layouts[event.layout as usize].plan {
                 Plan::General => {
-                    all.push(found);
-                    self.after_general(found)
+                    all.push(event);
+                    self.after_general(event)
                 }
                 Plan::Flat(segments, _) => {
-                    match over(segments, self.bytes(), self.end(), found.at as usize) {
+                    match over(segments, self.bytes(), self.end(), event.at as usize) {
                         Some(end) => {
-                            all.push(found);
-                            self.after(found, end)
+                            all.push(event);
+                            self.after(event, end)
                         }
                         None => self.torn(),
                     }
@@ -433,7 +433,7 @@ impl<'a> Reading<'a> {
             };
         }
         let damage = self.damage();
-        all.sort_by_key(|found| found.time);
+        all.sort_by_key(|event| event.time);
         self.sorted = Some((all, 0));
         damage
     }
@@ -441,8 +441,8 @@ impl<'a> Reading<'a> {
     /// First and last time after [`Reading::sort`].
     #[must_use]
     pub fn span(&self) -> Option<(i64, i64)> {
-        let (found, _) = self.sorted.as_ref()?;
-        Some((found.first()?.time, found.last()?.time))
+        let (events, _) = self.sorted.as_ref()?;
+        Some((events.first()?.time, events.last()?.time))
     }
 }
 

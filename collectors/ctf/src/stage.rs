@@ -15,7 +15,7 @@ use crate::columns::{Column, Data};
 use crate::error::{Error, Result};
 use crate::model::{ByteOrder, Type};
 use crate::plan::{Count, End, Load, Plan, Segment, Source, Spot, walk_segments};
-use crate::scan::{Found, Reading, header};
+use crate::scan::{Event, Reading, header};
 use crate::text::{Labels, Origin, TextBuilder};
 use crate::walk::{Cursor, State, Stop, field, float_of};
 
@@ -311,11 +311,11 @@ impl<'a> Stage<'a> {
     /// # Errors
     ///
     /// A batch too large for Arrow, or a defect.
-    pub fn push_general(&mut self, reading: &Reading<'_>, found: Found, origin: u32) -> Result<()> {
+    pub fn push_general(&mut self, reading: &Reading<'_>, next: Event, origin: u32) -> Result<()> {
         self.flush()?;
-        self.times.push(found.time);
+        self.times.push(next.time);
         self.origins.push(origin);
-        let layout: &Layout = &self.catalog.layouts[found.layout as usize];
+        let layout: &Layout = &self.catalog.layouts[next.layout as usize];
         let trace = &self.catalog.members[layout.member].trace;
         let stream = reading.stream;
         let event = &stream.events[layout.event];
@@ -324,7 +324,7 @@ impl<'a> Stage<'a> {
         state.slots.clone_from(&reading.packet.head.slots);
         let mut cursor = Cursor {
             bytes: &reading.bytes()[..reading.packet.length],
-            at: u64::from(found.at),
+            at: u64::from(next.at),
             end: reading.packet.length as u64 * 8,
         };
         let begin = cursor.at;

@@ -64,7 +64,7 @@ pub struct Lost {
 
 /// What is in a stream file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct Contents {
     /// Its packets in order.
     pub packets: Vec<Place>,
     /// What is gone.
@@ -94,9 +94,9 @@ pub fn find(
     trace: &Trace,
     source: &mut impl Source,
     index: Option<&[u8]>,
-) -> Result<Found, String> {
+) -> Result<Contents, String> {
     let mut guide = Guide::new(index);
-    let mut found = Found::default();
+    let mut contents = Contents::default();
     let size = source.size();
     let mut offset = 0;
     loop {
@@ -104,9 +104,9 @@ pub fn find(
         if offset < size {
             match head_at(trace, source, offset)? {
                 Ok(head) => {
-                    guide.hold_against(trace, offset, &head, found.packets.len());
+                    guide.hold_against(trace, offset, &head, contents.packets.len());
                     let total = head.total_bits / 8;
-                    found.packets.push(Place {
+                    contents.packets.push(Place {
                         offset,
                         bytes: total.min(size - offset),
                         head,
@@ -119,7 +119,7 @@ pub fn find(
         }
         // The size that the head before states may have led astray, here or beyond the end.
         if guide.doubt.is_some()
-            && let Some(last) = found.packets.last()
+            && let Some(last) = contents.packets.last()
         {
             fault = Some((last.offset, "a head that is not as its index says".into()));
         }
@@ -127,13 +127,13 @@ pub fn find(
             break;
         };
         let what = format!("byte {at}: {what}");
-        if let Some((next, passed)) = guide.beyond(trace, source, at, &found)? {
-            if let Some(last) = found.packets.last_mut() {
+        if let Some((next, passed)) = guide.beyond(trace, source, at, &contents)? {
+            if let Some(last) = contents.packets.last_mut() {
                 last.bytes = last.bytes.min(next - last.offset);
             }
-            found.lost.push(Lost {
-                after: found.packets.len().checked_sub(1),
-                until: Some(found.packets.len()),
+            contents.lost.push(Lost {
+                after: contents.packets.len().checked_sub(1),
+                until: Some(contents.packets.len()),
                 packets: Some(passed),
                 end: None,
                 what,
@@ -142,22 +142,22 @@ pub fn find(
             continue;
         }
         if offset < size {
-            if found.packets.is_empty() {
+            if contents.packets.is_empty() {
                 return Err(what);
             }
-            if guide.doubt.is_some() || !guide.follows(offset, &found) {
+            if guide.doubt.is_some() || !guide.follows(offset, &contents) {
                 guide.refuse("what it tells does not follow its packets".into());
             }
-            found.lost.push(guide.rest(&found, what));
+            contents.lost.push(guide.rest(&contents, what));
         }
         break;
     }
-    if offset >= size && guide.goes_on_after(&found) {
+    if offset >= size && guide.goes_on_after(&contents) {
         let what = "the file is shorter than its index says".to_owned();
-        found.lost.push(guide.rest(&found, what));
+        contents.lost.push(guide.rest(&contents, what));
     }
-    found.index_fault = guide.fault;
-    Ok(found)
+    contents.index_fault = guide.fault;
+    Ok(contents)
 }
 
 /// The head at a byte, or why there is none.
@@ -241,11 +241,11 @@ impl Guide {
         trace: &Trace,
         source: &mut impl Source,
         offset: u64,
-        found: &Found,
+        contents: &Contents,
     ) -> Result<Option<(u64, u64)>, String> {
         if self
             .doubt
-            .is_some_and(|packet| packet + 1 < found.packets.len())
+            .is_some_and(|packet| packet + 1 < contents.packets.len())
         {
             return Ok(None);
         }
@@ -266,18 +266,18 @@ impl Guide {
     }
 
     /// Whether all packets are as the index says, and it tells of more that would follow.
-    fn goes_on_after(&mut self, found: &Found) -> bool {
+    fn goes_on_after(&mut self, contents: &Contents) -> bool {
         if let Some(packet) = self.doubt {
             self.refuse(format!("entry {packet} is not that of its packet"));
         }
-        let last = found.packets.last();
+        let last = contents.packets.last();
         let end = last.map_or(0, |p| p.offset.saturating_add(p.head.total_bits / 8));
-        !self.left().is_empty() && self.follows(end, found)
+        !self.left().is_empty() && self.follows(end, contents)
     }
 
     /// Whether the entries that are left may be of packets from byte `offset` on.
-    fn follows(&mut self, mut offset: u64, found: &Found) -> bool {
-        let last = found.packets.last().map(|p| &p.head);
+    fn follows(&mut self, mut offset: u64, contents: &Contents) -> bool {
+        let last = contents.packets.last().map(|p| &p.head);
         let mut sequence = last.and_then(|head| head.sequence);
         let mut time = last
             .and_then(|head| head.end)
@@ -300,12 +300,12 @@ impl Guide {
     }
 
     /// All that would follow the packets found.
-    fn rest(&self, found: &Found, what: String) -> Lost {
-        let last = found.packets.last();
+    fn rest(&self, contents: &Contents, what: String) -> Lost {
+        let last = contents.packets.last();
         let clock = last.and_then(|p| p.head.end).map(|(clock, _)| clock);
         let gone = Some(self.left()).filter(|entries| !entries.is_empty());
         Lost {
-            after: found.packets.len().checked_sub(1),
+            after: contents.packets.len().checked_sub(1),
             until: None,
             packets: gone.map(|entries| entries.len() as u64),
             end: gone.and_then(|entries| Some((clock?, entries.last()?.end))),

@@ -117,7 +117,7 @@ impl Fields<'_> {
             return Err(node.error(format!("nested deeper than {MAX_DEPTH} levels")));
         }
         self.depth += 1;
-        let found = match node.as_text() {
+        let class = match node.as_text() {
             Some(name) => match self.aliases.get(name).copied() {
                 Some((value, number)) => {
                     let alias = Node::root(value, number);
@@ -128,7 +128,7 @@ impl Fields<'_> {
             None => self.described(node, scope),
         };
         self.depth -= 1;
-        found
+        class
     }
 
     fn described(&mut self, node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
@@ -304,14 +304,14 @@ pub(super) fn no_extensions(node: &Node<'_>) -> Result<()> {
 }
 
 fn alignment(node: &Node<'_>, name: &str) -> Result<u64> {
-    let Some(found) = node.get(name) else {
+    let Some(alignment) = node.get(name) else {
         return Ok(1);
     };
-    let align = found.unsigned()?;
+    let align = alignment.unsigned()?;
     if align.is_power_of_two() && align <= 1 << 20 {
         return Ok(align);
     }
-    Err(found.error(format!(
+    Err(alignment.error(format!(
         "expected a power of two of at most 2^20, found {align}"
     )))
 }
@@ -433,19 +433,19 @@ fn roles(node: &Node<'_>, scope: Use<'_>) -> Result<Vec<Meaning>> {
     let Some(list) = node.get("roles") else {
         return Ok(Vec::new());
     };
-    let mut found = Vec::new();
+    let mut meanings = Vec::new();
     for role in list.elements()? {
         let meaning = role.one_of(&ROLES)?;
         if !scope.allows(meaning) {
             return Err(role.error("this role is not for fields at this place"));
         }
-        found.push(meaning);
+        meanings.push(meaning);
     }
-    Ok(found)
+    Ok(meanings)
 }
 
 fn integer_roles(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<(Roles, Option<usize>)> {
-    let mut found = Roles::default();
+    let mut set = Roles::default();
     let mut clock = None;
     let meanings = roles(node, scope)?;
     if signed && !meanings.is_empty() {
@@ -454,10 +454,10 @@ fn integer_roles(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<(Roles
     for meaning in meanings {
         match meaning {
             Meaning::Uuid => return Err(node.error("a UUID must be a static-length BLOB")),
-            Meaning::Role(role) => found.insert(role),
+            Meaning::Role(role) => set.insert(role),
             Meaning::Clock => {
                 if scope.allows(Meaning::Role(Role::TotalSize)) {
-                    found.insert(Role::Begin);
+                    set.insert(Role::Begin);
                 }
             }
         }
@@ -468,7 +468,7 @@ fn integer_roles(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<(Roles
             }
         }
     }
-    Ok((found, clock))
+    Ok((set, clock))
 }
 
 fn roles_of(kind: &mut Type) -> Option<&mut Roles> {
@@ -480,11 +480,11 @@ fn roles_of(kind: &mut Type) -> Option<&mut Roles> {
 }
 
 fn mappings(node: &Node<'_>) -> Result<Vec<Mapping>> {
-    let mut found = Vec::new();
+    let mut mappings = Vec::new();
     if let Some(list) = node.get("mappings") {
         for (label, set) in list.properties()? {
             for (low, high) in ranges(&set)? {
-                found.push(Mapping {
+                mappings.push(Mapping {
                     label: label.to_owned(),
                     low,
                     high,
@@ -492,12 +492,12 @@ fn mappings(node: &Node<'_>) -> Result<Vec<Mapping>> {
             }
         }
     }
-    Ok(found)
+    Ok(mappings)
 }
 
 /// An integer range set (5.3.2).
 fn ranges(set: &Node<'_>) -> Result<Vec<(i128, i128)>> {
-    let mut found = Vec::new();
+    let mut ranges = Vec::new();
     for range in set.elements()? {
         let ends = range.elements()?;
         let [low, high] = ends.as_slice() else {
@@ -507,12 +507,12 @@ fn ranges(set: &Node<'_>) -> Result<Vec<(i128, i128)>> {
         if high < low {
             return Err(range.error(format!("an empty range {low} to {high}")));
         }
-        found.push((low, high));
+        ranges.push((low, high));
     }
-    if found.is_empty() {
+    if ranges.is_empty() {
         return Err(set.error("expected at least one range"));
     }
-    Ok(found)
+    Ok(ranges)
 }
 
 /// None for UTF-8.

@@ -217,8 +217,8 @@ impl<'a> Reader<'a> {
             None => None,
             Some(name) => {
                 let text = name.text()?;
-                let found = self.clocks.get(text).copied();
-                Some(found.ok_or_else(|| name.error(format!("no clock class has id '{text}'")))?)
+                let clock = self.clocks.get(text).copied();
+                Some(clock.ok_or_else(|| name.error(format!("no clock class has id '{text}'")))?)
             }
         };
         let mut root = |name: &str, allowed: &[Meaning]| {

@@ -158,8 +158,8 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
             drop(state);
             let done = match task {
                 Task::Decode(number) => {
-                    let found = decoder.decode(&self.slices[number]);
-                    found.map(|found| self.lock().queue(number, found))
+                    let events = decoder.decode(&self.slices[number]);
+                    events.map(|events| self.lock().queue(number, events))
                 }
                 Task::Write(number, batches, (sink, seen)) => {
                     let count = batches.len();

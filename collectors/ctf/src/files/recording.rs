@@ -208,16 +208,16 @@ impl Recording {
     #[must_use]
     pub fn log_levels(&self) -> BTreeMap<&str, i64> {
         let catalog = &self.catalog;
-        let mut found = BTreeMap::new();
+        let mut levels = BTreeMap::new();
         for layout in &catalog.layouts {
             let stream = &catalog.members[layout.member].trace.streams[layout.stream];
             if let Some(level) = stream.events[layout.event].log_level {
                 let name = catalog.tables[layout.table].name.as_str();
-                let known = found.entry(name).or_insert(level);
+                let known = levels.entry(name).or_insert(level);
                 *known = level.min(*known);
             }
         }
-        found
+        levels
     }
 
     /// Labels of the hosts, in the order of the traces.
@@ -259,19 +259,19 @@ impl Recording {
             .filter(|(time, _)| end_ns.is_none_or(|end| *time <= end))
             .collect();
         begins.sort_unstable();
-        let mut found = Vec::new();
+        let mut spans = Vec::new();
         let mut begin = begin_ns;
         let mut size = 0;
         for (time, more) in begins {
             if size >= bytes && after(time) && begin.is_none_or(|begin| begin < time) {
-                found.push((begin, Some(time - 1)));
+                spans.push((begin, Some(time - 1)));
                 begin = Some(time);
                 size = 0;
             }
             size += more;
         }
-        found.push((begin, end_ns));
-        found
+        spans.push((begin, end_ns));
+        spans
     }
 
     /// How a stream file is called in messages.
@@ -308,8 +308,8 @@ impl Recording {
             Ok(index) => (index, None),
             Err(fault) => (None, Some(fault)),
         };
-        let found = stream_file::find(&trace, &mut Window::new(&file, size), index.as_deref())?;
-        if let Some(fault) = fault.or(found.index_fault) {
+        let contents = stream_file::find(&trace, &mut Window::new(&file, size), index.as_deref())?;
+        if let Some(fault) = fault.or(contents.index_fault) {
             let why = "the heads of the packets tell all there is";
             self.warn(member, &beside, &format!("not used: {fault}; {why}"));
         }
@@ -319,7 +319,7 @@ impl Recording {
             at.and_then(|(clock, cycles)| trace.clocks[clock].to_ns(cycles))
         };
         self.packets
-            .extend(found.packets.into_iter().map(|place| Packet {
+            .extend(contents.packets.into_iter().map(|place| Packet {
                 file: number,
                 offset: place.offset,
                 bytes: place.bytes,
@@ -327,7 +327,7 @@ impl Recording {
                 end_ns: ns(place.head.end),
                 head: place.head,
             }));
-        for lost in found.lost {
+        for lost in contents.lost {
             self.lost(member, name, first, &lost, ns(lost.end));
         }
         if size == 0 {
@@ -566,19 +566,19 @@ impl Recording {
             }
         }
         for ((_, of_kernel), channels) in sessions {
-            let there = channels.values().flat_map(BTreeMap::keys).copied();
+            let cpus_there = channels.values().flat_map(BTreeMap::keys).copied();
             // User space has buffers for all CPUs that may come; the kernel for those that are on.
             let cpus: BTreeSet<u64> = if of_kernel {
-                there.collect()
+                cpus_there.collect()
             } else {
-                (0..=there.max().unwrap_or(0)).collect()
+                (0..=cpus_there.max().unwrap_or(0)).collect()
             };
-            for of in channels.values() {
-                self.gone(of, &cpus);
+            for streams in channels.values() {
+                self.gone(streams, &cpus);
             }
             let mut together: BTreeMap<_, Vec<(usize, i64)>> = BTreeMap::new();
-            for ((uuid, _), of) in channels {
-                let ends = of
+            for ((uuid, _), streams) in channels {
+                let ends = streams
                     .into_values()
                     .filter_map(|last| Some((last, self.end(last)?)));
                 together.entry(uuid).or_default().extend(ends);
@@ -671,17 +671,17 @@ fn read_metadata(path: &Path) -> Result<crate::model::Trace> {
 /// Files of a trace folder that may hold a stream, by name.
 fn stream_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let fail = |e: io::Error| Failure::input(folder, e);
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
         if name != "metadata" && !name.starts_with('.') && path.is_file() {
-            found.push((name, path));
+            files.push((name, path));
         }
     }
-    found.sort();
-    Ok(found)
+    files.sort();
+    Ok(files)
 }
 
 /// Names of the streams that a trace folder has an index of, sorted.
@@ -691,9 +691,9 @@ fn indexed(folder: &Path) -> Vec<String> {
     };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let streams = names.filter_map(|name| Some(name.strip_suffix(".idx")?.to_owned()));
-    let mut found: Vec<String> = streams.filter(|name| !name.starts_with('.')).collect();
-    found.sort();
-    found
+    let mut names: Vec<String> = streams.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    names
 }
 
 /// An index file, as long as it may be that of a stream file of `size` bytes.

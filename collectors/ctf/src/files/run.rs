@@ -88,9 +88,9 @@ fn run<S: Sink>(
         let decoder = || Decoder::new(job, &spans, sort);
         let places = sinks.iter_mut().zip(&mut tables);
         let crew = Crew::new(job, &slices, &decoder, places);
-        let found = crew.run(|done| progress(done, total))?;
+        let damaged = crew.run(|done| progress(done, total))?;
         progress(total, total)?;
-        damage.extend(found.into_iter().map(|d| (d.packet, d)));
+        damage.extend(damaged.into_iter().map(|d| (d.packet, d)));
     } else {
         let mut merge = Merge::new(&job.recording.catalog, &job.filter, job.projection);
         let mut windows = Windows::default();
@@ -139,18 +139,18 @@ impl Job<'_> {
             spans.collect::<Result<Vec<_>>>()
         };
         let share = numbers.len().div_ceil(self.threads).max(1);
-        let found = std::thread::scope(|scope| {
+        let results = std::thread::scope(|scope| {
             let shares = numbers.chunks(share);
             let threads: Vec<_> = shares
                 .map(|share| scope.spawn(move || spans_of(share)))
                 .collect();
-            let found = threads
+            let results = threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|p| resume_unwind(p)));
-            found.collect::<Result<Vec<_>>>()
+            results.collect::<Result<Vec<_>>>()
         })?;
         // Those without events may still be damaged: they are looked at first.
-        let spans = found
+        let spans = results
             .into_iter()
             .flatten()
             .map(|span| span.unwrap_or((Some(i64::MIN), Some(i64::MAX))))

@@ -1,14 +1,14 @@
 //! Find the packets of anything, with an index and without, and hold the two against each other.
 
 use roslens_ctf::model::Trace;
-use roslens_ctf::stream_file::{Found, find};
+use roslens_ctf::stream_file::{Contents, find};
 
 /// Find the packets of `stream` with and without `index`; returns what was found with it.
 ///
 /// # Panics
 ///
 /// The index took packets away or changed them, or the packets contradict the file.
-pub fn exercise(trace: &Trace, index: &[u8], stream: &[u8]) -> Option<Found> {
+pub fn exercise(trace: &Trace, index: &[u8], stream: &[u8]) -> Option<Contents> {
     let with = find(trace, &mut &*stream, Some(index));
     let without = find(trace, &mut &*stream, None);
     let Ok(without) = without else {
@@ -32,16 +32,16 @@ pub fn exercise(trace: &Trace, index: &[u8], stream: &[u8]) -> Option<Found> {
     Some(with)
 }
 
-fn check(found: &Found, stream: &[u8]) {
+fn check(contents: &Contents, stream: &[u8]) {
     let mut end = 0;
-    for packet in &found.packets {
+    for packet in &contents.packets {
         assert!(packet.offset >= end);
         assert!(packet.bytes > 0 && packet.bytes <= packet.head.total_bits / 8);
         end = packet.offset + packet.bytes;
         assert!(end <= stream.len() as u64);
     }
-    for lost in &found.lost {
-        assert!(lost.after.is_none_or(|at| at < found.packets.len()));
-        assert!(lost.until.is_none_or(|at| at < found.packets.len()));
+    for lost in &contents.lost {
+        assert!(lost.after.is_none_or(|at| at < contents.packets.len()));
+        assert!(lost.until.is_none_or(|at| at < contents.packets.len()));
     }
 }
