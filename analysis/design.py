@@ -92,9 +92,9 @@ def _order(runs: Sequence[Run], seed: int | None) -> Iterable[str]:
 
 def _time(runs: Sequence[Run]) -> Iterable[str]:
     """Whether runs were made in their order, retries after what failed and within their block."""
-    known = sorted((r for r in runs if r.start_ns is not None), key=lambda r: r.start_ns or 0)
+    started = sorted((r for r in runs if r.start_ns is not None), key=lambda r: r.start_ns or 0)
     last_order, last_block = -1, -1
-    for run in known:
+    for run in started:
         block, order = run.repetition or 0, run.order or 0
         if block < last_block:
             yield f"{run.name}: made after a later block had begun"

@@ -62,13 +62,13 @@ class Differences:
     @property
     def of_machine(self) -> bool:
         """Whether the machines differ."""
-        return any(x.kind == "machine" for x in self.found)
+        return any(difference.kind == "machine" for difference in self.found)
 
     def in_words(self) -> list[str]:
         """What differs, in one line; none where nothing does."""
         parts = []
         for kind in KINDS:
-            named = [str(x) for x in self.found if x.kind == kind]
+            named = [str(difference) for difference in self.found if difference.kind == kind]
             more = len(named) - _MOST_NAMED if kind == "packages" else 0
             if more > 0:
                 named = [*named[:_MOST_NAMED], f"{more} more (see the JSON)"]
@@ -79,8 +79,8 @@ class Differences:
     def unknown_in_words(self) -> list[str]:
         """What is not known of the machines, in a line per side."""
         if self.silent:
-            of = f" of {self.silent[0]}" if len(self.silent) == 1 else ""
-            return [f"the recordings{of} do not say on which machines they were made"]
+            of_side = f" of {self.silent[0]}" if len(self.silent) == 1 else ""
+            return [f"the recordings{of_side} do not say on which machines they were made"]
         lines = []
         for side, names in (("BASE", self.unknown_of_base), ("NEW", self.unknown_of_new)):
             if names:
@@ -90,7 +90,7 @@ class Differences:
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {
-            "differences": [asdict(x) for x in self.found],
+            "differences": [asdict(difference) for difference in self.found],
             "unknown_of_base": list(self.unknown_of_base),
             "unknown_of_new": list(self.unknown_of_new),
         }
@@ -98,13 +98,13 @@ class Differences:
 
 def environment_of(manifest: Manifest) -> Environment:
     """What a manifest tells of the environment of its run."""
-    made, host, tracing = manifest.environment, manifest.host, manifest.tracing
-    changed = " (changed)" if made.git_dirty else ""
+    environment, host, tracing = manifest.environment, manifest.host, manifest.tracing
+    changed = " (changed)" if environment.git_dirty else ""
     gibibytes = None if host.memory_bytes is None else round(host.memory_bytes / 2**30)
     buffers = (
         tracing.subbuf_count and f"{tracing.subbuf_count} x {tracing.subbuf_size_bytes or '?'} B"
     )
-    found: dict[str, dict[str, Any]] = {
+    by_kind: dict[str, dict[str, Any]] = {
         "machine": {
             "CPU": host.cpu_model,
             "CPUs": host.cpu_count,
@@ -116,16 +116,16 @@ def environment_of(manifest: Manifest) -> Environment:
             "virtual machine": host.virtual_machine,
         },
         "software": {
-            "ROS 2": made.ros_distro,
-            "ROS 2 is": made.ros,
-            "RMW": made.rmw,
-            "workload's commit": made.git_commit and made.git_commit + changed,
-            "system": made.system,
-            "container": made.container,
-            "compiler": made.compiler,
-            "Python": made.python,
+            "ROS 2": environment.ros_distro,
+            "ROS 2 is": environment.ros,
+            "RMW": environment.rmw,
+            "workload's commit": environment.git_commit and environment.git_commit + changed,
+            "system": environment.system,
+            "container": environment.container,
+            "compiler": environment.compiler,
+            "Python": environment.python,
         },
-        "packages": {**made.system_packages, **made.packages},
+        "packages": {**environment.system_packages, **environment.packages},
         "tracing": {
             "tracer": f"{tracing.tracer} {tracing.tracer_version or ''}".strip(),
             "kernel trace": tracing.kernel or ("lttng" if "kernel" in tracing.domains else None),
@@ -133,12 +133,12 @@ def environment_of(manifest: Manifest) -> Environment:
             "mode": tracing.mode,
             "buffers": buffers,
             "sampler": manifest.sampler and f"{manifest.sampler.hz:g} Hz",
-            "recorded by": made.roslens and f"roslens {made.roslens}",
+            "recorded by": environment.roslens and f"roslens {environment.roslens}",
         },
     }
     return {
         kind: {name: str(value) for name, value in things.items() if value not in (None, "")}
-        for kind, things in found.items()
+        for kind, things in by_kind.items()
     }
 
 
@@ -150,12 +150,19 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
     left, right = _told(base), _told(new)
     common = [key for key in left if key in right]
     order = {kind: place for place, kind in enumerate(KINDS)}
-    found = [Difference(*key, left[key], right[key]) for key in common if left[key] != right[key]]
-    found.sort(key=lambda x: (order[x.kind], x.kind == "packages" and _unimportant(x.name)))
+    differing = [
+        Difference(*key, left[key], right[key]) for key in common if left[key] != right[key]
+    ]
+    differing.sort(
+        key=lambda difference: (
+            order[difference.kind],
+            difference.kind == "packages" and _unimportant(difference.name),
+        )
+    )
     machines = [{name for kind, name in side if kind == "machine"} for side in (left, right)]
-    silent = [name for name, told in zip(("BASE", "NEW"), machines, strict=True) if not told]
+    silent = [name for name, machine in zip(("BASE", "NEW"), machines, strict=True) if not machine]
     return Differences(
-        found,
+        differing,
         [name for kind, name in right if kind == "machine" and name not in machines[0]]
         if not silent
         else (),
@@ -168,18 +175,21 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
 
 def merged_differences(several: Sequence[Differences]) -> Differences:
     """What differs in any of several pairs of sides, each thing once."""
-    found: dict[tuple[str, str], Difference] = {}
-    for one in several:
-        for x in one.found:
-            before = found.get((x.kind, x.name), x)
-            found[x.kind, x.name] = Difference(
-                x.kind, x.name, _once(before.base, x.base), _once(before.new, x.new)
+    merged: dict[tuple[str, str], Difference] = {}
+    for pair in several:
+        for difference in pair.found:
+            before = merged.get((difference.kind, difference.name), difference)
+            merged[difference.kind, difference.name] = Difference(
+                difference.kind,
+                difference.name,
+                _once(before.base, difference.base),
+                _once(before.new, difference.new),
             )
     return Differences(
-        sorted(found.values(), key=lambda x: KINDS.index(x.kind)),
-        _once(*(one.unknown_of_base for one in several)),
-        _once(*(one.unknown_of_new for one in several)),
-        _once(*(one.silent for one in several)),
+        sorted(merged.values(), key=lambda difference: KINDS.index(difference.kind)),
+        _once(*(pair.unknown_of_base for pair in several)),
+        _once(*(pair.unknown_of_new for pair in several)),
+        _once(*(pair.silent for pair in several)),
     )
 
 
@@ -189,11 +199,11 @@ def _told(environments: Iterable[Environment]) -> dict[tuple[str, str], tuple[st
         for kind, things in environment.items():
             for name, value in things.items():
                 values.setdefault((kind, name), set()).add(value)
-    return {key: tuple(sorted(found)) for key, found in values.items()}
+    return {key: tuple(sorted(distinct)) for key, distinct in values.items()}
 
 
 def _once(*parts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(x for part in parts for x in part))
+    return tuple(dict.fromkeys(text for part in parts for text in part))
 
 
 def _unimportant(package: str) -> bool:
@@ -201,5 +211,5 @@ def _unimportant(package: str) -> bool:
 
 
 def _values(values: Sequence[str]) -> str:
-    short = (x if len(x) <= _LONGEST else f"{x[: _LONGEST - 3]}..." for x in values)
+    short = (value if len(value) <= _LONGEST else f"{value[: _LONGEST - 3]}..." for value in values)
     return " and ".join(short)

@@ -155,9 +155,9 @@ def telling_factors(cells: Sequence[Cell]) -> list[str]:
             chosen.append(name)
     # A factor taken early may be said by later ones together.
     for name in list(chosen):
-        others = [n for n in chosen if n != name]
-        if distinct(others) == distinct(chosen):
-            chosen = others
+        remaining = [n for n in chosen if n != name]
+        if distinct(remaining) == distinct(chosen):
+            chosen = remaining
     return chosen
 
 

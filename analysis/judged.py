@@ -79,10 +79,10 @@ def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.9
         size = -inf if pair.ratio is None or pair.ratio <= 0 else log(pair.ratio)
         return abs(size) if stated == "alike" else size if stated == "less" else -size
 
-    known = [p for p in deciding if p.low is not None]
+    with_interval = [p for p in deciding if p.low is not None]
     because = f"of {len(found)} pair{'s' * (len(found) != 1)} {counts}"
-    if known:
-        because += f"; {told(max(known, key=farthest))}"
+    if with_interval:
+        because += f"; {told(max(with_interval, key=farthest))}"
     elif refused := next((p.refused for p in deciding if p.refused), None):
         because += f"; {refused}"
     return Statement(claim, verdict, because)
@@ -90,7 +90,9 @@ def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.9
 
 def turned(pair: Pair) -> Pair:
     """The same pair with the reference for the level: 1 / ratio."""
-    low, high = (None if x is None or x <= 0 else 1 / x for x in (pair.high, pair.low))
+    low, high = (
+        None if bound is None or bound <= 0 else 1 / bound for bound in (pair.high, pair.low)
+    )
     return replace(
         pair,
         level=pair.reference,
@@ -105,7 +107,7 @@ def turned(pair: Pair) -> Pair:
 
 def told(pair: Pair) -> str:
     """``on is 0.500 [0.400, 0.600] times off (pointer=shared)``."""
-    ratio, low, high = (significant(x, 3) for x in (pair.ratio, pair.low, pair.high))
+    ratio, low, high = (significant(number, 3) for number in (pair.ratio, pair.low, pair.high))
     where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
     corrected = (
         "; too unsure among so many pairs (Holm's correction)"

@@ -66,7 +66,9 @@ class Metrics:
             for entry in self.recordings
             if entry["counts"]
             and entry.get("environment") is not None
-            and all(estimate.cell.get(name, x) == x for name, x in entry["cell"].items())
+            and all(
+                estimate.cell.get(name, level) == level for name, level in entry["cell"].items()
+            )
         }
         return sorted(places)
 
@@ -169,7 +171,9 @@ def read_metrics(path: Path) -> Metrics:
     except ValidationError as error:
         where, problem = first_problem(error)
         raise UsageError(f"{path}: field '{where}': {problem}; make the report again") from error
-    estimates = [Estimate(**x.model_dump(exclude={"environments"})) for x in read.estimates]
+    estimates = [
+        Estimate(**estimate.model_dump(exclude={"environments"})) for estimate in read.estimates
+    ]
     found = Metrics(
         data["recordings"],
         read.versions,
@@ -189,14 +193,14 @@ def read_metrics(path: Path) -> Metrics:
 
 def versions() -> dict[str, str | None]:
     """Versions of what computes, and the commit of its source tree, if it is one."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
+    by_name: dict[str, str | None] = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            by_name[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
-    found["git_commit"] = _git_commit(Path(__file__).resolve().parent)
-    return found
+            by_name[package] = None
+    by_name["git_commit"] = _git_commit(Path(__file__).resolve().parent)
+    return by_name
 
 
 def _git_commit(folder: Path) -> str | None:

@@ -164,7 +164,7 @@ def runs_of(
     """
     names = unique_names([recording.path for recording in recordings])
     suites = {r.manifest.suite for r in recordings if r.manifest}
-    told = [GivenFactors()] * len(recordings) if given is None else given
+    given_factors = [GivenFactors()] * len(recordings) if given is None else given
     # A cell is told by its levels, not by the order in which a manifest names them.
     order = dict.fromkeys(
         name
@@ -173,7 +173,7 @@ def runs_of(
         for name in recording.manifest.factors
     )
     runs = []
-    for recording, name, more in zip(recordings, names, told, strict=True):
+    for recording, name, more in zip(recordings, names, given_factors, strict=True):
         manifest = recording.manifest
         excerpt = (excerpt_of(recording) or {}).get("in_words")
         if manifest is None:
@@ -218,7 +218,9 @@ def runs_of(
                 triggered=tuple(manifest.triggered),
                 excerpt=excerpt,
                 environment=environment_of(manifest),
-                hosts=", ".join(f"{x.name} ({', '.join(x.hosts)})" for x in manifest.members)
+                hosts=", ".join(
+                    f"{member.name} ({', '.join(member.hosts)})" for member in manifest.members
+                )
                 or None,
             )
         )
@@ -268,8 +270,8 @@ _T = TypeVar("_T", bound=OfRun)
 
 def by_cell(found: Iterable[_T]) -> list[list[_T]]:
     """What was found of runs, cell by cell as of `cells_of`."""
-    of_run = {one.run.name: one for one in found}
-    groups = cells_of(one.run for one in of_run.values()).values()
+    of_run = {result.run.name: result for result in found}
+    groups = cells_of(result.run for result in of_run.values()).values()
     return [[of_run[run.name] for run in members] for members in groups]
 
 

@@ -70,7 +70,7 @@ def bound_estimates(
     chains: Sequence[FollowedChain], callbacks: pl.DataFrame, runs: Sequence[Run], level: float
 ) -> list[Estimate]:
     """``response_time_bound`` (ns) of each chain in each cell; refused where a hop has none."""
-    found = []
+    estimates = []
     for chain in chains:
         for members in cells_of(runs).values():
             each = [chain_bounds(chain, callbacks, run) for run in members]
@@ -83,7 +83,7 @@ def bound_estimates(
                 float(of_run.group_by("hop").agg(pl.col("bound_ns").max())["bound_ns"].sum())
                 for of_run in each
             ] if not refused else []  # fmt: skip
-            found.append(
+            estimates.append(
                 Estimate(
                     metric=BOUND,
                     definition=_DEFINITION,
@@ -102,7 +102,7 @@ def bound_estimates(
                     per_run=tuple(sums),
                 )
             )
-    return found
+    return estimates
 
 
 def bounds_table(
@@ -114,15 +114,15 @@ def bounds_table(
         hops = pl.concat(
             [chain_bounds(chain, callbacks, run) for run in runs], how="diagonal_relaxed"
         )
-        told = estimate.value is not None
-        beyond, tested = (int(hops[n].fill_null(0).sum()) if told else 0 for n in _SETTLED)
+        is_bounded = estimate.value is not None
+        beyond, tested = (int(hops[n].fill_null(0).sum()) if is_bounded else 0 for n in _SETTLED)
         rows.append(
             [
                 chain.named.name,
                 milliseconds(chain.found.complete["latency_ns"].max(), 3),  # type: ignore[arg-type]
                 milliseconds(estimate.value, 3),
-                f"{beyond:,} of {tested:,}" if told else "-",
-                "" if told else str(estimate.refused),
+                f"{beyond:,} of {tested:,}" if is_bounded else "-",
+                "" if is_bounded else str(estimate.refused),
             ]
         )
     return ReportTable(
@@ -138,7 +138,9 @@ def _widest(
     chains: Sequence[FollowedChain], callbacks: pl.DataFrame, runs: Sequence[Run]
 ) -> list[Estimate]:
     """Of each chain the estimate of the cell with the largest bound, or one that is refused."""
-    found = bound_estimates(chains, callbacks, runs, 0.95)
+    estimates = bound_estimates(chains, callbacks, runs, 0.95)
     count = len(cells_of(runs))
-    each = [found[i : i + count] for i in range(0, len(found), count)]
-    return [max(x, key=lambda e: math.inf if e.value is None else e.value) for x in each]
+    each = [estimates[i : i + count] for i in range(0, len(estimates), count)]
+    return [
+        max(of_chain, key=lambda e: math.inf if e.value is None else e.value) for of_chain in each
+    ]

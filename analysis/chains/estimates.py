@@ -49,13 +49,13 @@ class FollowedChain:
 
     def of_runs(self, runs: Sequence[Run]) -> Self:
         """The same chain, with what went along it in these runs alone."""
-        ours, found = pl.col("run").is_in([run.name for run in runs]), self.found
+        ours, followed = pl.col("run").is_in([run.name for run in runs]), self.found
         return replace(
             self,
             found=replace(
-                found,
-                instances=found.instances.filter(ours),
-                made_hops=lambda: found.hops.filter(ours),
+                followed,
+                instances=followed.instances.filter(ours),
+                made_hops=lambda: followed.hops.filter(ours),
             ),
         )
 
@@ -85,13 +85,13 @@ def chain_estimates(
         done = [e.filter(pl.col("outcome") == "complete") for e in each]
         times: list[Floats] = [d["latency_ns"].to_numpy().astype(np.float64) for d in done]
         if any(e.height for e in each):
-            told = [e.filter(~pl.col("outcome").is_in(UNTOLD)).height for e in each]
+            decided = [e.filter(~pl.col("outcome").is_in(UNTOLD)).height for e in each]
             estimates.append(
                 fraction_over_runs(
                     Metric("chain_complete", _COMPLETE, "1", "higher"),
                     cell,
                     [d.height for d in done],
-                    told,
+                    decided,
                     level,
                 )
             )
@@ -99,8 +99,8 @@ def chain_estimates(
             continue
         clocks = max(float(d["clock_bound_ns"].max() or 0.0) for d in done)  # type: ignore[arg-type]
         metric = Metric("response_time", RESPONSE, "ns")
-        found = statistics_over_runs(metric, cell, times, ("mean", *percentiles), level)
-        found.append(
+        statistics = statistics_over_runs(metric, cell, times, ("mean", *percentiles), level)
+        statistics.append(
             maximum_over_runs(
                 Metric(DEADLINE, f"{RESPONSE}; largest of each run", "ns"), cell, times, level
             )
@@ -108,9 +108,9 @@ def chain_estimates(
         worst = [d["worst_ns"].drop_nulls().to_numpy().astype(np.float64) for d in done]
         if any(w.size for w in worst):
             metric = Metric("response_time_worst", _WORST, "ns")
-            found.append(maximum_over_runs(metric, cell, worst, level))
-        found = [within_clocks(estimate, clocks) for estimate in found]
-        estimates += map(as_lower_bound, found) if chain.found.at_least else found
+            statistics.append(maximum_over_runs(metric, cell, worst, level))
+        statistics = [within_clocks(estimate, clocks) for estimate in statistics]
+        estimates += map(as_lower_bound, statistics) if chain.found.at_least else statistics
         whole = (
             d
             for run, d in zip(members, done, strict=True)
@@ -145,7 +145,7 @@ def check_requirements(
         What the recordings are, without estimates.
     """
     budgets = [b for c in chains for b in c.named.budgets if b.metric != DEADLINE]
-    found = check_budgets(budgets, replace(side, estimates=estimates))
+    checked = check_budgets(budgets, replace(side, estimates=estimates))
     deadlines = [
         check
         for c in chains
@@ -153,7 +153,7 @@ def check_requirements(
         if budget.metric == DEADLINE
         for check in _deadline(c, budget, estimates, runs)
     ]
-    return Checks([*found.checks, *deadlines], found.notes)
+    return Checks([*checked.checks, *deadlines], checked.notes)
 
 
 def _deadline(
@@ -171,13 +171,15 @@ def _deadline(
             continue
         judged = check(budget, largest)
         each = [chain.of_run(run) for run in members]
-        done = [x.filter(pl.col("outcome") == "complete")["latency_ns"] for x in each]
+        done = [
+            instances.filter(pl.col("outcome") == "complete")["latency_ns"] for instances in each
+        ]
         notes = list(judged.notes)
         if judged.verdict == "exceeded":
             late = sum(int((d > judged.limit).sum()) for d in done)
             notes = [f"{late:,} of {largest.samples:,} instances"]
-        untold = sum(int(x["outcome"].is_in(UNTOLD).sum()) for x in each)
-        if stopped := sum(x.height for x in each) - sum(map(len, done)) - untold:
+        untold = sum(int(instances["outcome"].is_in(UNTOLD).sum()) for instances in each)
+        if stopped := sum(instances.height for instances in each) - sum(map(len, done)) - untold:
             notes.append(f"{stopped:,} more did not reach the end")
         if untold:
             notes.append(f"of {untold:,} more that is not known")

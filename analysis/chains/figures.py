@@ -107,11 +107,11 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
 
 def over_time_plot(chain: FollowedChain) -> Plot:
     """Each instance of one chain when it began, and those that did not reach the end."""
-    found = chain.found.instances
+    instances = chain.found.instances
     first = pl.col("begin_ns").min().over("run")
     return dots_over_time(
-        found.select((pl.col("begin_ns") - first) / 1e9).to_series(),
-        found["latency_ns"],
+        instances.select((pl.col("begin_ns") - first) / 1e9).to_series(),
+        instances["latency_ns"],
         "response time",
         "the first instance",
         f"{chain.named.name}: each instance when it began; the line: the median.",

@@ -114,18 +114,18 @@ class ChainsReport(Report[ChainsParameters]):
             return followed
         return sorted(followed, key=lambda c: -(_median(c) or 0))
 
-    def _cut(self, found: ChainInstances) -> ChainInstances:
+    def _cut(self, followed: ChainInstances) -> ChainInstances:
         warm_up_ns = round(self.parameters.warm_up_s * 1e9)
         if not warm_up_ns:
-            return found
+            return followed
         first = pl.col("begin_ns").min().over("run")
-        kept = found.instances.filter(pl.col("begin_ns") >= first + warm_up_ns)
+        kept = followed.instances.filter(pl.col("begin_ns") >= first + warm_up_ns)
 
         def hops() -> pl.DataFrame:
             on = ["run", "instance"]
-            return found.hops.join(kept, on=on, how="semi", maintain_order="left")
+            return followed.hops.join(kept, on=on, how="semi", maintain_order="left")
 
-        return replace(found, instances=kept, made_hops=hops)
+        return replace(followed, instances=kept, made_hops=hops)
 
     @cached_property
     def _complete(self) -> list[FollowedChain]:
@@ -143,14 +143,14 @@ class ChainsReport(Report[ChainsParameters]):
         """The same with further percentiles, as fractions, and with the bound of each chain."""
         percentiles = sorted({*PERCENTILES, *percentiles})
         lost = lost_events(self.tables.table("losses"))
-        found = [
+        estimates = [
             estimate
             for chain in self.chains
             for estimate in chain_estimates(chain, self.counting, self.level, percentiles, lost)
         ]
         if bound:
-            found += bound_estimates(self.chains, self._bounds, self.counting, self.level)
-        return found
+            estimates += bound_estimates(self.chains, self._bounds, self.counting, self.level)
+        return estimates
 
     @cached_property
     def _bounds(self) -> pl.DataFrame:
@@ -182,7 +182,7 @@ class ChainsReport(Report[ChainsParameters]):
         """The answer in words: what is required, the slowest chain, what did not arrive."""
         if not self.chains:
             return ["No chain was found: no recorded node received what a recorded one published."]
-        said = []
+        sentences = []
         checks = self.checks.checks
         if checks:
             kept = sum(c.verdict == "within" for c in checks)
@@ -191,9 +191,9 @@ class ChainsReport(Report[ChainsParameters]):
             names = "; ".join(f"{c.budget.where['chain']}: {c.budget.text}" for c in broken[:3])
             text = f"{kept} of {len(checks)} requirements are kept"
             text += f", {len(broken)} exceeded ({names})" if broken else ""
-            said.append(text + (f", {unsure} are not known." if unsure else "."))
+            sentences.append(text + (f", {unsure} are not known." if unsure else "."))
         if self._complete:
-            said.append(self._slowest())
+            sentences.append(self._slowest())
         reached = sum(c.found.complete.height for c in self.chains)
         unsure = sum(int(c.found.instances["outcome"].is_in(UNTOLD).sum()) for c in self.chains)
         stopped = sum(c.found.instances.height for c in self.chains) - reached - unsure
@@ -204,8 +204,8 @@ class ChainsReport(Report[ChainsParameters]):
             share = tables.share(reached, reached + stopped)
             text = f"{counted(stopped, 'instance')} did not reach the end of their chain"
             text += f" ({share} did)"
-        said.append(f"{text}; of {unsure:,} that is not known." if unsure else f"{text}.")
-        return said
+        sentences.append(f"{text}; of {unsure:,} that is not known." if unsure else f"{text}.")
+        return sentences
 
     def _slowest(self) -> str:
         """How long the slowest chain takes in its slowest cell; lower bounds tell of none."""
@@ -214,42 +214,42 @@ class ChainsReport(Report[ChainsParameters]):
             for name in ("response_time_p50", "response_time_p99")
         )
         cells = list(cells_of(self.counting).values())
-        known = [
+        medians = [
             (p50[cell], chain, members)
             for chain in self._complete
             for members in cells
             if (cell := str(chain.cell(members[0]))) in p50
         ]
-        if not known:
+        if not medians:
             longest = max(self._complete, key=_longest)
             took = (
                 f"{tables.AT_LEAST * longest.found.at_least}{milliseconds(_longest(longest), 3)} ms"
             )
             return f"The longest instance took {took}, on {longest.named.name}."
-        median, slowest, members = max(known, key=lambda found: not_none(found[0].value))
+        median, slowest, members = max(medians, key=lambda entry: not_none(entry[0].value))
         tail = p99.get(str(median.cell))
         times = f"{with_interval(median)} at the median"
         times += f" and {with_interval(tail)} at P99" if tail else ""
         labels = short_labels([members[0].cell for members in cells])
-        longer = [(x, c.named.name, labels[cells.index(m)]) for e, c, m in known
-                  if (x := p99.get(str(e.cell))) and tail
-                  and not_none(x.value) > not_none(tail.value)]  # fmt: skip
+        longer = [(their_p99, c.named.name, labels[cells.index(m)]) for e, c, m in medians
+                  if (their_p99 := p99.get(str(e.cell))) and tail
+                  and not_none(their_p99.value) > not_none(tail.value)]  # fmt: skip
         times += f" with {labels[cells.index(members)]}" if len(cells) > 1 else ""
         part, of_it = tables.slowest_part(slowest.of_runs(members))
-        count = len({chain.named.name for _, chain, _ in known})
+        count = len({chain.named.name for _, chain, _ in medians})
         begun = "" if count == len(self._complete) else " whose begin was recorded"
         count = count if begun else len(self.chains)
         lead, comma = ("The chain ", "") if count == 1 else (
             f"Of {count} chains{begun} the slowest at the median, ", ","
         )  # fmt: skip
-        said = (
+        sentence = (
             f"{lead}{slowest.named.name}{comma} takes {times}; {100 * of_it:.0f} % of it is {part}."
         )
         if not longer:
-            return said
-        most, name, label = max(longer, key=lambda found: not_none(found[0].value))
+            return sentence
+        most, name, label = max(longer, key=lambda entry: not_none(entry[0].value))
         where = f" with {label}" if len(cells) > 1 else ""
-        return f"{said} At P99 the slowest is {name}{where}: {with_interval(most)}."
+        return f"{sentence} At P99 the slowest is {name}{where}: {with_interval(most)}."
 
     def loss(self) -> Section:
         """What the tracer dropped, and the runs that count."""
@@ -309,8 +309,8 @@ class ChainsReport(Report[ChainsParameters]):
         shown = self._complete[:_IN_FULL]
         more = len(self._complete) - len(shown)
         text = f"The {len(shown)} slowest; {more} more are in chain_parts.csv."
-        said = [text] if more > 0 else []
-        return Section(*said, *(tables.parts_table(chain) for chain in shown))
+        notes = [text] if more > 0 else []
+        return Section(*notes, *(tables.parts_table(chain) for chain in shown))
 
     def slowest(self) -> Section:
         """The slowest instances of the slowest chains."""
@@ -346,5 +346,5 @@ def _longest(chain: FollowedChain) -> int:
 
 def _median(chain: FollowedChain) -> float | None:
     """Mean over runs, as in the tables, of however few."""
-    medians = [quantile(x, 0.5) for x in chain.found.times_of_runs() if x.len()]
+    medians = [quantile(times, 0.5) for times in chain.found.times_of_runs() if times.len()]
     return sum(medians) / len(medians) if medians else None

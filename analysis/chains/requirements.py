@@ -77,7 +77,9 @@ class _Entry(BaseModel):
         """Read texts as what they say; raises UsageError."""
         chain = Chain.of(self.path)
         name = self.name or str(chain)
-        asked = [(f"response_time_{_statistic(s)} < {x}") for s, x in self.response_time.items()]
+        asked = [
+            (f"response_time_{_statistic(s)} < {limit}") for s, limit in self.response_time.items()
+        ]
         asked += [f"chain_rate > {self.rate}"] if self.rate else []
         asked += [f"chain_complete > {self.complete}"] if self.complete else []
         where = {"chain": name}
@@ -117,9 +119,9 @@ def read_requirements(path: Path) -> Requirements:
     return Requirements(chains, links_of(data.get("links", []), str(path)))
 
 
-def _chain(said: object, where: str) -> NamedChain:
+def _chain(entry: object, where: str) -> NamedChain:
     try:
-        return _Entry.model_validate(said).named()
+        return _Entry.model_validate(entry).named()
     except ValidationError as error:
         key, problem = first_problem(error)
         raise UsageError(f"{where}: {f'{key}: ' if key else ''}{problem}") from error

@@ -47,10 +47,10 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
     rows, marked = [], set()
     for index, chain in enumerate(chains[:MOST_ROWS]):
         instances, done = chain.found.instances, chain.found.complete
-        told = instances.filter(~pl.col("outcome").is_in(UNTOLD)).height
-        if done.height < told:
+        decided = instances.filter(~pl.col("outcome").is_in(UNTOLD)).height
+        if done.height < decided:
             marked.add(index)
-        rows.append([chain.named.name, f"{instances.height:,}", share(done.height, told)])
+        rows.append([chain.named.name, f"{instances.height:,}", share(done.height, decided)])
         if done.is_empty():
             rows[-1] += ["-"] * 6
             continue
@@ -135,8 +135,8 @@ def parts_table(chain: FollowedChain) -> ReportTable:
     rows = []
     for row in parts.iter_rows(named=True):
         same = [pl.col(n).eq_missing(pl.lit(row[n])) for n in ("hop", "topic", "node", "part")]
-        here = hops.filter(*same)
-        values = [of_run["duration_ns"] for of_run in here.partition_by("run")]
+        of_part = hops.filter(*same)
+        values = [of_run["duration_ns"] for of_run in of_part.partition_by("run")]
         rows.append(
             [
                 row["topic"],
@@ -169,7 +169,7 @@ def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
         .unique(["run", "instance"], keep="first", maintain_order=True)
         .select("run", "instance", "topic", "part", "duration_ns")
     )
-    found = slow.join(first, on="run", maintain_order="left").join(
+    rows = slow.join(first, on="run", maintain_order="left").join(
         longest, on=["run", "instance"], maintain_order="left"
     )
     return ReportTable(
@@ -182,9 +182,9 @@ def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
                 f"{r['topic']} {r['part']}",
                 milliseconds(r["duration_ns"], 3),
             ]
-            for r in found.iter_rows(named=True)
+            for r in rows.iter_rows(named=True)
         ],
-        f"{chain.named.name}: the slowest {found.height} instances",
+        f"{chain.named.name}: the slowest {rows.height} instances",
         left=frozenset({"run", "longest part"}),
     )
 

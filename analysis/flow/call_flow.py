@@ -57,7 +57,7 @@ def with_calls(
             "publish_ns",
             pl.col("within").alias(_NUMBER),
         )
-        made = part.filter(pl.col(_NUMBER) < 0).select(
+        executions = part.filter(pl.col(_NUMBER) < 0).select(
             "run",
             _NUMBER,
             pl.lit("subscription").alias("kind"),
@@ -68,7 +68,7 @@ def with_calls(
         )
         messages = pl.concat([messages, part.drop("within")], how="diagonal")
         publications = pl.concat([publications, sent], how="diagonal")
-        instances = pl.concat([instances, made], how="diagonal")
+        instances = pl.concat([instances, executions], how="diagonal")
     return messages, publications, instances
 
 
@@ -143,10 +143,10 @@ def _there_and_back(calls: pl.DataFrame, ends: tuple[str, str]) -> list[pl.DataF
 def _message(
     frame: pl.DataFrame,
     values: Mapping[str, pl.Expr],
-    way: tuple[str, str],
+    sides: tuple[str, str],
 ) -> pl.DataFrame:
     """Rows as in ``messages``, and ``within``, the execution that sent them."""
-    sender, receiver = way
+    sender, receiver = sides
     started = pl.col("callback_start_ns").is_not_null()
     return frame.select(
         "run",

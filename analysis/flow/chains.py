@@ -212,24 +212,24 @@ def _with_clock_bounds(messages: pl.DataFrame) -> pl.DataFrame:
     """
     sender, receiver = pl.col("publisher_host"), pl.col("subscription_host")
     hosts = messages.select(pl.concat([sender.drop_nulls(), receiver.drop_nulls()]).n_unique())
-    apart = sender.ne_missing(receiver) | (sender.is_null() & pl.lit(hosts.item() > 1))
-    bound = pl.when(apart).then(pl.col("clock_bound_ns").fill_null(math.inf)).otherwise(0.0)
+    differ = sender.ne_missing(receiver) | (sender.is_null() & pl.lit(hosts.item() > 1))
+    bound = pl.when(differ).then(pl.col("clock_bound_ns").fill_null(math.inf)).otherwise(0.0)
     return messages.with_columns(bound.cast(pl.Float64).alias("clock_bound_ns"))
 
 
 def _hop(messages: pl.DataFrame, chain: Chain, number: int) -> pl.DataFrame:
     """The messages of one hop; columns end with its number."""
-    found = messages.filter(
+    of_hop = messages.filter(
         (pl.col("topic") == chain.topics[number])
         & (pl.col("publisher_node") == chain.nodes[number])
         & (pl.col("subscription_node") == chain.nodes[number + 1])
     )
-    if found.is_empty():
+    if of_hop.is_empty():
         raise UsageError(
             f"chain {chain}: no message on {chain.topics[number]} from {chain.nodes[number]} to "
             f"{chain.nodes[number + 1]} in these recordings"
         )
-    return found.drop("topic", "publisher_node", "subscription_node").rename(
+    return of_hop.drop("topic", "publisher_node", "subscription_node").rename(
         {name: f"{name}_{number}" for name in _OF_MESSAGE}
     )
 
@@ -283,13 +283,15 @@ def _used_once(outputs: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
     publication used; `sure` is false where several waited, or an older one than used before.
     """
     number = "callback_instance_id"
-    own = outputs.join(received, on=["run", number], how="semi").select("run", number).unique()
-    waiting = received.join(own, on=["run", number], how="anti")
+    publishing = (
+        outputs.join(received, on=["run", number], how="semi").select("run", number).unique()
+    )
+    waiting = received.join(publishing, on=["run", number], how="anti")
     comes = waiting.select("run", at="since_ns", **{number: pl.col(number)}, message_id=None)
-    goes = outputs.join(own, on=["run", number], how="anti").select(
+    goes = outputs.join(publishing, on=["run", number], how="anti").select(
         "run", at="out_ns", **{number: None}, message_id="message_id"
     )
-    found: list[tuple[str, int, int, bool]] = []
+    uses: list[tuple[str, int, int, bool]] = []
     stacks: dict[str, list[int]] = {}
     newest: dict[str, int] = {}
     for run, _, instance, message in (
@@ -301,9 +303,9 @@ def _used_once(outputs: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
         elif stack:
             sure = len(stack) == 1 and stack[-1] > newest.get(run, -1)
             newest[run] = max(newest.get(run, -1), stack[-1])
-            found.append((run, message, stack.pop(), sure))
+            uses.append((run, message, stack.pop(), sure))
     used = pl.DataFrame(
-        found,
+        uses,
         schema=["run", "message_id", number, "sure"],
         orient="row",
         schema_overrides={
@@ -313,7 +315,9 @@ def _used_once(outputs: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
         },
     )
     times = outputs.select("run", "message_id", "out_ns")
-    itself = outputs.join(own, on=["run", number], how="semi").with_columns(sure=pl.lit(value=True))
+    itself = outputs.join(publishing, on=["run", number], how="semi").with_columns(
+        sure=pl.lit(value=True)
+    )
     columns = ["run", "message_id", "out_ns", number, "sure"]
     return pl.concat(
         [itself.select(columns), used.join(times, on=["run", "message_id"]).select(columns)]
@@ -369,14 +373,14 @@ def _with_outcome(
     stopped = pl.when(open_end).then(pl.lit(chain.nodes[-1])).otherwise(stopped)
     for number in range(last, -1, -1):
         silent = pl.col(f"callback_instance_id_{number}").is_null()
-        what = pl.col(f"outcome_{number}").fill_null("no_subscriber")
-        outcome = pl.when(silent).then(what).otherwise(outcome)
+        reason = pl.col(f"outcome_{number}").fill_null("no_subscriber")
+        outcome = pl.when(silent).then(reason).otherwise(outcome)
         stopped = pl.when(silent).then(pl.lit(chain.topics[number])).otherwise(stopped)
         if number:
             why = pl.lit("no_output")
             if kinds[number - 1] is None:
                 # It may have published what was lost, or yet to be when the trace ended.
-                start, end = (f"callback_{x}_ns_{number - 1}" for x in ("start", "end"))
+                start, end = (f"callback_{edge}_ns_{number - 1}" for edge in ("start", "end"))
                 lost = _has_gap(flow, losses, f"subscription_host_{number - 1}", start, end)
                 why = pl.when(lost).then(pl.lit("unknown")).otherwise(why)
                 why = pl.when(pl.col(end).is_null()).then(pl.lit("unfinished")).otherwise(why)

@@ -47,7 +47,7 @@ def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
     )
     inside = sent.filter(pl.col("inlet").is_not_null())
     stated = pl.DataFrame(
-        [(x.node, x.subscription, x.publisher, x.kind) for x in links],
+        [(link.node, link.subscription, link.publisher, link.kind) for link in links],
         schema=["node", "inlet", "outlet", "kind"],
         orient="row",
         schema_overrides=dict.fromkeys(["node", "inlet", "outlet", "kind"], pl.String()),
@@ -106,18 +106,18 @@ def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
     reached = {(node, topic) for (_, topic), nodes in receivers.items() for node in nodes}
     # Sources first, then what nothing recorded triggers, then cycles that nothing recorded enters.
     begins = sorted(heard, key=lambda row: (row[3] != "source", row[:2] in reached))
-    found: list[Chain] = []
+    chains: list[Chain] = []
     followed: set[_Step] = set()
     for node, _, outlet, kind in begins:
         if kind == "source" or (node, outlet) not in followed:
             for path in _paths((node, outlet), receivers, outlets, followed):
-                found.append(Chain(path))
-                if len(found) > _MOST_CHAINS:
+                chains.append(Chain(path))
+                if len(chains) > _MOST_CHAINS:
                     raise TooLargeError(
                         f"there are more than {_MOST_CHAINS} chains; name those of interest, such "
                         "as '/camera -> /image -> /detector'"
                     )
-    return sorted(found, key=lambda chain: chain.path)
+    return sorted(chains, key=lambda chain: chain.path)
 
 
 def _paths(

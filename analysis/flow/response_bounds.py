@@ -64,8 +64,8 @@ def callback_bounds(tables: Tables, warm_up_s: float | None = None) -> pl.DataFr
     took longer than a bound from its first half alone, which tells how far the curves had settled;
     ``refused``: why there is no bound.
     """
-    found = [row for thread in executor_threads(tables, warm_up_s) for row in _told(thread)]
-    return pl.DataFrame(found, schema=_SCHEMA, orient="row")
+    rows = [row for thread in executor_threads(tables, warm_up_s) for row in _told(thread)]
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,10 @@ def executor_threads(tables: Tables, warm_up_s: float | None = None) -> list[Thr
         lost=pl.col("run").is_in(losses["run"].implode(), nulls_equal=True),
     )
     return [
-        _thread(of, warm_up_s)
-        for of in rows.sort("start_ns", "end_ns").partition_by("run", *_THREAD, maintain_order=True)
+        _thread(executions, warm_up_s)
+        for executions in rows.sort("start_ns", "end_ns").partition_by(
+            "run", *_THREAD, maintain_order=True
+        )
     ]
 
 
@@ -150,7 +152,7 @@ def _thread(rows: pl.DataFrame, warm_up_s: float | None) -> Thread:
 
 def _told(thread: Thread) -> list[dict[str, object]]:
     rows = thread.rows
-    told = (
+    callbacks = (
         rows.filter("counts")
         .group_by("callback_id", maintain_order=True)
         .agg(
@@ -160,7 +162,7 @@ def _told(thread: Thread) -> list[dict[str, object]]:
         )
     )
     if thread.refused is not None:
-        return told.with_columns(refused=pl.lit(thread.refused)).to_dicts()
+        return callbacks.with_columns(refused=pl.lit(thread.refused)).to_dicts()
     early, late = thread.halves
     limits = _bounds(early).select("callback_id", limit="bound_ns")
     took = pl.col("end_ns") - pl.col("ready")
@@ -170,8 +172,10 @@ def _told(thread: Thread) -> list[dict[str, object]]:
         .group_by("callback_id")
         .agg(tested=took.count(), beyond=(took > pl.col("limit")).sum())
     )
-    told = told.join(_bounds(rows), on="callback_id", how="left", maintain_order="left")
-    told = told.join(beyond, on="callback_id", how="left", maintain_order="left").with_columns(
+    callbacks = callbacks.join(_bounds(rows), on="callback_id", how="left", maintain_order="left")
+    callbacks = callbacks.join(
+        beyond, on="callback_id", how="left", maintain_order="left"
+    ).with_columns(
         refused=pl.when(pl.col("longest_ns").is_null())
         .then(pl.lit(UNKNOWN))
         .when(pl.col("executions") < LEAST)
@@ -180,7 +184,7 @@ def _told(thread: Thread) -> list[dict[str, object]]:
         .then(pl.lit(OVERLOAD))
     )
     bounded = pl.col("refused").is_null()
-    return told.with_columns(
+    return callbacks.with_columns(
         pl.when(bounded).then(name).alias(name)
         for name in ("bound_ns", "handover_ns", "tested", "beyond")
     ).to_dicts()
@@ -188,13 +192,13 @@ def _told(thread: Thread) -> list[dict[str, object]]:
 
 def _bounds(rows: pl.DataFrame) -> pl.DataFrame:
     """``callback_id``, ``bound_ns`` and ``handover_ns`` of what has a bound: the lesser of two."""
-    found = [
+    bounds = [
         {"callback_id": callback, "bound_ns": bound, "handover_ns": handover}
         for by_kind in (True, False)
         for callback, (bound, handover) in analysed(rows, by_kind).items()
     ]
     schema = {name: _SCHEMA[name] for name in ("callback_id", "bound_ns", "handover_ns")}
-    return pl.DataFrame(found, schema=schema).sort("bound_ns").unique("callback_id", keep="first")
+    return pl.DataFrame(bounds, schema=schema).sort("bound_ns").unique("callback_id", keep="first")
 
 
 def releases(rows: pl.DataFrame) -> Ints:
@@ -246,19 +250,19 @@ def analysed(rows: pl.DataFrame, by_kind: bool) -> dict[int, tuple[int, int]]:
     }
     if not places:
         return {}
-    times = [np.sort(released[x]) for x in places.values()]
-    begin = min(int(x[0]) for x in times)
-    handovers = [int(longest[x[0]]) for x in places.values()]
-    found = response_time_bounds(
-        [(x - begin).tolist() for x in times],
-        [cost[x].tolist() for x in places.values()],
+    times = [np.sort(released[of_callback]) for of_callback in places.values()]
+    begin = min(int(ready[0]) for ready in times)
+    handovers = [int(longest[of_callback[0]]) for of_callback in places.values()]
+    bounds = response_time_bounds(
+        [(ready - begin).tolist() for ready in times],
+        [cost[of_callback].tolist() for of_callback in places.values()],
         handovers,
         int(rows["end_ns"].to_numpy()[counts].max()) - begin,
         MOST_JOBS,
     )
     return {
         callback: (bound + later, later)
-        for callback, bound, later in zip(places, found, handovers, strict=True)
+        for callback, bound, later in zip(places, bounds, handovers, strict=True)
         if bound is not None
     }
 

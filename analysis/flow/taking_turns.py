@@ -36,7 +36,7 @@ def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
         Those that are declared; a node's topics among them are left alone.
     """
     _, publications, instances, declared = flow_tables(tables)
-    known = [*links, *declared]
+    all_links = [*links, *declared]
     received = instances.filter(pl.col("kind") == "subscription").select(
         "run",
         "node",
@@ -59,9 +59,9 @@ def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
         .filter(pl.col("inlet").list.len() > 1)
         .sort("node", "outlet")
     )
-    found: list[Link] = []
+    suggested: list[Link] = []
     for node, outlet, inlets in candidates.iter_rows():
-        if any(link_between(known, node, inlet, outlet) for inlet in inlets):
+        if any(link_between(all_links, node, inlet, outlet) for inlet in inlets):
             continue
         outputs = sent.filter((pl.col("node") == node) & (pl.col("outlet") == outlet))
         each = [
@@ -71,24 +71,24 @@ def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
         if outputs.height >= LEAST_PUBLICATIONS and all(
             _one_each(outputs, inputs) for inputs in each
         ):
-            found += [Link("partial_sync", node, inlet, outlet) for inlet in inlets]
-    return found
+            suggested += [Link("partial_sync", node, inlet, outlet) for inlet in inlets]
+    return suggested
 
 
 def _one_each(outputs: pl.DataFrame, inputs: pl.DataFrame) -> bool:
     """Whether nearly each publication found an input of its own, and few inputs are left."""
     if outputs.height < SHARE * inputs.height:
         return False
-    said = pl.concat(
+    events = pl.concat(
         [
             outputs.select("run", at="out_ns", came=0, went=1),
             inputs.select("run", at="since_ns", came=1, went=0),
         ]
     ).sort("at", maintain_order=True)
     sums = (pl.col("came").cum_sum(), pl.col("went").cum_sum())
-    counted = said.select("went", *(
-        x.over("run").alias(name)
-        for x, name in zip(sums, ("all_came", "all_went"), strict=True)
+    counted = events.select("went", *(
+        total.over("run").alias(name)
+        for total, name in zip(sums, ("all_came", "all_went"), strict=True)
     ))  # fmt: skip
     served = counted.filter((pl.col("went") == 1) & (pl.col("all_came") >= pl.col("all_went")))
     return served.height >= SHARE * outputs.height
@@ -99,8 +99,10 @@ def as_yaml(links: Sequence[Link]) -> str:
     entries: dict[tuple[str, str, str], list[str]] = {}
     for link in links:
         entries.setdefault((link.kind, link.node, link.publisher), []).append(link.subscription)
-    said = [
+    declarations = [
         {"kind": kind, "node": node, "subscriptions": inlets, "publishers": [outlet]}
         for (kind, node, outlet), inlets in entries.items()
     ]
-    return yaml.safe_dump({"links": said}, sort_keys=False, default_flow_style=None, width=100)
+    return yaml.safe_dump(
+        {"links": declarations}, sort_keys=False, default_flow_style=None, width=100
+    )

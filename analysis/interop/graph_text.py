@@ -80,5 +80,5 @@ def _quoted(text: str) -> str:
 
 def _in_mermaid(text: str) -> str:
     # A label is read as HTML there; "#60;" is Mermaid's own way to write "<".
-    escaped = re.sub(r'[#&<>"`]', lambda found: f"#{ord(found[0])};", shown(text))
+    escaped = re.sub(r'[#&<>"`]', lambda match: f"#{ord(match[0])};", shown(text))
     return f'"{escaped}"'

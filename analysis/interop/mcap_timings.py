@@ -80,8 +80,8 @@ def _messages(frame: pl.DataFrame) -> Iterator[_Row]:
     at = pl.coalesce("callback_start_ns", "take_ns", "publish_ns")
     sent = pl.coalesce("publish_ns", "source_timestamp_ns", at)
     columns = ("topic", "latency_ns", "outcome", "publisher_node", "subscription_node")
-    known = frame.select(at.alias("at"), sent.alias("sent"), *columns).drop_nulls(["at", "topic"])
-    for time_ns, sent_ns, topic, latency, outcome, publisher, subscription in known.iter_rows():
+    rows = frame.select(at.alias("at"), sent.alias("sent"), *columns).drop_nulls(["at", "topic"])
+    for time_ns, sent_ns, topic, latency, outcome, publisher, subscription in rows.iter_rows():
         yield time_ns, sent_ns, "roslens.Message", f"/roslens/messages{_name(topic)}", {
             "latency_ms": None if latency is None else latency / 1e6,
             "outcome": outcome,
@@ -93,8 +93,8 @@ def _messages(frame: pl.DataFrame) -> Iterator[_Row]:
 def _callbacks(frame: pl.DataFrame) -> Iterator[_Row]:
     """Each at its end, when its duration is known."""
     columns = ("start_ns", "end_ns", "node", "kind", "name")
-    known = frame.select(columns).drop_nulls("end_ns")
-    for start, end, node, kind, name in known.iter_rows():
+    rows = frame.select(columns).drop_nulls("end_ns")
+    for start, end, node, kind, name in rows.iter_rows():
         yield end, start, "roslens.Callback", f"/roslens/callbacks{_name(node or 'unknown')}", {
             "duration_ms": (end - start) / 1e6,
             "kind": kind,
@@ -104,10 +104,10 @@ def _callbacks(frame: pl.DataFrame) -> Iterator[_Row]:
 
 def _resources(frame: pl.DataFrame) -> Iterator[_Row]:
     columns = ("time_ns", "host", "vpid", "process", "cpu_time_ns", "rss_bytes")
-    own = pl.struct("host", "vpid")
-    cores = pl.col("cpu_time_ns").diff().over(own) / pl.col("time_ns").diff().over(own)
-    known = frame.select(columns).sort("time_ns").with_columns(cores.alias("cores"))
-    for time_ns, _, vpid, process, _, rss, used in known.iter_rows():
+    key = pl.struct("host", "vpid")
+    cores = pl.col("cpu_time_ns").diff().over(key) / pl.col("time_ns").diff().over(key)
+    rows = frame.select(columns).sort("time_ns").with_columns(cores.alias("cores"))
+    for time_ns, _, vpid, process, _, rss, used in rows.iter_rows():
         topic = f"/roslens/resources/{process or 'process'}_{vpid}"
         content = {"cpu_cores": used, "rss_mib": None if rss is None else rss / 2**20}
         yield time_ns, time_ns, "roslens.Resources", topic, content

@@ -51,15 +51,15 @@ def otlp_json(runs: Iterable[tuple[str, Mapping[str, pl.DataFrame]]]) -> str:
 
 def _request(run: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
     spans = sorted([*_callbacks(tables), *_publications(tables), *_calls(tables)])
-    known = {span.key for span in spans}
+    keys = {span.key for span in spans}
     # A parent begins before what it causes, so its trace is known by then.
     trace_of: dict[Key, str] = {}
     resources: dict[tuple[str | None, int | None, str | None], list[dict[str, Any]]] = {}
     for span in spans:
-        parent = span.parent if span.parent in known else None
+        parent = span.parent if span.parent in keys else None
         trace = trace_of.get(parent) if parent else None
         trace_of[span.key] = trace or _number(run, span.key, 16)
-        told = {
+        fields = {
             "traceId": trace_of[span.key],
             "spanId": _number(run, span.key, 8),
             "name": span.name,
@@ -69,8 +69,8 @@ def _request(run: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
             "attributes": _attributes(span.attributes),
         }
         if parent and trace:
-            told["parentSpanId"] = _number(run, parent, 8)
-        resources.setdefault(span.place, []).append(told)
+            fields["parentSpanId"] = _number(run, parent, 8)
+        resources.setdefault(span.place, []).append(fields)
     programs = {
         (host, vpid): name
         for host, vpid, name in tables["processes"].select("host", "vpid", "procname").iter_rows()
@@ -109,12 +109,12 @@ def _callbacks(tables: Mapping[str, pl.DataFrame]) -> list[_Span]:
     columns = (number, "start_ns", "end_ns", "kind", "name", "symbol", "host", "vpid", "node")
     for row in tables["callback_instances"].drop_nulls("end_ns").select(columns).iter_rows():
         instance, start, end, kind, name, symbol, host, vpid, node = row
-        parent, what = started.get(instance, (None, name))
+        parent, subject = started.get(instance, (None, name))
         span_kind = SERVER if kind == "service" else CONSUMER if instance in started else INTERNAL
         attributes = {"code.function.name": symbol, "ros2.callback.kind": kind}
         if span_kind == CONSUMER:
-            attributes |= {"messaging.system": "ros2", "messaging.destination.name": what}
-        title = f"{kind or 'callback'} {what or ''}".strip()
+            attributes |= {"messaging.system": "ros2", "messaging.destination.name": subject}
+        title = f"{kind or 'callback'} {subject or ''}".strip()
         key, place = (_CALLBACK, instance), (host, vpid, node)
         spans.append(_Span(start, end, key, parent, title, span_kind, place, attributes))
     return spans
@@ -162,7 +162,10 @@ def _number(run: str, key: Key, size: int) -> str:
 
 def _attributes(values: Mapping[str, str | int | None]) -> Sequence[dict[str, Any]]:
     return [
-        {"key": key, "value": {"intValue": str(x)} if isinstance(x, int) else {"stringValue": x}}
-        for key, x in values.items()
-        if x is not None
+        {
+            "key": key,
+            "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value},
+        }
+        for key, value in values.items()
+        if value is not None
     ]

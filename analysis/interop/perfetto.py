@@ -118,9 +118,9 @@ def _callbacks(writer: Writer, tables: Mapping[str, pl.DataFrame], calls: pl.Dat
     whole = pl.col("end_ns").is_not_null()
     linked = pl.col("flow_0").is_not_null()
     for kind, of_kind in ((BEGIN, whole), (INSTANT, ~whole)):
-        for these, flows_of in ((linked, 1), (~linked, 0)):
+        for chosen, flows_of in ((linked, 1), (~linked, 0)):
             writer.events(
-                slices.filter(of_kind & these), kind, order=1, flows=flows_of, category="callback",
+                slices.filter(of_kind & chosen), kind, order=1, flows=flows_of, category="callback",
                 arguments=(number, "kind", "node", "symbol", "message_id", "latency_us"),
             )  # fmt: skip
     _ends(writer, slices.filter(whole).select("track", "end_ns", begin_ns="start_ns"))
@@ -152,11 +152,11 @@ def _publications(writer: Writer, tables: Mapping[str, pl.DataFrame]) -> None:
         pl.col("flow").list.len().fill_null(0).alias("flows"),
     )
     for count in sent["flows"].unique().sort().to_list():
-        some = sent.filter(pl.col("flows") == count).with_columns(
+        of_count = sent.filter(pl.col("flows") == count).with_columns(
             pl.col("flow").list.get(k, null_on_oob=True).alias(f"flow_{k}") for k in range(count)
         )
         writer.events(
-            some, BEGIN, order=2, flows=count, category="publish",
+            of_count, BEGIN, order=2, flows=count, category="publish",
             arguments=("message_id", "topic", "node"),
         )  # fmt: skip
     # Those of no length end after their begin, and before what begins next.
@@ -198,9 +198,9 @@ def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def _requests(writer: Writer, calls: pl.DataFrame) -> None:
     """Moments at the client: when the request was sent and the response taken."""
     begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
-    known = calls.filter(pl.col("client_node").is_not_null()).with_columns(begin_ns=begin)
-    for what, column in (("request", "begin_ns"), ("response", "response_taken_ns")):
-        moments = known.filter(pl.col(column).is_not_null())
+    from_clients = calls.filter(pl.col("client_node").is_not_null()).with_columns(begin_ns=begin)
+    for step, column in (("request", "begin_ns"), ("response", "response_taken_ns")):
+        moments = from_clients.filter(pl.col(column).is_not_null())
         tracks = {
             node: writer.track(("client", node), name=f"{node} [services]")
             for node in moments["client_node"].unique().sort().to_list()
@@ -209,7 +209,7 @@ def _requests(writer: Writer, calls: pl.DataFrame) -> None:
             moments.select(
                 pl.col(column).alias("time_ns"),
                 pl.col("client_node").replace_strict(tracks, return_dtype=pl.UInt64).alias("track"),
-                pl.format("{} {}", pl.lit(what), pl.col("service").fill_null("unknown")).alias(
+                pl.format("{} {}", pl.lit(step), pl.col("service").fill_null("unknown")).alias(
                     "name"
                 ),
                 pl.col("flow").alias("flow_0"),
@@ -229,7 +229,7 @@ def _messages(writer: Writer, messages: pl.DataFrame, late: pl.DataFrame | None)
     Messages of a topic overlap: each goes into the first lane that is free, and lanes of the same
     name are shown as one track.
     """
-    told = ["message_id", "topic", "publisher_node", "subscription_node", "outcome", "match"]
+    arguments = ["message_id", "topic", "publisher_node", "subscription_node", "outcome", "match"]
     shown = messages.filter(pl.col("publish_ns").is_not_null() & pl.col("topic").is_not_null())
     shown = shown.sort("publish_ns", maintain_order=True).with_columns(
         name=pl.col("topic"),
@@ -252,10 +252,10 @@ def _messages(writer: Writer, messages: pl.DataFrame, late: pl.DataFrame | None)
         pl.Series("track", lanes, dtype=pl.UInt64), pl.col("begin_ns").alias("time_ns")
     )
     arrived = pl.col("end_ns").is_not_null()
-    for kind, these in ((BEGIN, arrived), (INSTANT, ~arrived)):
+    for kind, chosen in ((BEGIN, arrived), (INSTANT, ~arrived)):
         writer.events(
-            shown.filter(these), kind, order=2, category="message",
-            arguments=[*told, "latency_us"],
+            shown.filter(chosen), kind, order=2, category="message",
+            arguments=[*arguments, "latency_us"],
         )  # fmt: skip
     _ends(writer, shown.filter(arrived).select("track", "begin_ns", "end_ns"))
     if late is not None:
@@ -311,8 +311,8 @@ def _scheduled(writer: Writer, tables: Mapping[str, pl.DataFrame]) -> None:
         return
     for cpu in switches["cpu_id"].unique().sort().to_list():
         switched, woken = (
-            x.filter(pl.col("cpu_id") == cpu).sort("time_ns", maintain_order=True)
-            for x in (switches, wakes)
+            events.filter(pl.col("cpu_id") == cpu).sort("time_ns", maintain_order=True)
+            for events in (switches, wakes)
         )
         edges = [*switched["time_ns"][::_BUNDLE].to_list()[1:], None]
         begin: int | None = None

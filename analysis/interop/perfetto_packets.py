@@ -109,15 +109,15 @@ class Writer:
         arguments
             Columns that become arguments of the same names; a null is left out.
         """
-        known = [name for name in arguments if name in frame.columns]
-        if not frame.is_empty() and known:
+        columns = [name for name in arguments if name in frame.columns]
+        if not frame.is_empty() and columns:
             # One layout for those that have the same arguments.
-            there = frame.select(pl.concat_list(pl.col(name).is_not_null() for name in known))
-            for has, part in frame.with_columns(there.to_series().alias("_has")).group_by(
+            present = frame.select(pl.concat_list(pl.col(name).is_not_null() for name in columns))
+            for has, part in frame.with_columns(present.to_series().alias("_has")).group_by(
                 "_has", maintain_order=True
             ):
-                told = [n for n, is_there in zip(known, has[0], strict=True) if is_there]
-                self._packets(part, kind, order=order, flows=flows, category=category, told=told)
+                filled = [n for n, is_there in zip(columns, has[0], strict=True) if is_there]
+                self._packets(part, kind, order=order, flows=flows, category=category, told=filled)
         else:
             self._packets(frame, kind, order=order, flows=flows, category=category, told=())
 
@@ -189,16 +189,16 @@ class Writer:
             ``sched_waking``, likewise; with ``flags``, those that the kernel gives each event.
         """
         names = pl.concat([switches["next_comm"], wakes["comm"]]).unique(maintain_order=True)
-        numbers = {x: at for at, x in enumerate(names.to_list())}
+        numbers = {comm: at for at, comm in enumerate(names.to_list())}
         body = b""
         for frame, fields, name in ((switches, _SWITCHES, "next_comm"), (wakes, _WAKES, "comm")):
             # Each time is told as the distance from the one before.
             since = pl.col("time_ns").diff().fill_null(pl.col("time_ns"))
             number = pl.col(name).replace_strict(numbers, return_dtype=pl.Int64)
-            told = frame.with_columns(since, number)
-            body += b"".join(_packed(field, told[x]) for x, field in fields.items())
-        body += b"".join(text_field(_NAME_TABLE, x) for x in numbers)
-        begins = [x["time_ns"][0] for x in (switches, wakes) if x.height]
+            rows = frame.with_columns(since, number)
+            body += b"".join(_packed(field, rows[column]) for column, field in fields.items())
+        body += b"".join(text_field(_NAME_TABLE, comm) for comm in numbers)
+        begins = [events["time_ns"][0] for events in (switches, wakes) if events.height]
         if begins:
             packet = number_field(_TIMESTAMP, min(begins)) + number_field(_SEQUENCE, 1)
             packet += message_field(_FTRACE, number_field(1, cpu) + message_field(_COMPACT, body))
@@ -219,7 +219,10 @@ class Writer:
             message_field(
                 _CALLSTACKS,
                 number_field(1, number)
-                + b"".join(number_field(2, functions.one(x)) for x in reversed(path.split("\n"))),
+                + b"".join(
+                    number_field(2, functions.one(function))
+                    for function in reversed(path.split("\n"))
+                ),
             )
             for path, number in self.stacks.numbers.items()
         )
@@ -283,10 +286,10 @@ def _packed(field: int, values: pl.Series) -> bytes:
     begin = np.cumsum(size) - size
     out = np.empty(int(size.sum()), dtype=np.uint8)
     for place in range(int(size.max(initial=0))):
-        those = size > place
-        low = (numbers[those] >> np.uint64(7 * place)) & np.uint64(0x7F)
-        more = np.where(size[those] - 1 > place, 0x80, 0).astype(np.uint64)
-        out[begin[those] + place] = low | more
+        longer = size > place
+        low = (numbers[longer] >> np.uint64(7 * place)) & np.uint64(0x7F)
+        more = np.where(size[longer] - 1 > place, 0x80, 0).astype(np.uint64)
+        out[begin[longer] + place] = low | more
     return message_field(field, out.tobytes())
 
 

@@ -43,7 +43,9 @@ def speedscope(samples: pl.DataFrame) -> str:
     profiles: dict[str, tuple[list[list[int]], list[int]]] = {}
     for *about, path, cpu in _stacks(samples).iter_rows():
         stacks, weights = profiles.setdefault(_title(about), ([], []))
-        stacks.append([frames.setdefault(x, len(frames)) for x in _outermost_first(path)])
+        stacks.append(
+            [frames.setdefault(function, len(frames)) for function in _outermost_first(path)]
+        )
         weights.append(cpu)
     shown = [
         {
@@ -55,7 +57,9 @@ def speedscope(samples: pl.DataFrame) -> str:
             "samples": stacks,
             "weights": weights,
         }
-        for name, (stacks, weights) in sorted(profiles.items(), key=lambda x: -sum(x[1][1]))
+        for name, (stacks, weights) in sorted(
+            profiles.items(), key=lambda profile: -sum(profile[1][1])
+        )
     ]
     shared = {"frames": [{"name": name} for name in frames]}
     return json.dumps({"$schema": _SCHEMA, "shared": shared, "profiles": shown})
@@ -73,26 +77,32 @@ def pprof(samples: pl.DataFrame) -> bytes:
     """
     texts, functions = {"": 0}, dict[str, int]()
 
-    def told(word: str) -> int:
+    def number_of(word: str) -> int:
         return texts.setdefault(word, len(texts))
 
-    parts = [message_field(1, number_field(1, told("cpu")) + number_field(2, told("nanoseconds")))]
+    parts = [
+        message_field(
+            1, number_field(1, number_of("cpu")) + number_field(2, number_of("nanoseconds"))
+        )
+    ]
     for *about, path, cpu in _stacks(samples).iter_rows():
-        frames = (functions.setdefault(x, len(functions) + 1) for x in path.split("\n"))
-        label = number_field(1, told("callback")) + number_field(2, told(_title(about)))
+        frames = (
+            functions.setdefault(function, len(functions) + 1) for function in path.split("\n")
+        )
+        label = number_field(1, number_of("callback")) + number_field(2, number_of(_title(about)))
         sample = message_field(1, b"".join(map(varint, frames))) + number_field(2, cpu)
         parts.append(message_field(2, sample + message_field(3, label)))
     for name, key in functions.items():
-        own = number_field(1, key)
-        parts.append(message_field(4, own + message_field(4, own)))
-        parts.append(message_field(5, own + number_field(2, told(name))))
-    parts += [text_field(6, x) for x in texts]
+        key_field = number_field(1, key)
+        parts.append(message_field(4, key_field + message_field(4, key_field)))
+        parts.append(message_field(5, key_field + number_field(2, number_of(name))))
+    parts += [text_field(6, text) for text in texts]
     return gzip.compress(b"".join(parts), mtime=0)
 
 
 def _stacks(samples: pl.DataFrame) -> pl.DataFrame:
-    of = (*CALLBACK, "path")
-    return samples.group_by(of).agg(pl.col("cpu_ns").sum()).sort(of)
+    columns = (*CALLBACK, "path")
+    return samples.group_by(columns).agg(pl.col("cpu_ns").sum()).sort(columns)
 
 
 def _title(about: list[str | None]) -> str:

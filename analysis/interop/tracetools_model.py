@@ -155,9 +155,9 @@ def _read(raw: Mapping[str, pl.LazyFrame], event: str) -> pl.DataFrame:
     frame = raw.get(f"ros2:{event}")
     if frame is None:
         return pl.DataFrame(schema=kinds)
-    there = frame.collect_schema()
+    columns = frame.collect_schema()
     events = frame.select(
-        pl.col(name).cast(kind) if name in there else pl.lit(None, dtype=kind).alias(name)
+        pl.col(name).cast(kind) if name in columns else pl.lit(None, dtype=kind).alias(name)
         for name, kind in kinds.items()
     ).collect()
     if event in INIT_EVENTS:

@@ -105,12 +105,14 @@ def drift_plot(
     runs: Sequence[Run], values_ns: Sequence[float], effect: Estimate, definition: str
 ) -> Plot:
     """Per-run values against order of execution, as deviation from the mean of their cell."""
-    known = [(r, v) for r, v in zip(runs, values_ns, strict=True) if r.order is not None]
+    ordered = [(r, v) for r, v in zip(runs, values_ns, strict=True) if r.order is not None]
     cells: dict[str, list[tuple[Run, float]]] = {}
-    of_run = {run.name: value for run, value in known}
-    for label, of_cell in cells_of([run for run, _ in known]).items():
+    of_run = {run.name: value for run, value in ordered}
+    for label, of_cell in cells_of([run for run, _ in ordered]).items():
         cells[label] = [(run, of_run[run.name]) for run in of_cell]
-    blocks = {b: i for i, b in enumerate(dict.fromkeys(r.block for r, _ in sorted(known, key=_at)))}
+    blocks = {
+        b: i for i, b in enumerate(dict.fromkeys(r.block for r, _ in sorted(ordered, key=_at)))
+    }
     markers = "osD^vPX*"
     figure = style.new_figure(3.4)
     axes = figure.subplots()
@@ -144,7 +146,7 @@ def drift_plot(
         slope = f"No slope: {effect.refused}."
     return Plot(
         figure,
-        f"Median latency of each of {len(known)} runs in the order in which they were made; one "
+        f"Median latency of each of {len(ordered)} runs in the order in which they were made; one "
         f"colour per repetition (block), one shape per cell. {slope} {style.sentence(definition)}",
     )
 
@@ -159,11 +161,13 @@ _MOST = 30
 @style.styled
 def durations_plot(durations: pl.DataFrame) -> Plot:
     """P50, P90, P99 and maximum per callback and cell; from `callbacks.durations`."""
-    known = durations.filter(
+    measured = durations.filter(
         pl.col("max_ns").is_not_null()
         & ~pl.col("name").is_in(INFRASTRUCTURE).fill_null(value=False)
     )
-    shown = known.sort("max_ns", descending=True).head(_MOST).sort("kind", "name", "node", "cell")
+    shown = (
+        measured.sort("max_ns", descending=True).head(_MOST).sort("kind", "name", "node", "cell")
+    )
     labels = [
         f"{row['kind'] or '?'} {row['name'] or '?'}\n{style.wrapped(row['cell'], 48)}"
         for row in shown.iter_rows(named=True)
@@ -191,12 +195,12 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     style.plain_numbers(axes)
     return Plot(
         figure,
-        f"Durations of {int(known['count'].sum()):,} callback executions: dot P50, bars to P90 "
+        f"Durations of {int(measured['count'].sum()):,} callback executions: dot P50, bars to P90 "
         f"and P99, tick the longest; without those of {' and '.join(INFRASTRUCTURE)}. From "
         "callback_start to callback_end in one thread; percentiles are means over runs.",
         left_out=style.left_out(
             shown.height,
-            known.height,
+            measured.height,
             "callbacks",
             ", those with the longest maximum; the table has all",
         ),
@@ -227,7 +231,10 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     named = not any(name.startswith("pid ") for name in processes) and len(processes) <= 7
     memory = "pss_bytes" if usage["pss_bytes"].count() else "rss_bytes"
     names = short_labels([members[0].cell for _, members in shown])
-    titles = ["\n".join(style.wrapped(x, 108 // len(shown)) for x in n.split(", ")) for n in names]
+    titles = [
+        "\n".join(style.wrapped(factor, 108 // len(shown)) for factor in n.split(", "))
+        for n in names
+    ]
     figure = style.new_figure(4.0 + 0.13 * max((t.count("\n") for t in titles), default=0))
     grid = figure.subplots(2, len(shown), sharex=True, sharey="row", squeeze=False)
     for column, (_, members) in enumerate(shown):

@@ -22,22 +22,22 @@ def dropped(traffic: pl.DataFrame) -> str | None:
     traffic
         As of `roslens.analysis.measures.samples.topic_traffic`.
     """
-    own = traffic.filter("own")
-    nothing = own.filter((pl.col("arrived") == 0) & (pl.col("delivered") == 0))
-    if own.is_empty():
+    topics = traffic.filter("own")
+    nothing = topics.filter((pl.col("arrived") == 0) & (pl.col("delivered") == 0))
+    if topics.is_empty():
         return None if traffic.is_empty() else "No topic of the application is in the recordings."
-    if not own["heard"].sum():
+    if not topics["heard"].sum():
         return (
-            f"No message of the application was received where it was recorded: {_listed(own)} "
-            f"{'has' if own.height == 1 else 'have'} no recorded subscription."
+            f"No message of the application was received where it was recorded: {_listed(topics)} "
+            f"{'has' if topics.height == 1 else 'have'} no recorded subscription."
         )
     silent = nothing.filter(pl.col("heard") > 0)
     if silent.is_empty():
         return None
-    of = f" of {own.height}" if own.height > 1 else ""
+    out_of = f" of {topics.height}" if topics.height > 1 else ""
     return (
-        f"No message is known to have arrived on {silent.height}{of} "
-        f"topic{'s' * (own.height > 1)} of the application: {_listed(silent, 'heard')}."
+        f"No message is known to have arrived on {silent.height}{out_of} "
+        f"topic{'s' * (topics.height > 1)} of the application: {_listed(silent, 'heard')}."
     )
 
 
@@ -55,37 +55,39 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
     -------
     None where the application has no other topic.
     """
-    own = traffic.filter("own")
-    spoken = own.filter(pl.col("topic").is_in(list(chosen)))
-    if own.is_empty() or own.height == spoken.height:
+    own_topics = traffic.filter("own")
+    spoken = own_topics.filter(pl.col("topic").is_in(list(chosen)))
+    if own_topics.is_empty() or own_topics.height == spoken.height:
         return None
     name = " and ".join(sorted(chosen)[:_NAMED])
     verb = "is" if len(chosen) == 1 else "are"
     if spoken.is_empty():
-        said = [f"{name} {verb} none of the {counted(own.height, 'topic')} of the application"]
+        clauses = [
+            f"{name} {verb} none of the {counted(own_topics.height, 'topic')} of the application"
+        ]
     else:
-        percent = 100 * int(spoken["messages"].sum()) / int(own["messages"].sum())
+        percent = 100 * int(spoken["messages"].sum()) / int(own_topics["messages"].sum())
         share = f"{percent:.0f}" if percent >= 1 else "under 1"
-        of = f"{spoken.height} of {own.height} topics of the application"
-        said = [f"{name} {verb} {of}, with {share} % of its messages"]
-    if own["delivered"].sum() > spoken["delivered"].sum():
-        slow, long = _most(own, "latency_ns"), _most(own, "longest_ns")
-        said += [
+        part = f"{spoken.height} of {own_topics.height} topics of the application"
+        clauses = [f"{name} {verb} {part}, with {share} % of its messages"]
+    if own_topics["delivered"].sum() > spoken["delivered"].sum():
+        slow, long = _most(own_topics, "latency_ns"), _most(own_topics, "longest_ns")
+        clauses += [
             "none of the others is slower at the median"
             if slow["topic"] in chosen
             else f"the slowest is {slow['topic']} with {milliseconds(slow['latency_ns'], 3)} ms at "
             f"the median of {slow['delivered']:,}",
             f"the longest latency is {milliseconds(long['longest_ns'], 3)} ms on {long['topic']}",
         ]
-    known = own.with_columns(known=pl.col("lost") + pl.col("arrived"))
-    worst = _most(known.with_columns(loss=pl.col("lost") / pl.col("known")), "loss")
+    with_known = own_topics.with_columns(known=pl.col("lost") + pl.col("arrived"))
+    worst = _most(with_known.with_columns(loss=pl.col("lost") / pl.col("known")), "loss")
     if worst["lost"]:
-        said.append(f"most is lost on {worst['topic']}, {worst['lost']:,} of {worst['known']:,}")
-    unheard = own.filter(pl.col("heard") == 0)
+        clauses.append(f"most is lost on {worst['topic']}, {worst['lost']:,} of {worst['known']:,}")
+    unheard = own_topics.filter(pl.col("heard") == 0)
     if unheard.height:
         has = "has" if unheard.height == 1 else "have"
-        said.append(f"{_listed(unheard)} {has} no recorded subscription")
-    return "; ".join(said) + "."
+        clauses.append(f"{_listed(unheard)} {has} no recorded subscription")
+    return "; ".join(clauses) + "."
 
 
 def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
@@ -96,13 +98,13 @@ def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
     calls, health
         ``service_calls`` and ``health`` with ``run``.
     """
-    found = health.collect()
-    blind = found.filter(kind="missing_events", where="service_calls")["run"]
+    findings = health.collect()
+    blind = findings.filter(kind="missing_events", where="service_calls")["run"]
     service = pl.col("service").cast(pl.String)
     default = pl.any_horizontal(service.str.ends_with(end) for end in INFRASTRUCTURE)
     called = calls.filter(pl.col("run").is_in(blind.implode()), ~default & ~internal("service"))
     names = called.select(service.unique().sort()).collect()["service"].to_list()
-    names += found.filter(kind="goals_not_recorded")["where"].unique().sort().to_list()
+    names += findings.filter(kind="goals_not_recorded")["where"].unique().sort().to_list()
     if not names:
         return None
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

@@ -211,21 +211,21 @@ class LatencyReport(Report[LatencyParameters]):
     def sentences(self) -> list[str]:
         """What did not arrive at all, how long messages take, and what the others are like."""
         first, of_all_topics = dropped(self.traffic), scope(self.traffic, self._chosen)
-        said = [first] if first and not self.parameters.topics else []
-        if said and self._services:
-            said.append(f"Calls of {counted(len(self._services), 'service')} follow below.")
+        sentences = [first] if first and not self.parameters.topics else []
+        if sentences and self._services:
+            sentences.append(f"Calls of {counted(len(self._services), 'service')} follow below.")
         calls = untold(self.service_calls, self.tables.table("health"))
         topic = self.groups[0].topic
         on = f" on {topic}" if topic else ""
         if not self._delivered:
             warm_up = sum(s.left_out for s in self.samples)
             if warm_up and not any(s.outcomes for s in self.samples):
-                said.append(
+                sentences.append(
                     f"All {warm_up:,} messages{on} are left out as warm-up: give a shorter "
                     "warm_up_s."
                 )
             nothing = f"No message{on} with a latency was delivered: nothing can be said of it."
-            return [*(said or [nothing]), *filter(None, (of_all_topics, calls))]
+            return [*(sentences or [nothing]), *filter(None, (of_all_topics, calls))]
         effect = effect_sentence(
             self._effects, f"The median latency{on}", self._effects_of(tails(self.samples))
         )
@@ -235,31 +235,33 @@ class LatencyReport(Report[LatencyParameters]):
         }
         cells = short_labels([e.cell for e in by_metric["latency_p50"]])
         if effect:
-            said.append(effect)
+            sentences.append(effect)
         of_all = dict(zip(cells, by_metric["latency_p50"], strict=True))
         if len(of_all) == 1:
             p99 = by_metric["latency_p99"][:1]
             tail = f", P99 {with_interval(p99[0])}" if p99 else ""
-            said.append(f"Messages{on} take {with_interval(*of_all.values())} at the median{tail}.")
+            sentences.append(
+                f"Messages{on} take {with_interval(*of_all.values())} at the median{tail}."
+            )
         elif of_all:
             slow = max(of_all, key=lambda name: not_none(of_all[name].value))
             fast = min(of_all, key=lambda name: not_none(of_all[name].value))
-            said.append(
+            sentences.append(
                 f"At the median messages{on} take from {with_interval(of_all[fast])} ({fast}) to "
                 f"{with_interval(of_all[slow])} ({slow})."
             )
             at_p99 = {str(e.cell): e for e in by_metric["latency_p99"]}
             a, b = (at_p99.get(str(of_all[name].cell)) for name in (fast, slow))
             if a and b and not_none(a.value) > not_none(b.value):
-                said.append(
+                sentences.append(
                     f"At P99 it is the other way round: {with_interval(a)} ({fast}) and "
                     f"{with_interval(b)} ({slow})."
                 )
         if of_all_topics:
-            said.append(of_all_topics)
+            sentences.append(of_all_topics)
         losses = [e for e in self.main_estimates if e.metric == "loss"]
-        said.append(loss_sentence(self.samples, losses))
-        return [*said, *filter(None, (calls,))]
+        sentences.append(loss_sentence(self.samples, losses))
+        return [*sentences, *filter(None, (calls,))]
 
     def picture(self) -> Plot | None:
         """Every cell's distribution; of more cells than colours tell apart, medians."""
@@ -267,13 +269,13 @@ class LatencyReport(Report[LatencyParameters]):
             return None
         from roslens.analysis.figures.distributions import SIDE_BY_SIDE
 
-        known = [
+        estimates = [
             e for e in self.main_estimates if e.metric == "latency_p50" and e.value is not None
         ]
-        if len(known) > SIDE_BY_SIDE:
+        if len(estimates) > SIDE_BY_SIDE:
             from roslens.analysis.figures.grid import value_grid
 
-            return value_grid(known, "median latency")
+            return value_grid(estimates, "median latency")
         return self._distributions()[0]
 
     def _distributions(self) -> list[Plot]:
@@ -286,15 +288,15 @@ class LatencyReport(Report[LatencyParameters]):
         topic, count = self.groups[0].topic, len(self.groups)
         if topic is None or count < 2:
             return []
-        which = f"the {self.parameters.headline} of the application's"
+        basis = f"the {self.parameters.headline} of the application's"
         if not self.traffic.filter("own")["topic"].is_in([topic]).any():
-            which = "as no topic of the application was recorded"
+            basis = "as no topic of the application was recorded"
         if self.parameters.topics:
-            which = "the first that was asked for"
+            basis = "the first that was asked for"
         elif any(run.work_topic == topic for run in self.counting):
-            which = "the work topic of the runs that name one"
+            basis = "the work topic of the runs that name one"
         text = (
-            f"Headline and figures speak of {topic}, {which}; {count - 1} more topics have rows of "
+            f"Headline and figures speak of {topic}, {basis}; {count - 1} more topics have rows of "
             "their own under Further topics. No figure is over several topics."
         )
         return [text]
@@ -360,10 +362,10 @@ class LatencyReport(Report[LatencyParameters]):
 
     def _flags(self) -> list[Part]:
         """What a careful reader would point at in the runs; nothing is dropped for it."""
-        found: list[Part] = []
+        parts: list[Part] = []
         for names in same_series({s.run.name: s.delivered_ns for s in self.samples}):
             text = f"The same latencies, bit by bit, are in {' and '.join(names)}: the same data?"
-            found.append(Sentence(text, loud=True))
+            parts.append(Sentence(text, loud=True))
         values = medians(self.samples)
         far = [
             f"{members[place].name} ({members[place].label})"
@@ -375,16 +377,16 @@ class LatencyReport(Report[LatencyParameters]):
                 f"P50 lies far off the other runs of its cell in {count_of_runs(len(far))} "
                 f"(modified z score above {OUTLIER:g}), which stays in: {'; '.join(far[:5])}."
             )
-            found.append(Sentence(text, loud=True))
+            parts.append(Sentence(text, loud=True))
         cuts = [warm_up(s.delivered_ns) for s in self.samples if s.delivered_ns.size]
         long = sorted(cut for cut in cuts if cut)
         if long:
-            found.append(
+            parts.append(
                 f"Warm-up by MSER-5: {len(long)} of {count_of_runs(len(cuts))} would settle "
                 f"faster without their first messages (median {long[len(long) // 2]:,}). "
                 f"Nothing is left out but what warm_up_s = {self.parameters.warm_up_s:g} says."
             )
-        return found
+        return parts
 
     def distributions(self) -> Section:
         """ECDF and CCDF."""
@@ -469,22 +471,22 @@ class LatencyReport(Report[LatencyParameters]):
         measured = [e for e in self.main_estimates if e.metric in _CORRECTED]
         added = sum(run.added for run in self.corrected)
         periods = [p for run in self.corrected for p in run.periods_ns]
-        other = sum(run.not_periodic for run in self.corrected)
+        irregular = sum(run.not_periodic for run in self.corrected)
         if periods:
             spread = f"{milliseconds(min(periods))} to {milliseconds(max(periods))} ms"
             text = f"{added:,} samples were added, by expected periods of {spread}."
         else:
             text = "No publisher is periodic: nothing was added."
-        if other and periods:
-            text += f" {other} publishers are not periodic and stay as measured."
+        if irregular and periods:
+            text += f" {irregular} publishers are not periodic and stay as measured."
         title = "As measured, and corrected for coordinated omission (a model, no measurement)"
         table = estimates_table([*measured, *self.corrected_estimates], title, prefix="latency_")
         return Section(text, table)
 
     def further_topics(self) -> Section:
         """Other topics, in short."""
-        told = chain.from_iterable(self.further_estimates[:_MOST_FURTHER_TOPICS])
-        wanted = [e for e in told if e.metric in _IN_SHORT]
+        estimates = chain.from_iterable(self.further_estimates[:_MOST_FURTHER_TOPICS])
+        wanted = [e for e in estimates if e.metric in _IN_SHORT]
         further = len(self.groups) - 1
         if not wanted:
             return Section("There is no further topic with a subscription.")
@@ -503,24 +505,24 @@ class LatencyReport(Report[LatencyParameters]):
     def worst(self) -> Section:
         """The worst messages and why."""
         processes = self.tables.table("processes")
-        found = worst_messages(self._spoken_of, processes, self.counting, self.parameters.worst)
-        if not found.height:
+        worst = worst_messages(self._spoken_of, processes, self.counting, self.parameters.worst)
+        if not worst.height:
             return self._nothing()
         from roslens.analysis.figures.timeline import LEGEND
         from roslens.analysis.path.late import explained
         from roslens.analysis.path.path import Paths
         from roslens.analysis.reports.moment import drawn
 
-        found = explained(found, lambda run: Paths.of_run(self.tables, run))
-        counts = Counter(cause or "not known" for cause in found["cause"]).most_common()
-        told = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in counts)
-        more = f" The first {_PICTURED} are drawn." if found.height > _PICTURED else ""
+        worst = explained(worst, lambda run: Paths.of_run(self.tables, run))
+        counts = Counter(cause or "not known" for cause in worst["cause"]).most_common()
+        causes = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in counts)
+        more = f" The first {_PICTURED} are drawn." if worst.height > _PICTURED else ""
         return Section(
-            f"What made them late: {told}.{more}",
-            worst_table(found),
+            f"What made them late: {causes}.{more}",
+            worst_table(worst),
             *(
                 drawn(number, row, self.tables)
-                for number, row in enumerate(found.head(_PICTURED).iter_rows(named=True), 1)
+                for number, row in enumerate(worst.head(_PICTURED).iter_rows(named=True), 1)
             ),
             "From publish to callback_start. Late is what takes longer than the P99 of the "
             "subscription in its run. The cause is what took longest beyond what is usual for "
@@ -581,15 +583,15 @@ class LatencyReport(Report[LatencyParameters]):
 
     def callbacks(self) -> Section:
         """How long callbacks took, and in which functions, of what was recorded with stacks."""
-        found = self.callback_durations
-        if not found.height:
+        frame = self.callback_durations
+        if not frame.height:
             return Section("No callback was traced.")
         from roslens.analysis.latency.figures import durations_plot
         from roslens.analysis.reports.functions import functions_parts
 
         return Section(
-            durations_plot(found),
-            durations_table(found),
+            durations_plot(frame),
+            durations_table(frame),
             *functions_parts(
                 self.tables.cpu_samples,
                 self.tables.waits,

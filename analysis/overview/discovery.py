@@ -37,15 +37,17 @@ def discovery_overview(
     and to the first take; null where there is none), ``missed`` (messages published from then on,
     before the first that was taken). The longest first.
     """
-    made = [pl.col(f"{x}_created_ns") for x in ("publisher", "subscription")]
-    both = messages.filter(
+    created = [pl.col(f"{side}_created_ns") for side in ("publisher", "subscription")]
+    sent = messages.filter(
         pl.all_horizontal(pl.col("publisher_id", "subscription_id").is_not_null())
         & ~pl.col("intra_process").fill_null(value=False)
         & (pl.col("outcome") != "no_subscriber")
     )
     for frame, name in ((publishers, "publisher"), (subscriptions, "subscription")):
-        of = frame.select("run", f"{name}_id", pl.col("created_ns").alias(f"{name}_created_ns"))
-        both = both.join(of, on=["run", f"{name}_id"], how="left")
+        entities = frame.select(
+            "run", f"{name}_id", pl.col("created_ns").alias(f"{name}_created_ns")
+        )
+        sent = sent.join(entities, on=["run", f"{name}_id"], how="left")
 
     lost = losses.filter(~of_kernel()).group_by("run").agg(
         lost_ns=pl.col("begin_ns").fill_null(0).min()
@@ -58,8 +60,10 @@ def discovery_overview(
     missed = (pl.col("outcome") == "not_matched") & (pl.col("publish_ns") >= pl.col("since_ns"))
     came = pl.col("outcome").is_in((*ARRIVED, "replayed"))
     return (
-        both.with_columns(
-            since_ns=pl.when(*(x.is_not_null() for x in made)).then(pl.max_horizontal(made))
+        sent.with_columns(
+            since_ns=pl.when(*(time.is_not_null() for time in created)).then(
+                pl.max_horizontal(created)
+            )
         )
         .group_by(_PAIR)
         .agg(

@@ -27,8 +27,12 @@ def topics_plot(topics: pl.DataFrame) -> Plot:
     figure = style.new_figure(1.0 + (0.3 + 0.14 * lines) * len(rows))
     axes = figure.subplots()
     for y, row in enumerate(rows):
-        told = [x for x in (row["p50_ms"], row["p99_ms"], row["worst_ms"]) if x is not None]
-        axes.plot([min(told), max(told)], [y, y], "-", lw=1.6, color="#bbbbbb", zorder=1)
+        latencies = [
+            latency
+            for latency in (row["p50_ms"], row["p99_ms"], row["worst_ms"])
+            if latency is not None
+        ]
+        axes.plot([min(latencies), max(latencies)], [y, y], "-", lw=1.6, color="#bbbbbb", zorder=1)
         for (name, (shade, marker)), value in zip(
             _MARKS.items(), (row["p50_ms"], row["p99_ms"], row["worst_ms"]), strict=True
         ):

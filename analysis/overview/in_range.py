@@ -65,16 +65,16 @@ def chains_overview(
     """
     rows = []
     for each in found:
-        own = each.instances
+        began = each.instances
         if begin_ns is not None and end_ns is not None:
-            own = own.filter(pl.col("begin_ns").is_between(begin_ns, end_ns))
-        here = replace(each, instances=own)
-        times = [of_run / 1e6 for of_run in here.times_of_runs()]
-        done = here.complete
+            began = began.filter(pl.col("begin_ns").is_between(begin_ns, end_ns))
+        in_range = replace(each, instances=began)
+        times = [of_run / 1e6 for of_run in in_range.times_of_runs()]
+        done = in_range.complete
         rows.append(
-            (str(each.chain), own.height, done.height, done.filter(match="approximate").height,
+            (str(each.chain), began.height, done.height, done.filter(match="approximate").height,
              told_over_runs(times, 0.5), told_over_runs(times, 0.99),
-             done.select(pl.col("latency_ns").max() / 1e6).item(), here.at_least)
+             done.select(pl.col("latency_ns").max() / 1e6).item(), in_range.at_least)
         )  # fmt: skip
     schema = {"chain": pl.String, "instances": pl.UInt32, "complete": pl.UInt32,
               "approximate": pl.UInt32, "p50_ms": pl.Float64, "p99_ms": pl.Float64,

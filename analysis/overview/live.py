@@ -111,16 +111,16 @@ def last_seconds(
             nulls_last=True,
         )
     )
-    own = _own_time(instances, begin_ns, end_ns)
+    own_time = _own_time(instances, begin_ns, end_ns)
     return LastSeconds(
         begin_ns=begin_ns,
         end_ns=end_ns,
         topics=_topics(published, first.topics, begin_ns, end_ns),
-        nodes=_nodes(published, began, own, first.nodes, begin_ns=begin_ns, end_ns=end_ns).join(
-            pl.DataFrame(schema=USED) if used is None else used, on="node", how="left"
-        ),
+        nodes=_nodes(
+            published, began, own_time, first.nodes, begin_ns=begin_ns, end_ns=end_ns
+        ).join(pl.DataFrame(schema=USED) if used is None else used, on="node", how="left"),
         callbacks=callbacks,
-        threads=_threads(own, max(end_ns - begin_ns, 1)),
+        threads=_threads(own_time, max(end_ns - begin_ns, 1)),
         since=first,
     )
 
@@ -147,7 +147,7 @@ def _first_of_nodes(pairs: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
         *(pairs.select(node=end, since_ns="since_ns") for end in ("from", "to")),
     ]
     text = pl.col("node").cast(pl.String)
-    return _earliest("node", *(x.with_columns(text) for x in signs)).drop_nulls()
+    return _earliest("node", *(frame.with_columns(text) for frame in signs)).drop_nulls()
 
 
 def _earliest(key: str | tuple[str, ...], *frames: pl.DataFrame) -> pl.DataFrame:
@@ -168,32 +168,32 @@ def _topics(
 ) -> pl.DataFrame:
     topics = topics_overview(published.lazy().with_columns(run=pl.lit("")))
     topics = topics.with_columns(pl.col(PAIR).cast(pl.String))
-    found = (
+    rows = (
         first.join(topics, on=PAIR, how="left", nulls_equal=True)
         .with_columns(pl.col("messages").fill_null(0))
         .with_columns(rate_hz=_rate("messages", begin_ns, end_ns))
         .select(topics.columns)
     )
-    return slowest_first(found)
+    return slowest_first(rows)
 
 
 def _nodes(
     published: pl.DataFrame,
     began: pl.DataFrame,
-    own: pl.DataFrame,
+    own_time: pl.DataFrame,
     first: pl.DataFrame,
     *,
     begin_ns: int,
     end_ns: int,
 ) -> pl.DataFrame:
-    found = (
+    parts = (
         began.group_by("node").agg(count=pl.len(), p99_ms=_P99_MS, worst_ms=_MS.max()),
-        own.group_by("node").agg(busy=pl.col("own").sum() / max(end_ns - begin_ns, 1)),
+        own_time.group_by("node").agg(busy=pl.col("own").sum() / max(end_ns - begin_ns, 1)),
         published.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .group_by(node="subscription_node")
         .agg(lost=loss_of("outcome")),
     )
-    for each in found:
+    for each in parts:
         first = first.join(each.with_columns(pl.col("node").cast(pl.String)), on="node", how="left")
     rate = _rate("count", begin_ns, end_ns)
     return (
@@ -219,14 +219,14 @@ def _own_time(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFra
     )
     begin = pl.col("start_ns").clip(begin_ns, end_ns)
     before = pl.col("end").cum_max().shift(1).over(_THREAD)
-    own = (pl.col("end") - pl.max_horizontal(begin, before)).clip(0)
-    return ran.with_columns(own=own).group_by(*_THREAD, "node").agg(pl.col("own").sum())
+    own_ns = (pl.col("end") - pl.max_horizontal(begin, before)).clip(0)
+    return ran.with_columns(own=own_ns).group_by(*_THREAD, "node").agg(pl.col("own").sum())
 
 
-def _threads(own: pl.DataFrame, span_ns: int) -> pl.DataFrame:
+def _threads(own_time: pl.DataFrame, span_ns: int) -> pl.DataFrame:
     """What part of the time each thread was in callbacks."""
     return (
-        own.group_by(_THREAD)
+        own_time.group_by(_THREAD)
         .agg(
             nodes=pl.col("node").cast(pl.String).drop_nulls().unique().sort().str.join(", "),
             busy=pl.col("own").sum() / span_ns,

@@ -58,16 +58,16 @@ def processes_overview(
         .agg(ran_ns=pl.col("duration_ns").sum())
     )
     lived = pl.col("end_ns") - pl.col("begin_ns")
-    found = processes.select(*_PROCESS, "procname", "begin_ns", "end_ns")
-    found = recorded_time(found, losses, "begin_ns", "end_ns")
+    rows = processes.select(*_PROCESS, "procname", "begin_ns", "end_ns")
+    rows = recorded_time(rows, losses, "begin_ns", "end_ns")
     for more in (named, sampled, ran):
-        found = found.join(more, on=_PROCESS, how="left")
+        rows = rows.join(more, on=_PROCESS, how="left")
 
     def over_runs(name: str) -> pl.Expr:
         return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean()).alias(name)
 
     return (
-        found.with_columns(
+        rows.with_columns(
             cell=pl.col("run").replace_strict(cells, return_dtype=pl.String),
             cpu=pl.when(pl.col("cpu").is_finite()).then("cpu"),
             callbacks=pl.when(lived > 0).then(pl.col("ran_ns") / lived),

@@ -68,12 +68,12 @@ def runs_overview(
         messages=pl.len().cast(pl.Int64),
         lost=pl.col("outcome").is_in(LOST).sum().cast(pl.Int64),
     )
-    found = health.group_by("run").agg(
+    problems = health.group_by("run").agg(
         errors=(pl.col("severity") == "error").sum().cast(pl.Int64),
         warnings=(pl.col("severity") == "warning").sum().cast(pl.Int64),
     )
     joined = of_run
-    for part in (span, sent, found):
+    for part in (span, sent, problems):
         joined = joined.join(part, on="run", how="left", maintain_order="left")
     return joined.select(
         pl.col(name).fill_null(0) if kind.is_integer() else pl.col(name)
@@ -115,7 +115,7 @@ def topics_overview(
         messages, cell = with_cells(messages, cells), ["cell"]
     is_sized = "size" in messages.collect_schema()
     size = pl.col("size").mean() if is_sized else pl.lit(None, pl.Float64)
-    found = (
+    topics = (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
         .sort("latency_ns")
@@ -155,7 +155,7 @@ def topics_overview(
         )
         .collect()
     )
-    return slowest_first(found)
+    return slowest_first(topics)
 
 
 def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
@@ -189,7 +189,7 @@ def by_cell(cells: Mapping[str, str], made: Callable[[pl.Expr], pl.DataFrame]) -
     """
     parts = []
     for cell in dict.fromkeys(cells.values()) or [""]:
-        runs = [name for name, of in cells.items() if of == cell]
+        runs = [name for name, label in cells.items() if label == cell]
         parts.append(made(pl.col("run").is_in(runs)).select(pl.lit(cell).alias("cell"), pl.all()))
     return pl.concat(parts)
 
@@ -198,10 +198,10 @@ def topics_by_cell(
     messages: pl.LazyFrame, losses: pl.LazyFrame, cells: Mapping[str, str]
 ) -> pl.DataFrame:
     """As `topics_overview`, a row for each cell: factors are never pooled."""
-    found = topics_overview(messages, losses, cells)
+    topics = topics_overview(messages, losses, cells)
     order = {cell: place for place, cell in enumerate(dict.fromkeys(cells.values()))}
     place = pl.col("cell").replace_strict(order, return_dtype=pl.Int64)
-    return slowest_first(found.sort(place, maintain_order=True))
+    return slowest_first(topics.sort(place, maintain_order=True))
 
 
 def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> pl.DataFrame:
@@ -220,11 +220,11 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         of what is received ``p50_ms``, ``p99_ms`` (publish to callback_start, delivered ones) and
         ``lost`` (part of those sent to it). Sorted by topic, publishers first.
     """
-    known = messages.filter(pl.col("topic").is_not_null())
+    with_topic = messages.filter(pl.col("topic").is_not_null())
     latency = pl.col("latency_ns") / 1e6
     none = pl.lit(None, dtype=pl.Float64)
     sent = (
-        known.unique(["run", "publisher_node", "topic", "publish_ns"])
+        with_topic.unique(["run", "publisher_node", "topic", "publish_ns"])
         .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
         .group_by("run", pl.col("publisher_node").alias("node"), "topic")
         .agg(
@@ -237,7 +237,7 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         )
     )
     received = (
-        known.filter(pl.col("outcome") != "no_subscriber")
+        with_topic.filter(pl.col("outcome") != "no_subscriber")
         .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
         .sort("latency_ns")
         .group_by("run", pl.col("subscription_node").alias("node"), "topic")

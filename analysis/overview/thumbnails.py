@@ -56,10 +56,10 @@ def _drawn(bars: pl.DataFrame, holes: list[float]) -> str:
     most = max(1, int(bars["messages"].max() or 1))  # type: ignore[arg-type]
     drawn = []
     for place, messages, lost in bars.select("place", "messages", "lost").iter_rows():
-        high, gone = _HEIGHT * messages / most, _HEIGHT * lost / most
+        high, missing = _HEIGHT * messages / most, _HEIGHT * lost / most
         x = place * _STEP
-        drawn.append(_bar(x, _HEIGHT - high + gone, high - gone, _ARRIVED))
-        drawn.append(_bar(x, _HEIGHT - high, gone, _LOST) if lost else "")
+        drawn.append(_bar(x, _HEIGHT - high + missing, high - missing, _ARRIVED))
+        drawn.append(_bar(x, _HEIGHT - high, missing, _LOST) if lost else "")
     drawn += [
         f'<path d="M{place * _STEP:.1f},0 v{_HEIGHT}" stroke="{_HOLE}" stroke-dasharray="2 1"/>'
         for place in sorted(set(holes))[:_COLUMNS]

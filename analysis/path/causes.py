@@ -113,8 +113,8 @@ class Told:
 
 def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
     """Say of each piece what it is."""
-    waiting, taken, running = (p.phase == x for x in (WAITING, TAKEN, CALLBACK))
-    here = waiting & p.arrived
+    waiting, taken, running = (p.phase == phase for phase in (WAITING, TAKEN, CALLBACK))
+    arrived = waiting & p.arrived
     told.say("publishing", p.phase == PUBLISHING)
     by_kernel = seen is not None
     told.say("transport", (p.phase == SENDING) | (p.phase == RECEIVING), kernel=by_kernel)
@@ -125,16 +125,16 @@ def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
     told.say("executor", own_work)
     if seen is not None:
         # On a CPU it no longer waits, whatever its last event was.
-        more = (here | taken) & seen.on_cpu
+        more = (arrived | taken) & seen.on_cpu
         told.say("executor", more, kernel=True)
         told.say("running", running & seen.on_cpu, kernel=True)
         own_work |= more
-    told.say("lock", here & (p.state == STATES["blocked"]) & ~own_work)
+    told.say("lock", arrived & (p.state == STATES["blocked"]) & ~own_work)
     # What it does between the messages of a queue belongs to the queue.
     told.say("queue", own_work & waiting & (p.earlier >= 0), execution=p.earlier)
-    other = (waiting | taken) & (p.callback >= 0)
-    told.say("executor", other & ~p.same, execution=p.callback)
-    told.say("queue", other & p.same, execution=p.callback)
+    in_callback = (waiting | taken) & (p.callback >= 0)
+    told.say("executor", in_callback & ~p.same, execution=p.callback)
+    told.say("queue", in_callback & p.same, execution=p.callback)
     # A thread that had nothing to do would have taken it.
     told.say("transport_or_waiting", waiting & ~p.arrived & p.idle & ~p.same)
     if seen is not None:
@@ -152,15 +152,15 @@ def _stopped(p: Pieces, seen: Seen) -> Bools:
     """
     behind = (p.phase == WAITING) & (p.callback >= 0)
     stopped = behind & (seen.off_cpu | (seen.interrupt >= 0))
-    one = np.unique(np.stack([p.message, p.callback]), axis=1, return_inverse=True)[1].ravel()
-    own = np.bincount(one, p.lasted_ns * stopped)
-    mostly: Bools = np.greater(2 * own, np.bincount(one, p.lasted_ns * behind))
-    found: Bools = stopped & mostly[one]
-    return found
+    pair = np.unique(np.stack([p.message, p.callback]), axis=1, return_inverse=True)[1].ravel()
+    stopped_ns = np.bincount(pair, p.lasted_ns * stopped)
+    mostly: Bools = np.greater(2 * stopped_ns, np.bincount(pair, p.lasted_ns * behind))
+    mostly_stopped: Bools = stopped & mostly[pair]
+    return mostly_stopped
 
 
 def _by_kernel(p: Pieces, seen: Seen, told: Told) -> None:
-    waiting, taken, running = (p.phase == x for x in (WAITING, TAKEN, CALLBACK))
+    waiting, taken, running = (p.phase == phase for phase in (WAITING, TAKEN, CALLBACK))
     between = waiting & p.arrived & (p.callback < 0)
     by_receiver = between & seen.asleep & (seen.waker == p.receiver)
     # What wakes a thread that waits for work, when it was woken for the message, is another wait.
@@ -205,7 +205,7 @@ class Kernel:
 
     def seen(self, place: Ints, line: Ints, begin_ns: Ints) -> Seen:
         """What it saw of pieces at these places."""
-        state, had, *interrupts = (x.on(place) for x in self.layers[:-1])
+        state, had, *interrupts = (layer.on(place) for layer in self.layers[:-1])
         interrupt = np.where(interrupts[0] < 0, interrupts[1], interrupts[0])
         states, had_cpu = self.view.states, self.view.had_cpu
         kind = _at(states["kind"].replace_strict(_STATE_KINDS, return_dtype=pl.Int64), state)
@@ -241,7 +241,7 @@ def _at(column: pl.Series, row: Ints) -> Ints:
 def joined(pieces: pl.DataFrame) -> pl.DataFrame:
     """Pieces of one message that follow one another and are alike, as one."""
     alike = ["message", "kind", "kernel", "execution", "tid", "interrupt"]
-    new = pl.any_horizontal(pl.col(x).ne_missing(pl.col(x).shift(1)) for x in alike)
+    new = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in alike)
     first = pieces.select(new.fill_null(value=True)).to_series()
     last = first.shift(-1, fill_value=True)
     ends = pieces["end_ns"].filter(last)

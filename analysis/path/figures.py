@@ -43,9 +43,9 @@ def causes_plot(late: Sequence[Late]) -> Plot:
         Of each run; at least one message.
     """
     bars: dict[tuple[str, str], list[np.ndarray]] = {}
-    for one in late:
-        names = one.messages.select("topic", "subscription_node").rows()
-        for (topic, node), excess in zip(names, one.excess, strict=True):
+    for run in late:
+        names = run.messages.select("topic", "subscription_node").rows()
+        for (topic, node), excess in zip(names, run.excess, strict=True):
             bars.setdefault((topic or "?", node or "?"), []).append(excess / 1e6)
     means = {name: np.mean(rows, axis=0) for name, rows in bars.items()}
     longest = sorted(means, key=lambda name: -means[name].sum())
@@ -82,26 +82,26 @@ def path_plot(late: Sequence[Late]) -> Plot:
     late
         Of each run; at least one message.
     """
-    found = [(by, number, one) for one in late for number, by in enumerate(one.late_by)]
-    drawn = sorted(found, key=lambda x: -x[0])[:MOST_DRAWN]
+    messages = [(by, number, run) for run in late for number, by in enumerate(run.late_by)]
+    drawn = sorted(messages, key=lambda entry: -entry[0])[:MOST_DRAWN]
     figure = style.new_figure(1.3 + 0.3 * len(drawn))
     axes = figure.subplots()
-    spent = np.sum([one.spent[number] for _, number, one in drawn], axis=0)
+    spent = np.sum([run.spent[number] for _, number, run in drawn], axis=0)
     kinds = [kind for kind, ns in zip(KINDS, spent, strict=True) if ns > _LEAST_SEEN * spent.sum()]
     labels = []
-    for row, (by, number, one) in enumerate(drawn):
-        path = one.path.filter(pl.col("message") == number)
-        told = one.messages.row(number, named=True)
+    for row, (by, number, run) in enumerate(drawn):
+        path = run.path.filter(pl.col("message") == number)
+        message = run.messages.row(number, named=True)
         for kind, begin, ns in path.select("kind", "begin_ns", "duration_ns").iter_rows():
-            _stretch(axes, row, kind, (begin - told["publish_ns"]) / 1e6, ns / 1e6)
-        axes.vlines((told["latency_ns"] - by) / 1e6, row - 0.45, row + 0.45, color="black")
-        labels.append(f"{shown(told['topic'] or '?')} {told['message_id']}")
+            _stretch(axes, row, kind, (begin - message["publish_ns"]) / 1e6, ns / 1e6)
+        axes.vlines((message["latency_ns"] - by) / 1e6, row - 0.45, row + 0.45, color="black")
+        labels.append(f"{shown(message['topic'] or '?')} {message['message_id']}")
     _finish(figure, axes, labels, kinds, "since publish [ms]")
     return Plot(
         figure,
         "The latest messages from publish to callback_end, by what went on; each was late from "
         "its black line on.",
-        left_out=style.left_out(len(drawn), len(found), "messages"),
+        left_out=style.left_out(len(drawn), len(messages), "messages"),
     )
 
 

@@ -59,24 +59,29 @@ def proven_groups(
     long = last.join(free, on="callback_id").filter(
         pl.col("held_ns") > LONGER * pl.col("usual_ns"), pl.col("held_ns") > 0
     )
-    found: dict[int, list[int]] = {}
-    for (executor, own, other), rows in long.group_by(
+    holders: dict[int, list[int]] = {}
+    for (executor, callback, holder), rows in long.group_by(
         "executor", "callback_id", "other", maintain_order=True
     ):
         if rows.height < LEAST_HELD:
             continue
-        here = pl.col("executor") == executor
+        of_executor = pl.col("executor") == executor
         proven = int((idle_ns(rows) >= _IDLE * rows["held_ns"].to_numpy()).sum())
-        if proven >= LEAST_HELD and not _together(ran.filter(here), int(own), int(other)):
-            found.setdefault(int(own), []).append(int(other))
-    return found
+        if proven >= LEAST_HELD and not _together(
+            ran.filter(of_executor), int(callback), int(holder)
+        ):
+            holders.setdefault(int(callback), []).append(int(holder))
+    return holders
 
 
 def _together(ran: pl.DataFrame, own: int, other: int) -> bool:
     """Whether two callbacks, or the other one twice, ever ran at the same time."""
     a, b = (
-        ran.filter(pl.col("other") == x).sort("start_ns").select("start_ns", "end_ns").to_numpy()
-        for x in (own, other)
+        ran.filter(pl.col("other") == callback)
+        .sort("start_ns")
+        .select("start_ns", "end_ns")
+        .to_numpy()
+        for callback in (own, other)
     )
     latest = np.append(np.iinfo(np.int64).min, np.maximum.accumulate(b[:, 1]))
     twice = (latest[1:-1] > b[1:, 0]).any()

@@ -76,36 +76,38 @@ def kernel_view(
     tids = threads["tid"].unique().to_list()
     switches = events["sched_switch"]
     wakes = events.get("sched_waking")
-    own = switches.filter(pl.col("prev_tid").is_in(tids) | pl.col("next_tid").is_in(tids))
+    own_switches = switches.filter(pl.col("prev_tid").is_in(tids) | pl.col("next_tid").is_in(tids))
     woken = None if wakes is None else wakes.filter(pl.col("tid").is_in(tids))
-    states = find_states(own, woken).join(threads, on=_THREAD, how="semi", maintain_order="left")
+    states = find_states(own_switches, woken).join(
+        threads, on=_THREAD, how="semi", maintain_order="left"
+    )
     off = states.filter(pl.col("kind").is_in(["preempted", "woken"]))
     had_cpu = _had_cpu(states, off, find_turns(switches))
     ran = states.filter(pl.col("kind") == "ran")
-    stretches = ("from_ns", "until_ns")
+    times = ("from_ns", "until_ns")
     interrupts = [
-        overlaps(pl.concat([ran, off]), x.rename({"kind": "sort"})).select(
+        overlaps(pl.concat([ran, off]), frame.rename({"kind": "sort"})).select(
             *_THREAD,
-            pl.max_horizontal("begin_ns", stretches[0]).alias("begin_ns"),
-            pl.min_horizontal("end_ns", stretches[1]).alias("end_ns"),
+            pl.max_horizontal("begin_ns", times[0]).alias("begin_ns"),
+            pl.min_horizontal("end_ns", times[1]).alias("end_ns"),
             "by_name",
             soft=pl.col("sort") == "soft interrupt",
         )
-        for x in find_interrupts(events)
+        for frame in find_interrupts(events)
     ]
     none = ran.clear().select(
         *_THREAD, "begin_ns", "end_ns", by_name=pl.lit(""), soft=pl.lit(value=False)
     )
     faults = _faults(events, threads)
-    asleep = _asleep(states.filter(pl.col("kind") == "blocked"), own, woken, faults)
+    asleep = _asleep(states.filter(pl.col("kind") == "blocked"), own_switches, woken, faults)
     ended = threads.clear().with_columns(end_ns=pl.lit(0)) if ended is None else ended
     asleep = _waiting_on(asleep, ended)
-    others = states.filter(pl.col("kind") != "blocked").with_columns(
+    not_asleep = states.filter(pl.col("kind") != "blocked").with_columns(
         pl.col("kind").replace("woken", "preempted"), pl.lit(None, dtype=pl.Int64).alias("waker")
     )
     columns = [*_THREAD, "begin_ns", "end_ns", "kind", "waker"]
     return KernelView(
-        pl.concat([others.select(columns), asleep.select(columns)]),
+        pl.concat([not_asleep.select(columns), asleep.select(columns)]),
         had_cpu,
         pl.concat([none, *interrupts]),
         _joined_faults(faults, asleep, states),
@@ -124,11 +126,13 @@ def _had_cpu(states: pl.DataFrame, off: pl.DataFrame, turns: pl.DataFrame) -> pl
     """
     then = pl.col("cpu_id").shift(-1).over(_THREAD) == pl.col("cpu_id")
     stayed = states.select(*_THREAD, "begin_ns", then.fill_null(value=False).alias("stayed"))
-    found = overlaps(off.join(stayed, on=[*_THREAD, "begin_ns"], maintain_order="left"), turns)
+    overlapping = overlaps(
+        off.join(stayed, on=[*_THREAD, "begin_ns"], maintain_order="left"), turns
+    )
     idle = pl.col("by_tid") == 0
     proven = (idle & (pl.col("kind") == "preempted") & pl.col("stayed")).fill_null(value=False)
-    throttled = found.filter(proven).select(_THREAD).unique().with_columns(limited=True)
-    return found.join(throttled, on=_THREAD, how="left", maintain_order="left").select(
+    throttled = overlapping.filter(proven).select(_THREAD).unique().with_columns(limited=True)
+    return overlapping.join(throttled, on=_THREAD, how="left", maintain_order="left").select(
         *_THREAD,
         pl.max_horizontal("begin_ns", "from_ns").alias("begin_ns"),
         pl.min_horizontal("end_ns", "until_ns").alias("end_ns"),
@@ -190,23 +194,25 @@ def _waiting_on(asleep: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
         value=True
     )
     more = (pl.col("kind") == "syscall") & again.fill_null(value=False)
-    ends = {x: pl.when(~more).then(x).backward_fill().over(_THREAD) for x in ("kind", "waker")}
+    ends = {
+        name: pl.when(~more).then(name).backward_fill().over(_THREAD) for name in ("kind", "waker")
+    }
     woken = ends["kind"] == "futex"
     return slept.with_columns(
-        pl.when(woken).then(end).otherwise(x).alias(x) for x, end in ends.items()
+        pl.when(woken).then(end).otherwise(name).alias(name) for name, end in ends.items()
     )
 
 
 def _faults(events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame) -> pl.DataFrame:
     """When threads had page faults: host, tid, time_ns."""
-    found = [events[name] for name in _FAULTS if name in events]
+    recorded = [events[name] for name in _FAULTS if name in events]
     none = threads.clear().with_columns(pl.lit(None, dtype=pl.Int64).alias("time_ns"))
     frames = [
-        x.select("host", pl.col("ctx_tid").cast(pl.Int64).alias("tid"), "time_ns")
+        frame.select("host", pl.col("ctx_tid").cast(pl.Int64).alias("tid"), "time_ns")
         .collect()
         .join(threads, on=_THREAD, how="semi")
-        for x in found
-        if "ctx_tid" in x.collect_schema()
+        for frame in recorded
+        if "ctx_tid" in frame.collect_schema()
     ]
     return pl.concat([none.select(*_THREAD, "time_ns"), *frames]).sort(*_THREAD, "time_ns")
 
@@ -222,12 +228,12 @@ def _joined_faults(
     slept = slept.join(again, on=[*_THREAD, "end_ns"], how="left")
     at, until = pl.col("time_ns").alias("begin_ns"), pl.coalesce("again_ns", "end_ns")
     single = faults.select(*_THREAD, at, pl.col("time_ns").alias("end_ns"))
-    both = pl.concat([single, slept.select(*_THREAD, at, until.alias("end_ns"))])
-    both = both.sort(*_THREAD, "begin_ns", "end_ns")
+    spans = pl.concat([single, slept.select(*_THREAD, at, until.alias("end_ns"))])
+    spans = spans.sort(*_THREAD, "begin_ns", "end_ns")
     before = pl.col("end_ns").cum_max().shift(1).over(_THREAD)
-    apart = (pl.col("begin_ns") - before > FAULTS_APART_NS).fill_null(value=True)
+    begins_new = (pl.col("begin_ns") - before > FAULTS_APART_NS).fill_null(value=True)
     return (
-        both.with_columns(apart.cum_sum().alias("stretch"))
+        spans.with_columns(begins_new.cum_sum().alias("stretch"))
         .group_by(*_THREAD, "stretch", maintain_order=True)
         .agg(pl.col("begin_ns").min(), pl.col("end_ns").max())
         .drop("stretch")

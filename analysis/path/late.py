@@ -116,10 +116,10 @@ class Late:
             .drop("who_node")
         )
         rows = rows.join(who, on="message", how="left", maintain_order="left")
-        told = pl.Series(
+        sentences = pl.Series(
             "sentence", [_sentence(r, self.limit) for r in rows.iter_rows(named=True)], pl.String
         )
-        return rows.with_columns(told)
+        return rows.with_columns(sentences)
 
     def frame(self) -> pl.DataFrame:
         """One row per message, the latest first, with its cause and a sentence."""
@@ -160,7 +160,7 @@ def late_messages(
     rows = paths.messages.with_columns((end - pl.col("publish_ns")).alias("latency_ns"))
     rows = rows.with_row_index("row")
     rows = rows if among is None else rows.filter(among)
-    there = rows.height
+    count = rows.height
     warm = pl.col("publish_ns") >= since_ns
     rows = rows.filter(warm if chosen is None else warm | chosen)
     keys = rows["subscription_id"].fill_null(-1).to_numpy()
@@ -171,17 +171,17 @@ def late_messages(
     asked = None if chosen is None else rows.select(chosen.fill_null(value=False)).to_series()
     kept = np.zeros(latency.size, bool) if asked is None else asked.to_numpy()
     usual_of: list[tuple[Ints, Ints]] = []
-    for own in groups:
-        allowed = quantile(latency[own], LATE_ABOVE) if deadline_ns is None else deadline_ns
-        late_by[own] = latency[own] - allowed
-        in_time = own[late_by[own] <= 0]
+    for group in groups:
+        allowed = quantile(latency[group], LATE_ABOVE) if deadline_ns is None else deadline_ns
+        late_by[group] = latency[group] - allowed
+        in_time = group[late_by[group] <= 0]
         if asked is None:
-            kept[own] = late_by[own] > 0
-        if in_time.size >= LEAST_USUAL and kept[own].any():
+            kept[group] = late_by[group] > 0
+        if in_time.size >= LEAST_USUAL and kept[group].any():
             at = np.linspace(0, in_time.size - 1, min(in_time.size, MOST_USUAL)).round()
-            usual_of.append((own, in_time[at.astype(np.int64)]))
+            usual_of.append((group, in_time[at.astype(np.int64)]))
     late = np.flatnonzero(kept)
-    needed = np.unique(np.concatenate([late, *(some for _, some in usual_of)]))
+    needed = np.unique(np.concatenate([late, *(sample for _, sample in usual_of)]))
     number = rows["row"].to_numpy().astype(np.int64)
     path = paths.of(number[needed], to_start=to_start)
     place = np.searchsorted(number[needed], path["message"].to_numpy())
@@ -189,13 +189,13 @@ def late_messages(
     spent = np.bincount(cell, path["duration_ns"].to_numpy(), needed.size * len(KINDS))
     spent = spent.reshape(needed.size, len(KINDS))
     is_late, usual = kept[needed], np.zeros((needed.size, len(KINDS)))
-    for own, some in usual_of:
-        usual[np.isin(needed, own)] = np.median(spent[np.searchsorted(needed, some)], 0)
+    for group, sample in usual_of:
+        usual[np.isin(needed, group)] = np.median(spent[np.searchsorted(needed, sample)], 0)
     message = pl.Series("message", np.searchsorted(late, needed[place]))
     excess = np.maximum(spent - usual, 0)[is_late]
     path = path.with_columns(message).filter(is_late[place])
     limit = "its P99" if deadline_ns is None else "the deadline"
-    left_out = there - rows.height
+    left_out = count - rows.height
     return Late(
         rows[late], path, late_by[late], spent[is_late], excess, rows.height, left_out, limit
     )
@@ -222,8 +222,10 @@ def explained(worst: pl.DataFrame, paths: Callable[[str], Paths]) -> pl.DataFram
         late = late_messages(
             paths(str(run)), chosen=pl.col(number).is_in(rows[number].implode()), to_start=True
         )
-        told = late.told.select(pl.lit(run).alias("run"), pl.col(number).cast(pl.Int64), *_VERDICT)
-        parts.append(told.unique(number, keep="first"))
+        verdicts = late.told.select(
+            pl.lit(run).alias("run"), pl.col(number).cast(pl.Int64), *_VERDICT
+        )
+        parts.append(verdicts.unique(number, keep="first"))
     return worst.join(pl.concat(parts), on=["run", number], how="left", maintain_order="left")
 
 
@@ -237,25 +239,25 @@ MOST_USUAL = 1000
 def _sentence(row: Mapping[str, Any], limit: str) -> str:
     """Such as ``Took 52.4 ms, 42.1 ms more than its P99: /scan waited 39.8 ms for ...``."""
     more = "more" if row["late_by_ns"] > 0 else "less"
-    told = (
+    sentence = (
         f"Took {duration(row['latency_ns'])}, {duration(abs(row['late_by_ns']))} {more} than "
         f"{limit}"
     )
     if row["share"] is None:
-        return f"{told}: no part of it took longer than usual"
+        return f"{sentence}: no part of it took longer than usual"
     kind = row["cause"]
     nobody = row["who"] is None or (kind == "executor" and row["by_ns"] < row["spent_ns"] / 2)
     words = _NOBODY.get(kind, _WAITED[kind]) if nobody else _WAITED[kind]
     everything = nobody or kind == "interrupt" or row["by_ns"] is None
     spent = row["spent_ns"] if everything else row["by_ns"]
-    told = f"{told}: " + words.format(
+    sentence = f"{sentence}: " + words.format(
         topic=row["topic"] or "a message", publisher=row["publisher_node"] or "its publisher",
         node=row["subscription_node"] or "its node", who=row["who"],
         time=duration(spent),
     )  # fmt: skip
     if spent < _NEARLY_ALL * row["spent_ns"]:
-        told += f"; {duration(row['spent_ns'])} in all"
-    return told
+        sentence += f"; {duration(row['spent_ns'])} in all"
+    return sentence
 
 
 def lateness_by_cause(runs: Sequence[Run], late: Mapping[str, Late]) -> list[Estimate]:
@@ -266,21 +268,21 @@ def lateness_by_cause(runs: Sequence[Run], late: Mapping[str, Late]) -> list[Est
     late
         By name of the run. Runs without lateness have no shares and are left out.
     """
-    found: list[Estimate] = []
+    estimates: list[Estimate] = []
     for members in cells_of(runs).values():
         each = [late[run.name].excess.sum(0) for run in members]
-        some = [ns for ns in each if ns.sum() > 0]
-        if not some:
+        with_excess = [ns for ns in each if ns.sum() > 0]
+        if not with_excess:
             continue
-        shares = np.stack([ns / ns.sum() for ns in some])
+        shares = np.stack([ns / ns.sum() for ns in with_excess])
         count = sum(len(late[run.name].excess) for run in members)
         of_cell = [
             value_over_runs(_metric(kind), members[0].cell, shares[:, code].tolist(), count)
             for code, kind in enumerate(KINDS)
             if shares[:, code].any()
         ]
-        found += sorted(of_cell, key=largest_first)
-    return found
+        estimates += sorted(of_cell, key=largest_first)
+    return estimates
 
 
 def _metric(kind: str) -> Metric:

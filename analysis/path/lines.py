@@ -44,8 +44,8 @@ class Layer:
     def on(self, place: Ints) -> Ints:
         """The row of what lies there, -1 without one."""
         number = np.searchsorted(self.begin, place, "right")
-        there = np.append(place.min(initial=0), self.end)[number] > place
-        return np.where(there, np.append(-1, self.row)[number], -1)
+        covered = np.append(place.min(initial=0), self.end)[number] > place
+        return np.where(covered, np.append(-1, self.row)[number], -1)
 
     def before(self, place: Ints) -> Ints:
         """The row of what last began at or before it, on whatever line; -1 without one."""
@@ -65,7 +65,7 @@ class Layer:
 
 def edges_of(layers: Sequence[Layer]) -> Ints:
     """Where something in a layer begins or ends, in order."""
-    edges = np.concatenate([x for layer in layers for x in (layer.begin, layer.end)])
+    edges = np.concatenate([places for layer in layers for places in (layer.begin, layer.end)])
     edges.sort(kind="stable")  # they are a few sorted runs
     new = np.ones(edges.size, bool)
     new[1:] = edges[1:] > edges[:-1]
@@ -86,10 +86,10 @@ def cut(
     first = np.searchsorted(edges, begin, "right")
     count = np.maximum(np.searchsorted(edges, end, "left") - first, 0) + 1
     count[end <= begin] = 0
-    of = np.repeat(np.arange(begin.size), count)
-    number = np.arange(of.size) - np.repeat(np.cumsum(count) - count, count)
-    edge = np.append(edges, 0)[np.minimum(first[of] + number, edges.size)]
-    from_place = np.where(number == 0, begin[of], np.append(0, edge)[:-1])
-    to_place = np.where(number == count[of] - 1, end[of], edge)
-    moved = begin_ns[of] - begin[of]
-    return of, from_place + moved, to_place + moved
+    origin = np.repeat(np.arange(begin.size), count)
+    number = np.arange(origin.size) - np.repeat(np.cumsum(count) - count, count)
+    edge = np.append(edges, 0)[np.minimum(first[origin] + number, edges.size)]
+    from_place = np.where(number == 0, begin[origin], np.append(0, edge)[:-1])
+    to_place = np.where(number == count[origin] - 1, end[origin], edge)
+    moved = begin_ns[origin] - begin[origin]
+    return origin, from_place + moved, to_place + moved

@@ -83,16 +83,16 @@ def _with_arrival(
     number = pl.lit(None, dtype=pl.Int64)
     if not {"sched_switch", "sched_waking"} <= set(kernel):
         received = pl.col("rmw_publish_ns") + pl.col("received_ns") - pl.col("source_timestamp_ns")
-        told = received.is_between("rmw_publish_ns", "take_ns") & (
+        usable = received.is_between("rmw_publish_ns", "take_ns") & (
             pl.col("sender_host") == pl.col("host")
         )
         # Of the switches alone nobody knows what the reader's thread waits for.
-        arrived = number if "sched_switch" in kernel else pl.when(told).then(received)
+        arrived = number if "sched_switch" in kernel else pl.when(usable).then(received)
         return messages.with_columns(
             arrived.alias("arrived_ns"), arrived.alias("woken_ns"), number.alias("receiver"),
             pl.lit(value=False).alias("itself"),
         )  # fmt: skip
-    found = message_moments(
+    moments = message_moments(
         messages.rename({"sender_host": "publisher_host", "sender_vpid": "publisher_vpid"})
         .drop("host", "vpid", "tid", "sender"),
         tables["callback_instances"], kernel["sched_switch"], kernel["sched_waking"],
@@ -100,10 +100,10 @@ def _with_arrival(
     )  # fmt: skip
     reason = pl.col("reason")
     arrived = pl.when(reason == "publisher").then("woken_ns").otherwise("arrived_ns")
-    own = pl.when(reason.is_null()).then("woken_ns")
+    woken = pl.when(reason.is_null()).then("woken_ns")
     return messages.join(
-        found.select(
-            *_KEY, arrived.alias("arrived_ns"), own.alias("woken_ns"), "receiver", "itself"
+        moments.select(
+            *_KEY, arrived.alias("arrived_ns"), woken.alias("woken_ns"), "receiver", "itself"
         ).unique(_KEY, keep="none"),
         on=_KEY, how="left", maintain_order="left",
     ).with_columns(pl.col("itself").fill_null(value=False))  # fmt: skip

@@ -41,7 +41,7 @@ def named(
         names = frame.select(pl.col("by_name").cast(pl.String).alias(f"{row}_name"))
         return names.with_row_index(row).cast({row: pl.Int64})
 
-    found = (
+    joined = (
         pieces.join(keys.cast({"message": pl.Int64}), on="message", how="left",
                     maintain_order="left")
         .join(runs, on="execution", how="left", maintain_order="left")
@@ -56,7 +56,7 @@ def named(
     )
     idle = pl.when(pl.col("cpu") >= 0).then(pl.lit("the CPU, which came out of its sleep"))
     number = pl.coalesce(tid, "vtid")
-    return found.select(
+    return joined.select(
         "message", "message_id", "subscription_id",
         pl.int_range(pl.len()).over("message").alias("segment"),
         "kind", "begin_ns", "end_ns", (pl.col("end_ns") - pl.col("begin_ns")).alias("duration_ns"),

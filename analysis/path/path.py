@@ -58,15 +58,17 @@ class Paths:
         self.intervals = tables["executor_intervals"].with_columns(tid)
         self.messages = m = delivered_messages(tables, kernel)
         ends = m["publish_ns"].min(), m["callback_end_ns"].max()
-        first, last = (x if isinstance(x, int) else 0 for x in ends)
+        first, last = (end if isinstance(end, int) else 0 for end in ends)
         self.axis = Axis(first - 1, last - first + 3)
         sender = m.select(host="sender_host", vpid="sender_vpid", tid="sender")
         # The receiver is known by its number in the kernel alone.
         receiver = m.select("host", pl.lit(None, m["vpid"].dtype).alias("vpid"), tid="receiver")
-        ros = [x.select(_THREAD) for x in (self.executions, sender, self.intervals)]
-        known = pl.concat(ros).unique().drop_nulls("tid")
-        more = receiver.unique().drop_nulls("tid").join(known, on=_NUMBER, how="anti")
-        self.threads = pl.concat([known, more]).with_row_index("line").cast({"line": pl.Int64})
+        ros = [frame.select(_THREAD) for frame in (self.executions, sender, self.intervals)]
+        ros_threads = pl.concat(ros).unique().drop_nulls("tid")
+        more = receiver.unique().drop_nulls("tid").join(ros_threads, on=_NUMBER, how="anti")
+        self.threads = (
+            pl.concat([ros_threads, more]).with_row_index("line").cast({"line": pl.Int64})
+        )
         self.by_number = self.threads.unique(_NUMBER, keep="none", maintain_order=True)
         self.lines = {
             "sender": self._line(sender),
@@ -136,41 +138,43 @@ class Paths:
 
     def _line(self, frame: pl.DataFrame, *, by_number: bool = False) -> Ints:
         """Lines of threads; one on which nothing ever lies where a thread is not known."""
-        on, known = (_NUMBER, self.by_number) if by_number else (_THREAD, self.threads)
-        found = frame.select(on).join(
-            known.select(*on, "line"), on=on, how="left", maintain_order="left", nulls_equal=True
+        on, threads = (_NUMBER, self.by_number) if by_number else (_THREAD, self.threads)
+        lines = frame.select(on).join(
+            threads.select(*on, "line"), on=on, how="left", maintain_order="left", nulls_equal=True
         )
-        return found["line"].fill_null(-1).to_numpy()
+        return lines["line"].fill_null(-1).to_numpy()
 
     def _layer(
         self, frame: pl.DataFrame, *, begin: str = "begin_ns", by_number: bool = False
     ) -> Layer:
         """Stretches of threads; of each its ``row``, or else its place in the frame."""
         line = self._line(frame, by_number=by_number)
-        found = Layer.of(self.axis, line, frame[begin].to_numpy(), frame["end_ns"].to_numpy())
+        layer = Layer.of(self.axis, line, frame[begin].to_numpy(), frame["end_ns"].to_numpy())
         if "row" not in frame.columns:
-            return found
-        return Layer(found.begin, found.end, frame["row"].to_numpy().astype(np.int64)[found.row])
+            return layer
+        return Layer(layer.begin, layer.end, frame["row"].to_numpy().astype(np.int64)[layer.row])
 
     def _executors(self) -> pl.DataFrame:
         """Of each thread that executed something the number of its executor."""
         ran = self.executions.select(*_THREAD, "callback_id").drop_nulls().unique().sort(pl.all())
         threads = ran.select(_THREAD).unique(maintain_order=True)
-        members = executors_of(((a, b, c), x) for a, b, c, x in ran.rows())
+        members = executors_of(
+            ((host, vpid, tid), callback) for host, vpid, tid, callback in ran.rows()
+        )
         number = {thread: n for n, thread in enumerate(threads.rows())}
-        of = [number[members[a, b, c][0]] for a, b, c in threads.rows()]
-        return threads.with_columns(executor=pl.Series(of, dtype=pl.Int64))
+        executors = [number[members[host, vpid, tid][0]] for host, vpid, tid in threads.rows()]
+        return threads.with_columns(executor=pl.Series(executors, dtype=pl.Int64))
 
     def _executor(self, frame: pl.DataFrame) -> Ints:
         """Numbers of the executors of threads; -1 for one that never executed anything."""
-        found = frame.select(_THREAD).join(
+        executors = frame.select(_THREAD).join(
             self.executors, on=_THREAD, how="left", maintain_order="left", nulls_equal=True
         )
-        return found["executor"].fill_null(-1).to_numpy()
+        return executors["executor"].fill_null(-1).to_numpy()
 
-    def _of_executors(self, of: pl.Expr) -> Layer:
+    def _of_executors(self, condition: pl.Expr) -> Layer:
         """Where intervals of threads lie; the lines are those of `_executor`."""
-        rows = self.intervals.filter(of).drop_nulls("end_ns").sort("begin_ns")
+        rows = self.intervals.filter(condition).drop_nulls("end_ns").sort("begin_ns")
         executor = self._executor(rows)
         until = rows.select(executor=executor, end_ns="end_ns").select(
             pl.col("end_ns").cum_max().over("executor")
@@ -184,7 +188,7 @@ class Paths:
             return self._layer(frame, by_number=True)
 
         every = view.interrupts.with_row_index("row")
-        soft, hard = (layer(every.filter(pl.col("soft") == x)) for x in (True, False))
+        soft, hard = (layer(every.filter(pl.col("soft") == is_soft)) for is_soft in (True, False))
         layers = layer(view.states), layer(view.had_cpu), hard, soft, layer(view.faults)
         return Kernel(view, *layers, self._ran_by)
 
@@ -195,9 +199,9 @@ class Paths:
         frame = pl.DataFrame(
             {"host": host, "tid": tid}, schema={"host": pl.String, "tid": pl.Int64}
         )
-        known = self.by_number.with_columns(pl.col("host").cast(pl.String))
-        found = frame.join(known, on=_NUMBER, how="left", maintain_order="left")["line"]
-        return self.callbacks.on(self.axis.at(found.fill_null(-1).to_numpy(), time_ns))
+        threads = self.by_number.with_columns(pl.col("host").cast(pl.String))
+        lines = frame.join(threads, on=_NUMBER, how="left", maintain_order="left")["line"]
+        return self.callbacks.on(self.axis.at(lines.fill_null(-1).to_numpy(), time_ns))
 
     def _groups(self) -> tuple[Ints, Layer]:
         """Of each message the number of its proven group, -1 without; and what ran of that."""
@@ -206,7 +210,9 @@ class Paths:
 
         def idle_ns(rows: pl.DataFrame) -> Ints:
             executor = rows["executor"].to_numpy()
-            begin, end = (self.axis.at(executor, rows[x].to_numpy()) for x in ("from_ns", "end_ns"))
+            begin, end = (
+                self.axis.at(executor, rows[name].to_numpy()) for name in ("from_ns", "end_ns")
+            )
             return free.within(begin, end)
 
         waits = self.messages.select(
@@ -216,20 +222,24 @@ class Paths:
             waits.drop_nulls(["callback_id", "node"]),
             self.executions.with_columns(executor=self._executor(self.executions)), idle_ns,
         )  # fmt: skip
-        pairs = [(own, n, x) for n, (own, others) in enumerate(groups.items()) for x in others]
+        pairs = [
+            (callback, n, holder)
+            for n, (callback, holders) in enumerate(groups.items())
+            for holder in holders
+        ]
         schema = {"own": pl.Int64, "group": pl.Int64, "callback_id": pl.Int64}
-        found = pl.DataFrame(pairs, schema=schema, orient="row")
+        members = pl.DataFrame(pairs, schema=schema, orient="row")
         number = self.messages.select(own=pl.col("callback_id").cast(pl.Int64)).join(
-            found.select("own", "group").unique(), on="own", how="left", maintain_order="left"
+            members.select("own", "group").unique(), on="own", how="left", maintain_order="left"
         )["group"].fill_null(-1).to_numpy()  # fmt: skip
         ran = (
             self.executions.with_columns(pl.col("callback_id").cast(pl.Int64))
             .drop_nulls("end_ns")
-            .join(found, on="callback_id")
+            .join(members, on="callback_id")
         )
         if ran.is_empty():
             return number, Layer(*(np.empty(0, np.int64),) * 3)
-        times = (ran[x].to_numpy() for x in ("start_ns", "end_ns"))
+        times = (ran[name].to_numpy() for name in ("start_ns", "end_ns"))
         layer = Layer.of(self.axis, ran["group"].to_numpy(), *times)
         row = ran["row"].to_numpy().astype(np.int64)[layer.row]
         return number, Layer(layer.begin, layer.end, row)
@@ -237,13 +247,15 @@ class Paths:
     def _all_pieces(self, messages: Ints, phases: int) -> pl.DataFrame:
         """What `named` takes."""
         m = self.messages[messages]
-        own, edges = self.lines["own"][messages], self.callbacks.begin
-        moments = (self.axis.at(own, m[x].to_numpy()) for x in ("publish_ns", "callback_end_ns"))
-        begin, end = (np.searchsorted(edges, x) for x in moments)
+        own_line, edges = self.lines["own"][messages], self.callbacks.begin
+        moments = (
+            self.axis.at(own_line, m[name].to_numpy()) for name in ("publish_ns", "callback_end_ns")
+        )
+        begin, end = (np.searchsorted(edges, moment) for moment in moments)
         # Messages that wait behind many others have many pieces.
         part = np.cumsum(8 * (end - begin + 1)) // _MOST_PIECES
-        rows = [messages[part == x] for x in np.unique(part)] or [messages]
-        return pl.concat([self._told(self._pieces(x, phases)) for x in rows])
+        rows = [messages[part == number] for number in np.unique(part)] or [messages]
+        return pl.concat([self._told(self._pieces(chunk, phases)) for chunk in rows])
 
     def _pieces(self, messages: Ints, phases: int) -> pl.DataFrame:
         """Pieces of messages in order: message, phase, line, begin_ns, end_ns, idle, group."""
@@ -271,23 +283,24 @@ class Paths:
             waiting = rows["phase"].to_numpy() == WAITING
             line = np.where(waiting, number[rows["message"].to_numpy()], -1)
             rows, line = self._cut(rows, line, edges_of([layer]))
-            there = layer.on(self.axis.at(line, rows["begin_ns"].to_numpy()))
-            rows = rows.with_columns(pl.Series(name, there))
+            layer_rows = layer.on(self.axis.at(line, rows["begin_ns"].to_numpy()))
+            rows = rows.with_columns(pl.Series(name, layer_rows))
         return rows
 
     def _cut(self, rows: pl.DataFrame, line: Ints, edges: Ints) -> tuple[pl.DataFrame, Ints]:
-        begin, end = (rows[x].to_numpy() for x in ("begin_ns", "end_ns"))
-        of, begin, end = cut(self.axis, line, begin, end, edges)
-        return rows[of].with_columns(begin_ns=begin, end_ns=end), line[of]
+        begin, end = (rows[name].to_numpy() for name in ("begin_ns", "end_ns"))
+        row, begin, end = cut(self.axis, line, begin, end, edges)
+        return rows[row].with_columns(begin_ns=begin, end_ns=end), line[row]
 
     def _told(self, rows: pl.DataFrame) -> pl.DataFrame:
         message, phase, line, begin, idle, group = (
-            rows[x].to_numpy() for x in ("message", "phase", "line", "begin_ns", "idle", "group")
+            rows[name].to_numpy()
+            for name in ("message", "phase", "line", "begin_ns", "idle", "group")
         )
         place = self.axis.at(line, begin)
         m, callback, last = self.messages, self.callbacks.on(place), self.callbacks.before(place)
-        own = self.own_callback[message]
-        behind = (self.callback_id[last] == own) & (self.thread_of[last] == line)
+        own_callback = self.own_callback[message]
+        behind = (self.callback_id[last] == own_callback) & (self.thread_of[last] == line)
         pieces = Pieces(
             message=message,
             lasted_ns=rows["end_ns"].to_numpy() - begin,
@@ -295,7 +308,7 @@ class Paths:
             arrived=m["arrived"].to_numpy()[message],
             state=self.states.on(place),
             callback=callback,
-            same=(callback >= 0) & (self.callback_id[callback] == own),
+            same=(callback >= 0) & (self.callback_id[callback] == own_callback),
             earlier=np.where(
                 behind & (self.ended_ns[last] > m["handed_ns"].to_numpy()[message]), last, -1
             ),
@@ -304,9 +317,9 @@ class Paths:
             receiver=self.receiver[message],
         )
         seen = None if self.kernel is None else self.kernel.seen(place, line, begin)
-        told = Told(rows.height)
-        tell(pieces, seen, told)
-        return joined(rows.select("message", "begin_ns", "end_ns").with_columns(told.columns()))
+        labels = Told(rows.height)
+        tell(pieces, seen, labels)
+        return joined(rows.select("message", "begin_ns", "end_ns").with_columns(labels.columns()))
 
 
 def _filled(column: pl.Series, null: int = -1) -> Ints:
@@ -334,7 +347,7 @@ def parts_of_quantile(
     where no message has a path.
     """
     value, half = quantile(latency_ns, q), min(0.05, (1 - q) / 2)
-    low, high = (quantile(latency_ns, max(x, 0.0)) for x in (q - half, q + half))
+    low, high = (quantile(latency_ns, max(level, 0.0)) for level in (q - half, q + half))
     took = pl.col("callback_start_ns") - pl.col("publish_ns")
     rows = (
         paths.messages.with_row_index("row")

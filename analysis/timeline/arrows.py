@@ -72,11 +72,11 @@ class _Index:
     """Finds values by key; equal keys keep their order."""
 
     def __init__(self, keys: pl.Series, values: pl.Series) -> None:
-        found, known = keys.to_numpy(), values.to_numpy()
+        ordered_keys, ordered_values = keys.to_numpy(), values.to_numpy()
         if not keys.is_sorted():
-            order = np.argsort(found, kind="stable")
-            found, known = found[order], known[order]
-        self._keys, self._values = found, known
+            order = np.argsort(ordered_keys, kind="stable")
+            ordered_keys, ordered_values = ordered_keys[order], ordered_values[order]
+        self._keys, self._values = ordered_keys, ordered_values
 
     def all(self, key: int) -> list[int]:
         first, last = np.searchsorted(self._keys, key), np.searchsorted(self._keys, key, "right")
@@ -177,10 +177,10 @@ class Flows:
         number = callback_instance_id
         while len(after) < MOST_JOURNEYS:
             ends = [self._receivers.first(message) for message in self._outputs.all(number)]
-            known = [end for end in ends if end is not None]
-            if not known:
+            callbacks = [end for end in ends if end is not None]
+            if not callbacks:
                 break
-            number = min(known, key=self._begin_of)
+            number = min(callbacks, key=self._begin_of)
             after.append(number)
         return [*reversed(before), *after]
 
@@ -198,7 +198,7 @@ class Flows:
             calls = self._calls.collect()
             client = pl.col("client_callback_instance_id")
             server = pl.col("callback_instance_id")
-            for kind, begin, end, way, ends in (
+            for kind, begin, end, sides, ends in (
                 (REQUEST, begin_of("request_called_ns", "request_sent_ns", "request_taken_ns"),
                  "callback_start_ns", ("client", "server"),
                  (client, server)),
@@ -206,18 +206,18 @@ class Flows:
                  "response_taken_ns", ("server", "client"),
                  (server, pl.lit(None, dtype=pl.Int64))),
             ):  # fmt: skip
-                made = calls.select(
+                rows = calls.select(
                     begin_ns=begin,
                     end_ns=end,
                     from_id=ends[0],
                     to_id=ends[1],
                     name="service",
-                    from_node=f"{way[0]}_node",
-                    to_node=f"{way[1]}_node",
+                    from_node=f"{sides[0]}_node",
+                    to_node=f"{sides[1]}_node",
                     kind=pl.lit(kind, dtype=pl.Int32),
                     place=pl.lit(None, dtype=pl.Float64),
                 )
-                parts.append(made.drop_nulls(["begin_ns", "end_ns"]))
+                parts.append(rows.drop_nulls(["begin_ns", "end_ns"]))
         frame = pl.concat(parts).sort("begin_ns")
         return _Spans(frame["begin_ns"].to_numpy(), frame["end_ns"].to_numpy()), frame
 
@@ -251,10 +251,10 @@ class Flows:
         """Those that touch a window."""
         times, messages = self._times
         between, calls = self._services
-        gone, lost = self._lost
+        lost_spans, lost = self._lost
         sent = times.touching(begin_ns, end_ns)
         called = between.touching(begin_ns, end_ns)
-        left = gone.touching(begin_ns, end_ns)
+        left = lost_spans.touching(begin_ns, end_ns)
         count = int(sent.size + called.size + left.size)
         if count > most:
             return Arrows(calls.clear(), count)
@@ -290,5 +290,5 @@ class Flows:
 
 
 def _list(places: NDArray[np.intp]) -> Sequence[int]:
-    found: list[int] = places.tolist()
-    return found
+    numbers: list[int] = places.tolist()
+    return numbers

@@ -97,27 +97,30 @@ def build_timeline(
     called, number = _numbered(labelled["called"])
     places = _Places(
         {(str(host), vpid): name for host, vpid, name in programs.iter_rows()},
-        executors_of(((str(a), b, c), x) for a, b, c, x in executing.iter_rows()),
+        executors_of(
+            ((str(host), vpid, vtid), callback)
+            for host, vpid, vtid, callback in executing.iter_rows()
+        ),
     )
-    found = list(places.tracks(labelled.with_columns(number.alias("name")), _CALLBACK, "callback"))
+    placed = list(places.tracks(labelled.with_columns(number.alias("name")), _CALLBACK, "callback"))
     names = [*called, *_STATES, "CPU"]
     for state, (place, label) in _STATES.items():
         name = pl.lit(names.index(state, len(called)), dtype=pl.Int32)
-        stretches = waiting.filter(pl.col("state") == state).with_columns(name=name)
-        found += places.tracks(stretches, place, state, label)
-    recorded = [t for _, t in found]
+        intervals = waiting.filter(pl.col("state") == state).with_columns(name=name)
+        placed += places.tracks(intervals, place, state, label)
+    recorded = [t for _, t in placed]
     cpu = pl.lit(len(names) - 1, dtype=pl.Int32)
     cores: list[Track] = []
     if "sched_switch" in kernel:
         turns = find_turns(kernel["sched_switch"]).filter(pl.col("by_tid") > 0)
         turns = turns.drop_nulls("until_ns").cast({"host": pl.String})
-        found += _of_threads(kernel, turns, executing, places, names)
+        placed += _of_threads(kernel, turns, executing, places, names)
         cores = list(_cores(turns, names))
     else:
-        found += _running(scheduling, places, cpu)
-    found += _sampled(resources, places, cpu)
-    found.sort(key=lambda pair: pair[0])
-    tracks = [track for _, track in found] + cores
+        placed += _running(scheduling, places, cpu)
+    placed += _sampled(resources, places, cpu)
+    placed.sort(key=lambda pair: pair[0])
+    tracks = [track for _, track in placed] + cores
     # What was sampled before the first and after the last callback is not of interest.
     spanning = recorded or tracks
     if not spanning:
@@ -149,9 +152,11 @@ class _Places:
         number
             Where among those of its thread a track is drawn.
         """
-        of = [] if label else ["label"]
-        for (host, vpid, vtid, *own), part in _parts(rows, "host", "vpid", "vtid", *of):
-            text = label or str(own[0])
+        more_keys = [] if label else ["label"]
+        for (host, vpid, vtid, *own_label), part in _parts(
+            rows, "host", "vpid", "vtid", *more_keys
+        ):
+            text = label or str(own_label[0])
             place = (str(host), _int(vpid), _int(vtid), number, "" if label else text)
             column = {name: part[name].to_numpy() for name in part.columns if name in _OF_TRACK}
             yield (
@@ -182,17 +187,17 @@ class _Places:
         """Heading and label, by what tracks are grouped."""
         host, vpid, vtid, kind, _ = place
         process = self._process(place)
-        members = [str(x) for *_, x in self.executors.get((host, vpid, vtid), ())]
+        members = [str(member) for *_, member in self.executors.get((host, vpid, vtid), ())]
         many = "s" if len(members) > 1 else ""
         executor = f"executor of thread{many} {', '.join(members)}" if members else "no executor"
         # The first thread of a process has its number.
-        other = f", thread {vtid}" if vtid not in (_PROCESS, vpid) else ""
+        suffix = f", thread {vtid}" if vtid not in (_PROCESS, vpid) else ""
         return {
-            "process": (process, label + other),
-            "node": (label, process + other)
+            "process": (process, label + suffix),
+            "node": (label, process + suffix)
             if kind == _CALLBACK
-            else ("processes and threads", f"{label}, {process}{other}"),
-            "executor": (f"{process}, {executor}", label + other),
+            else ("processes and threads", f"{label}, {process}{suffix}"),
+            "executor": (f"{process}, {executor}", label + suffix),
         }
 
 
@@ -203,12 +208,12 @@ def _sampled(
     if resources is None:
         return
     process = ["host", "vpid"]
-    known = [f"{host}/{vpid}" for host, vpid in places.processes]
-    took, used = (pl.col(x).diff().over(process) for x in ("time_ns", "cpu_time_ns"))
+    processes = [f"{host}/{vpid}" for host, vpid in places.processes]
+    took, used = (pl.col(column).diff().over(process) for column in ("time_ns", "cpu_time_ns"))
     rows = (
         resources.select(*process, "time_ns", "cpu_time_ns")
         .drop_nulls()
-        .filter(pl.format("{}/{}", *process).is_in(known))
+        .filter(pl.format("{}/{}", *process).is_in(processes))
         .sort(*process, "time_ns")
         .with_columns(took=took, used=used, vtid=pl.lit(_PROCESS), name=name)
         # A process that was replaced by another of its number begins again.
@@ -278,8 +283,8 @@ def _of_threads(
         ("running", _RUNNING, "on a CPU", running),
         ("runnable", _RUNNABLE, "waits for a CPU", runnable),
     ):
-        own = rows.join(threads, on=["host", "vtid"])
-        named = own.with_columns(_more_names(own["called"], names))
+        traced = rows.join(threads, on=["host", "vtid"])
+        named = traced.with_columns(_more_names(traced["called"], names))
         yield from places.tracks(named, number, kind, label)
 
 
@@ -320,11 +325,11 @@ def _parts(frame: pl.DataFrame, *keys: str) -> Iterator[tuple[Any, pl.DataFrame]
 
 def _numbered(text: pl.Series) -> tuple[list[str], pl.Series]:
     """Its values in order, and the index of each."""
-    known = text.unique().cast(pl.String).sort().to_list()
-    if not known:
-        return known, pl.Series(dtype=pl.Int32)
-    numbers = {name: index for index, name in enumerate(known)}
-    return known, text.replace_strict(numbers, return_dtype=pl.Int32)
+    values = text.unique().cast(pl.String).sort().to_list()
+    if not values:
+        return values, pl.Series(dtype=pl.Int32)
+    numbers = {name: index for index, name in enumerate(values)}
+    return values, text.replace_strict(numbers, return_dtype=pl.Int32)
 
 
 def _int(value: object) -> int:

@@ -104,12 +104,12 @@ def journey_of(
     paths
         Of this run; asked for only where there is a message.
     """
-    found = way_of(messages, [callback_instance_id], paths)
-    if found:
-        return found[0]
-    own = pl.col(_NUMBER) == callback_instance_id
+    journeys = way_of(messages, [callback_instance_id], paths)
+    if journeys:
+        return journeys[0]
+    received = pl.col(_NUMBER) == callback_instance_id
     begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
-    calls = None if calls is None else calls.filter(own).head(1).with_columns(begin_ns=begin)
+    calls = None if calls is None else calls.filter(received).head(1).with_columns(begin_ns=begin)
     rows = pl.DataFrame() if calls is None else calls.collect()
     return _of_call(rows.row(0, named=True)) if rows.height else None
 
@@ -120,14 +120,14 @@ def way_of(
     """The messages that these callbacks received, such as `Flows.way` tells, in order of time."""
     received = pl.col(_NUMBER).is_in(list(callback_instance_ids))
     rows = messages.filter(received).select(*_OF_MESSAGE).sort("publish_ns", nulls_last=True)
-    found = rows.unique(_NUMBER, keep="first", maintain_order=True).collect()
-    if found.is_empty():
+    unique_rows = rows.unique(_NUMBER, keep="first", maintain_order=True).collect()
+    if unique_rows.is_empty():
         return []
     of_run = paths()
-    known = of_run.messages.with_row_index("row").filter(received).unique(_NUMBER, keep="first")
-    known = known.sort("row")
-    path = of_run.of(known["row"].to_numpy().astype(np.int64))
-    number = known.select(pl.col("row").cast(pl.Int64).alias("message"), _NUMBER)
+    with_path = of_run.messages.with_row_index("row").filter(received).unique(_NUMBER, keep="first")
+    with_path = with_path.sort("row")
+    path = of_run.of(with_path["row"].to_numpy().astype(np.int64))
+    number = with_path.select(pl.col("row").cast(pl.Int64).alias("message"), _NUMBER)
     path = path.join(number, on="message", maintain_order="left")
     return [
         Journey(
@@ -141,18 +141,18 @@ def way_of(
             row[_NUMBER],
             _segments(path.filter(pl.col(_NUMBER) == row[_NUMBER])),
         )
-        for row in found.iter_rows(named=True)
+        for row in unique_rows.iter_rows(named=True)
     ]
 
 
 def _segments(path: pl.DataFrame) -> list[Hop]:
     """Those that follow each other and are told in the same words as one."""
-    told = [
+    segments = [
         (in_words(kind, who), begin, end)
         for kind, who, begin, end in path.select("kind", "who", "begin_ns", "end_ns").iter_rows()
     ]
-    alike = (list(some) for _, some in groupby(told, key=itemgetter(0)))
-    return [Hop(some[0][0], some[0][1], some[-1][2]) for some in alike]
+    alike = (list(group) for _, group in groupby(segments, key=itemgetter(0)))
+    return [Hop(group[0][0], group[0][1], group[-1][2]) for group in alike]
 
 
 def _of_call(row: Mapping[str, Any]) -> Journey:
@@ -172,6 +172,6 @@ def _of_call(row: Mapping[str, Any]) -> Journey:
 
 def _hops(row: Mapping[str, Any]) -> list[Hop]:
     """In the order in which they happened; what was not recorded is not a step."""
-    known = [(step, row[name]) for name, step in _CALL_STEPS.items() if row[name] is not None]
-    known.sort(key=lambda step: step[1])
-    return [Hop(f"{a[0]} -> {b[0]}", a[1], b[1]) for a, b in pairwise(known)]
+    steps = [(step, row[name]) for name, step in _CALL_STEPS.items() if row[name] is not None]
+    steps.sort(key=lambda step: step[1])
+    return [Hop(f"{a[0]} -> {b[0]}", a[1], b[1]) for a, b in pairwise(steps)]

@@ -85,23 +85,25 @@ class Latencies:
 
     def grid(self, topic: str, begin_ns: int, end_ns: int, columns: int) -> LatencyGrid:
         """What to draw of a window that is so many columns wide."""
-        of = self._of(topic)
-        first, last = np.searchsorted(of.publish_ns, (begin_ns, end_ns))
+        messages = self._of(topic)
+        first, last = np.searchsorted(messages.publish_ns, (begin_ns, end_ns))
         span = max(1, end_ns - begin_ns)
-        place = (of.publish_ns[first:last] - begin_ns) * columns // span
-        height = np.log(of.high_ns / of.low_ns)
-        level = np.log(np.maximum(of.latency_ns[first:last], 1) / of.low_ns) / height * ROWS
+        place = (messages.publish_ns[first:last] - begin_ns) * columns // span
+        height = np.log(messages.high_ns / messages.low_ns)
+        level = (
+            np.log(np.maximum(messages.latency_ns[first:last], 1) / messages.low_ns) / height * ROWS
+        )
         cell = np.clip(place, 0, columns - 1) * ROWS + np.clip(level, 0, ROWS - 1).astype(np.int64)
         counts = np.bincount(cell, minlength=columns * ROWS).reshape(columns, ROWS)
-        gone = slice(*np.searchsorted(of.lost_ns, (begin_ns, end_ns)))
-        lost = np.clip((of.lost_ns[gone] - begin_ns) * columns // span, 0, columns - 1)
+        window = slice(*np.searchsorted(messages.lost_ns, (begin_ns, end_ns)))
+        lost = np.clip((messages.lost_ns[window] - begin_ns) * columns // span, 0, columns - 1)
         return LatencyGrid(
             counts.astype(np.int32),
             np.bincount(lost, minlength=columns).astype(np.int32),
-            of.low_ns,
-            of.high_ns,
-            of.p50_ns,
-            of.p99_ns,
+            messages.low_ns,
+            messages.high_ns,
+            messages.p50_ns,
+            messages.p99_ns,
         )
 
     def nearest(
@@ -114,16 +116,18 @@ class Latencies:
         within_ns, factor
             How far away it may be: in time, and in latency as a ratio.
         """
-        of = self._of(topic)
-        first, last = np.searchsorted(of.publish_ns, (time_ns - within_ns, time_ns + within_ns))
-        away_x = (of.publish_ns[first:last] - time_ns) / max(within_ns, 1)
-        latencies = np.maximum(of.latency_ns[first:last], 1)
+        messages = self._of(topic)
+        first, last = np.searchsorted(
+            messages.publish_ns, (time_ns - within_ns, time_ns + within_ns)
+        )
+        away_x = (messages.publish_ns[first:last] - time_ns) / max(within_ns, 1)
+        latencies = np.maximum(messages.latency_ns[first:last], 1)
         away_y = np.log(latencies / max(latency_ns, 1)) / np.log(factor)
         away = np.hypot(away_x, away_y)
         away[np.abs(away_y) > 1] = np.inf
         if not away.size or not np.isfinite(away.min()):
             return None
-        return int(of.ids[first + int(away.argmin())])
+        return int(messages.ids[first + int(away.argmin())])
 
     def _of(self, topic: str) -> _Topic:
         if topic not in self._known:
@@ -131,23 +135,25 @@ class Latencies:
         return self._known[topic]
 
     def _read(self, topic: str) -> _Topic:
-        own = self._messages.filter(pl.col("topic") == topic)
+        of_topic = self._messages.filter(pl.col("topic") == topic)
         arrived, lost = pl.collect_all(
             [
-                own.select("publish_ns", "latency_ns", "callback_instance_id")
+                of_topic.select("publish_ns", "latency_ns", "callback_instance_id")
                 .drop_nulls()
                 .sort("publish_ns"),
-                own.filter(pl.col("outcome").is_in(LOST)).select("publish_ns").drop_nulls(),
+                of_topic.filter(pl.col("outcome").is_in(LOST)).select("publish_ns").drop_nulls(),
             ]
         )
         latency = arrived["latency_ns"]
-        found = arrived.select(
+        summary = arrived.select(
             low=latency.min(),
             high=latency.max(),
             p50=quantile_of(pl.col("latency_ns"), 0.5),
             p99=quantile_of(pl.col("latency_ns"), 0.99),
         ).row(0)
-        low, high = (1.0, 10.0) if found[0] is None else (max(1, found[0]) * 0.9, found[1] * 1.1)
+        low, high = (
+            (1.0, 10.0) if summary[0] is None else (max(1, summary[0]) * 0.9, summary[1] * 1.1)
+        )
         return _Topic(
             arrived["publish_ns"].to_numpy(),
             latency.to_numpy(),
@@ -155,6 +161,6 @@ class Latencies:
             lost["publish_ns"].sort().to_numpy(),
             float(low),
             float(max(high, low * 2)),
-            found[2],
-            found[3],
+            summary[2],
+            summary[3],
         )

@@ -225,10 +225,10 @@ class Timeline:
 
     def _slices(self, parts: Sequence[tuple[int, int, int]]) -> Slices:
         def gather(name: str, kind: type[np.generic]) -> NDArray[np.generic]:
-            arrays = [getattr(self.tracks[i], name)[a:b] for i, a, b in parts]
+            arrays = [getattr(self.tracks[index], name)[first:last] for index, first, last in parts]
             return np.concatenate(arrays) if arrays else np.zeros(0, dtype=kind)
 
-        counts = [b - a for _, a, b in parts]
+        counts = [last - first for _, first, last in parts]
         return Slices(
             np.repeat(np.array([i for i, _, _ in parts], dtype=np.int32), counts),
             gather("begin_ns", np.int64),  # type: ignore[arg-type]
@@ -247,11 +247,11 @@ class Timeline:
         for index in indices:
             part = self.tracks[index].busy(edges)
             begun = self.tracks[index].starts(edges)
-            there = np.flatnonzero((part > 0) | (begun > 0))
-            tracks.append(np.full(there.size, index, dtype=np.int32))
-            places.append(there.astype(np.int32))
-            busy.append(part[there])
-            counts.append(begun[there])
+            drawn = np.flatnonzero((part > 0) | (begun > 0))
+            tracks.append(np.full(drawn.size, index, dtype=np.int32))
+            places.append(drawn.astype(np.int32))
+            busy.append(part[drawn])
+            counts.append(begun[drawn])
         empty = np.zeros(0)
         return Bins(
             np.concatenate(tracks) if tracks else empty.astype(np.int32),
@@ -263,11 +263,11 @@ class Timeline:
 
     def at(self, track: int, time_ns: int, within_ns: int = 0) -> int | None:
         """Index of the innermost interval of a track at a moment, or else the nearest close by."""
-        found = self.tracks[track]
-        first, last = found.range(time_ns - within_ns, time_ns + within_ns)
+        chosen = self.tracks[track]
+        first, last = chosen.range(time_ns - within_ns, time_ns + within_ns)
         if first >= last:
             return None
-        begins, ends = found.begin_ns[first:last], found.end_ns[first:last]
+        begins, ends = chosen.begin_ns[first:last], chosen.end_ns[first:last]
         away = np.maximum(begins - time_ns, 0) + np.maximum(time_ns - ends, 0)
         nearest = np.flatnonzero(away == away.min())
         if away.min() > within_ns:
@@ -299,13 +299,13 @@ class Timeline:
         by
             1 for the next, -1 for the one before.
         """
-        found = []
+        hits = []
         for number, track in enumerate(self.tracks):
             if track.kind != "callback":
                 continue
             side: Literal["left", "right"] = "right" if by > 0 else "left"
-            here = int(np.searchsorted(track.begin_ns, time_ns, side=side))
-            part = slice(here, None) if by > 0 else slice(0, here)
+            edge = int(np.searchsorted(track.begin_ns, time_ns, side=side))
+            part = slice(edge, None) if by > 0 else slice(0, edge)
             fits = (
                 np.ones(track.ids[part].size, bool)
                 if number in tracks
@@ -313,9 +313,9 @@ class Timeline:
             )
             places = np.flatnonzero(fits)
             if places.size:
-                place = int(places[0 if by > 0 else -1]) + (here if by > 0 else 0)
-                found.append((by * int(track.begin_ns[place]), number, place))
-        return min(found)[1:] if found else None
+                place = int(places[0 if by > 0 else -1]) + (edge if by > 0 else 0)
+                hits.append((by * int(track.begin_ns[place]), number, place))
+        return min(hits)[1:] if hits else None
 
     def statistics(self, begin_ns: int, end_ns: int) -> pl.DataFrame:
         """The callbacks that begin in a range.
@@ -342,7 +342,7 @@ class Timeline:
 
 
 def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    known = pl.DataFrame(
+    callbacks = pl.DataFrame(
         {"name": np.arange(len(names), dtype=np.int32), "callback": list(names)},
         schema={"name": pl.Int32, "callback": pl.String},
     )
@@ -354,7 +354,7 @@ def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
             mean_ms=pl.col("ms").mean(),
             max_ms=pl.col("ms").max(),
         )
-        .join(known, on="name")
+        .join(callbacks, on="name")
         .select("node", "callback", "count", "total_ms", "mean_ms", "max_ms")
         .sort("total_ms", "node", "callback", descending=[True, False, False])
     )

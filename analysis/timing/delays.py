@@ -29,7 +29,7 @@ def with_waits(rows: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
         .select(*_THREAD, wait_ns="begin_ns", woken_ns="end_ns")
         .sort("woken_ns")
     )
-    own = pl.col("woken_ns") >= pl.col("ended").fill_null(0)
+    after_own = pl.col("woken_ns") >= pl.col("ended").fill_null(0)
     # If another thread was woken later and has started something, that wait had found nothing.
     latest = pl.col("woken_ns") >= pl.col("woken_ns").cum_max().over("executor")
     return (
@@ -38,7 +38,7 @@ def with_waits(rows: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
         .join_asof(
             waits, left_on="start_ns", right_on="woken_ns", by=_THREAD, check_sortedness=False
         )
-        .with_columns(pl.when(own).then(name).alias(name) for name in ("wait_ns", "woken_ns"))
+        .with_columns(pl.when(after_own).then(name).alias(name) for name in ("wait_ns", "woken_ns"))
         .with_columns(pl.when(latest).then(name).alias(name) for name in ("wait_ns", "woken_ns"))
     )
 
@@ -72,7 +72,7 @@ def delayed(
     # Threads look into the wait set one after the other.
     looked = pl.col("start_ns").shift(1).over("executor")
     waits = pl.col("woken_ns").is_not_null().any().over("executor")
-    other = (
+    from_others = (
         (pl.col("from_vpid") != pl.col("vpid"))
         | ~pl.col("from_vtid").is_in(of_executor)
         | (waits & (pl.col("from_vtid") != pl.col("vtid")))
@@ -81,10 +81,10 @@ def delayed(
         lag=pl.lit(0, dtype=pl.Int64), held=pl.when(pl.col("reentrant").is_null()).then(held)
     ).with_columns(free=pl.max_horizontal("ended", "held", pl.when(waits).then(looked)))
     first = _with_delays(rows, intervals, executors)
-    found = pl.col("found").filter(other)
+    found_ns = pl.col("found").filter(from_others)
     chosen = pl.col("start_ns") - pl.col("gap") - pl.col("ready")
-    soonest = pl.min_horizontal(found.min(), chosen.filter(chosen >= 0).min())
-    soonest = pl.when(found.count() >= _LEAST_FOUND).then(soonest).over("callback_id")
+    soonest = pl.min_horizontal(found_ns.min(), chosen.filter(chosen >= 0).min())
+    soonest = pl.when(found_ns.count() >= _LEAST_FOUND).then(soonest).over("callback_id")
     return _with_delays(first.with_columns(lag=soonest.fill_null(0)), intervals, executors)
 
 
@@ -94,8 +94,10 @@ def _with_delays(
     waits = intervals.filter(pl.col("state") == "wait").drop_nulls(["begin_ns", "end_ns"])
     return pl.concat(
         [
-            _of_executor(of, waits.filter(pl.col("executor") == number), executors[number].threads)
-            for (number,), of in rows.partition_by(
+            _of_executor(
+                executions, waits.filter(pl.col("executor") == number), executors[number].threads
+            )
+            for (number,), executions in rows.partition_by(
                 "executor", as_dict=True, maintain_order=True
             ).items()
         ]
@@ -184,9 +186,9 @@ def with_polls(
     executor: TimedExecutor, rows: pl.DataFrame, number: int, begin: int
 ) -> TimedExecutor:
     """The executor with its polls since the begin."""
-    own = rows.filter(pl.col("executor") == number).drop_nulls("poll").sort("woken_ns")
+    polled = rows.filter(pl.col("executor") == number).drop_nulls("poll").sort("woken_ns")
     polls = Samples(
-        at_ns=(own["woken_ns"] - own["poll"] - begin).clip(0).to_list(),
-        value_ns=own["poll"].to_list(),
+        at_ns=(polled["woken_ns"] - polled["poll"] - begin).clip(0).to_list(),
+        value_ns=polled["poll"].to_list(),
     )
     return executor.model_copy(update={"polls": polls})

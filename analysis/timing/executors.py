@@ -37,32 +37,36 @@ def recorded_executors(
         From `on_wait_sets`.
     """
     pairs = rows.select(*_THREAD, "callback_id").unique(maintain_order=True)
-    members = executors_of(((a, b, c), x) for a, b, c, x in pairs.iter_rows())
-    first = dict.fromkeys(tuple(members[a, b, c]) for a, b, c, _ in pairs.iter_rows())
+    members = executors_of(
+        ((host, vpid, vtid), callback) for host, vpid, vtid, callback in pairs.iter_rows()
+    )
+    first = dict.fromkeys(
+        tuple(members[host, vpid, vtid]) for host, vpid, vtid, _ in pairs.iter_rows()
+    )
     waiting = set(intervals.select(_THREAD).unique().iter_rows())
-    return [_executor(x, not waiting.isdisjoint(x), run) for x in first]
+    return [_executor(threads, not waiting.isdisjoint(threads), run) for threads in first]
 
 
 def _executor(threads: Sequence[tuple[str, int, int]], waits: bool, run: Run) -> TimedExecutor:
     host, vpid, _ = threads[0]
     count = len(threads)
     kind: ExecutorKind
-    told: Literal["manifest", "events"] = "manifest"
+    kind_from: Literal["manifest", "events"] = "manifest"
     named = _NAMES.get(str(run.cell.get("executor")).lower())
     if named is not None and (count == 1 or named not in OF_ONE_THREAD):
         kind = named
-        said = run.cell.get("threads")
-        if named not in OF_ONE_THREAD and isinstance(said, int):
-            count = max(count, said)
+        threads_named = run.cell.get("threads")
+        if named not in OF_ONE_THREAD and isinstance(threads_named, int):
+            count = max(count, threads_named)
     else:
-        told = "events"
+        kind_from = "events"
         several = count > 1
         kind = ("MultiThreaded" if several else "SingleThreaded") if waits else (
             "EventsCBG" if several else "Events"
         )  # fmt: skip
     return TimedExecutor(
         kind=kind,
-        kind_from=told,
+        kind_from=kind_from,
         threads=count,
         host=host,
         vpid=vpid,
@@ -74,9 +78,9 @@ def with_executor(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.
     """The executions with ``executor``, its number."""
     numbers = pl.DataFrame(
         [
-            (x.host, x.vpid, vtid, number)
-            for number, x in enumerate(executors)
-            for vtid in x.vtids
+            (executor.host, executor.vpid, vtid, number)
+            for number, executor in enumerate(executors)
+            for vtid in executor.vtids
         ],
         schema={
             "host": pl.String, "vpid": pl.Int32, "vtid": pl.Int32, "executor": pl.Int64,
@@ -93,32 +97,32 @@ def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
     ran beside an earlier one of its node is in another group. ``excluding`` is the group that the
     callback is taken to be in: where nothing shows, that of its node, as by default.
     """
-    beside = _beside(rows, max(x.threads for x in executors))
-    reentrant = sorted({a for a, b in beside if a == b})
-    apart = sorted({max(a, b) for a, b in beside if a != b} - set(reentrant))
-    own = pl.format("{}#{}", pl.col("node").fill_null("?"), "callback_id")
+    pairs = _beside(rows, max(executor.threads for executor in executors))
+    reentrant = sorted({a for a, b in pairs if a == b})
+    separate = sorted({max(a, b) for a, b in pairs if a != b} - set(reentrant))
+    own_group = pl.format("{}#{}", pl.col("node").fill_null("?"), "callback_id")
     of_node = pl.format("{}|{}", "executor", pl.col("node").fill_null("?"))
-    shown = pl.col("callback_id").is_in([*reentrant, *apart])
+    shown = pl.col("callback_id").is_in([*reentrant, *separate])
     return rows.with_columns(
-        group=pl.when(shown).then(own),
+        group=pl.when(shown).then(own_group),
         reentrant=pl.when(pl.col("callback_id").is_in(reentrant)).then(pl.lit(value=True)),
-        excluding=pl.when(shown).then(own).otherwise(of_node),
+        excluding=pl.when(shown).then(own_group).otherwise(of_node),
     )
 
 
 def _beside(rows: pl.DataFrame, threads: int) -> set[tuple[int, int]]:
     """Pairs of callbacks of one node that ran at the same time."""
-    found: set[tuple[int, int]] = set()
-    of = ["host", "vpid", "node"]
+    pairs: set[tuple[int, int]] = set()
+    node = ["host", "vpid", "node"]
     ordered = rows.sort("start_ns")
     for step in range(1, threads):
-        both = ordered.select(
+        overlaps = ordered.select(
             "callback_id",
-            other=pl.col("callback_id").shift(step).over(of),
-            overlap=pl.col("start_ns") < pl.col("end_ns").shift(step).over(of),
+            other=pl.col("callback_id").shift(step).over(node),
+            overlap=pl.col("start_ns") < pl.col("end_ns").shift(step).over(node),
         ).filter("overlap")
-        found |= set(both.select("callback_id", "other").unique().iter_rows())
-    return found
+        pairs |= set(overlaps.select("callback_id", "other").unique().iter_rows())
+    return pairs
 
 
 def on_wait_sets(intervals: pl.DataFrame) -> pl.DataFrame:
@@ -146,23 +150,23 @@ def wait_set_places(rows: pl.DataFrame, intervals: pl.DataFrame) -> dict[int, in
     By ``callback_id``, from 0; none for executors that wait without a wait set.
     """
     waits = intervals.filter(pl.col("state") == "wait")
-    found: dict[int, int] = {}
+    places: dict[int, int] = {}
     kinds = rows.group_by("executor", "kind", pl.col("intra_process").fill_null(value=False))
-    for (executor, *_), of in kinds:
+    for (executor, *_), executions in kinds:
         begins = waits.filter(pl.col("executor") == executor)["begin_ns"].sort()
         if begins.len():
-            found |= _ranked(of.sort("start_ns"), begins)
-    return found
+            places |= _ranked(executions.sort("start_ns"), begins)
+    return places
 
 
 def _ranked(rows: pl.DataFrame, begins: pl.Series) -> dict[int, int]:
-    known = rows["callback_id"].unique().sort()
-    places = np.searchsorted(known.to_numpy(), rows["callback_id"].to_numpy())
+    callbacks = rows["callback_id"].unique().sort()
+    places = np.searchsorted(callbacks.to_numpy(), rows["callback_id"].to_numpy())
     rounds = np.searchsorted(begins.to_numpy(), rows["start_ns"].to_numpy(), "right")
-    before = np.zeros((len(known), len(known)), dtype=np.int64)
-    for one in np.split(places, np.flatnonzero(np.diff(rounds)) + 1):
-        first, second = np.triu_indices(len(one), 1)
-        np.add.at(before, (one[first], one[second]), 1)
+    before = np.zeros((len(callbacks), len(callbacks)), dtype=np.int64)
+    for executed in np.split(places, np.flatnonzero(np.diff(rounds)) + 1):
+        first, second = np.triu_indices(len(executed), 1)
+        np.add.at(before, (executed[first], executed[second]), 1)
     won = np.sign(before - before.T).sum(axis=1)
     order = np.argsort(-won, kind="stable")
-    return {int(known[int(number)]): place for place, number in enumerate(order)}
+    return {int(callbacks[int(number)]): place for place, number in enumerate(order)}

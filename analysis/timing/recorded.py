@@ -59,9 +59,9 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         No callback was recorded that ended after the start-up.
     """
     # Factors are no part of it, and may be named as what is told here.
-    own = {name: [column.name for column in TABLES[name].columns] for name in _NEEDED}
-    found = pl.collect_all([tables.table(name).select(own[name]) for name in _NEEDED])
-    frames = dict(zip(_NEEDED, found, strict=True))
+    columns = {name: [column.name for column in TABLES[name].columns] for name in _NEEDED}
+    collected = pl.collect_all([tables.table(name).select(columns[name]) for name in _NEEDED])
+    frames = dict(zip(_NEEDED, collected, strict=True))
     whole_only(frames["losses"].lazy().with_columns(run=pl.lit(run.name)), "a timing model")
     ran = frames["callback_instances"].filter(of_callbacks())
     whole = ran.drop_nulls(["callback_id", "vtid", "end_ns"])
@@ -74,32 +74,32 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     begin = first + start_up
     # What ran in the start-up may have kept a thread from what follows.
     every = _executions(whole, frames)
-    known = every.drop_nulls("kind")
-    heard = set(known.filter(pl.col("kind") == "subscription")["name"].drop_nulls())
+    executions = every.drop_nulls("kind")
+    heard = set(executions.filter(pl.col("kind") == "subscription")["name"].drop_nulls())
     sent = frames["publications"].filter(pl.col("topic").is_in(sorted(heard)))
     # Afterwards nothing comes any more, and queues run empty.
-    causes = pl.concat([known["ready"].fill_null(known["start_ns"]), sent["publish_ns"]])
+    causes = pl.concat([executions["ready"].fill_null(executions["start_ns"]), sent["publish_ns"]])
     latest = causes.max()
     last = min(last, latest) if isinstance(latest, int) else last
     counts = pl.col("start_ns").is_between(begin, last)
-    if not known.filter(counts).height:
+    if not executions.filter(counts).height:
         since = f"after the start-up of {duration(start_up)}"
         raise NotEnoughEvidenceError(
             f"{run.name}: no callback ran {since} while messages were published"
         )
     intervals = on_wait_sets(frames["executor_intervals"])
-    executors = recorded_executors(known, intervals, run)
+    executors = recorded_executors(executions, intervals, run)
     intervals = with_executor(intervals, executors)
-    known = with_waits(with_executor(known, executors), intervals)
-    waited = delayed(grouped(known, executors), intervals, executors)
-    by_kernel, known = _with_own_time(waited.filter(counts), frames["callback_scheduling"])
-    known = known.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
-    published = _published(known, sent, begin)
-    places = wait_set_places(known, intervals)
-    of = _Of(frames, published, places, begin)
+    executions = with_waits(with_executor(executions, executors), intervals)
+    waited = delayed(grouped(executions, executors), intervals, executors)
+    by_kernel, executions = _with_own_time(waited.filter(counts), frames["callback_scheduling"])
+    executions = executions.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
+    published = _published(executions, sent, begin)
+    places = wait_set_places(executions, intervals)
+    callback_parts = _Of(frames, published, places, begin)
     callbacks = [
-        of.callback(rows)
-        for rows in known.sort("callback_id", "start_ns").partition_by("callback_id")
+        callback_parts.callback(rows)
+        for rows in executions.sort("callback_id", "start_ns").partition_by("callback_id")
     ]
     return TimingModel(
         run=run.name,
@@ -108,12 +108,16 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         execution_time="own" if by_kernel else "duration",
         cpus=_cpus(run),
         tracer_lost=frames["losses"].height > 0,
-        executors=[with_polls(x, known, n, begin) for n, x in enumerate(executors)],
+        executors=[
+            with_polls(executor, executions, n, begin) for n, executor in enumerate(executors)
+        ],
         callbacks=callbacks,
-        sources=_sources(known, published, begin),
+        sources=_sources(executions, published, begin),
         left_out=[
-            LeftOut(what=f"callback {x}", why="what it serves is not known")
-            for x in every.filter(counts, pl.col("kind").is_null())["callback_id"].unique().sort()
+            LeftOut(what=f"callback {callback}", why="what it serves is not known")
+            for callback in every.filter(counts, pl.col("kind").is_null())["callback_id"]
+            .unique()
+            .sort()
         ],
     )
 
@@ -160,8 +164,8 @@ def _with_own_time(rows: pl.DataFrame, scheduling: pl.DataFrame) -> tuple[bool, 
     may have told nothing, and these keep their duration.
     """
     duration = pl.col("end_ns") - pl.col("start_ns")
-    own = scheduling.select(_ON, own=pl.col("cpu_ns") + pl.col("blocked_ns"))
-    rows = rows.join(own, on=_ON, how="left", maintain_order="left")
+    own_ns = scheduling.select(_ON, own=pl.col("cpu_ns") + pl.col("blocked_ns"))
+    rows = rows.join(own_ns, on=_ON, how="left", maintain_order="left")
     known = rows["own"].count() >= _KNOWN_OWN * rows.height
     took = pl.min_horizontal(pl.coalesce("own", duration), duration) if known else duration
     return known, rows.with_columns(took=took)
@@ -172,13 +176,13 @@ def _published(rows: pl.DataFrame, publications: pl.DataFrame, begin: int) -> pl
 
     Of an execution that took less by itself than from start to end, offsets shrink with it.
     """
-    of = rows.select(_ON, "callback_id", "number", "start_ns", "end_ns", "took")
+    executions = rows.select(_ON, "callback_id", "number", "start_ns", "end_ns", "took")
     length = (pl.col("end_ns") - pl.col("start_ns")).clip(1)
     offset = (pl.col("publish_ns") - pl.col("start_ns")) * pl.col("took") / length
     return (
         publications.drop_nulls(["publish_ns", "topic"])
         .filter(pl.col("publish_ns") >= begin)
-        .join(of, on=_ON, how="left")
+        .join(executions, on=_ON, how="left")
         .with_columns(offset=offset.clip(0).round().cast(pl.Int64))
         .sort("publish_ns")
     )
@@ -190,24 +194,24 @@ class _Of:
     def __init__(
         self, frames: Frames, published: pl.DataFrame, places: Mapping[int, int], begin: int
     ) -> None:
-        known = frames["subscriptions"].drop_nulls("queue_depth").filter(pl.col("queue_depth") > 0)
-        self._depths = dict(known.select("subscription_id", "queue_depth").iter_rows())
-        gone = frames["messages"].filter(
+        depths = frames["subscriptions"].drop_nulls("queue_depth").filter(pl.col("queue_depth") > 0)
+        self._depths = dict(depths.select("subscription_id", "queue_depth").iter_rows())
+        lost = frames["messages"].filter(
             pl.col("outcome").is_in(["replaced", "overwritten"]) & (pl.col("publish_ns") >= begin)
         )
-        self._lost = dict(gone.group_by("subscription_id").len().iter_rows())
+        self._lost = dict(lost.group_by("subscription_id").len().iter_rows())
         self._published = published
         self._places = places
         self._begin = begin
 
     def callback(self, rows: pl.DataFrame) -> TimedCallback:
         first = rows.row(0, named=True)
-        told = rows.select(
+        facts = rows.select(
             pl.col("subscription_id", "period_ns", "release_ns").drop_nulls().first(),
             jitter=quantile_of(pl.col("jitter_ns").abs(), 0.99).round().cast(pl.Int64),
         ).row(0, named=True)
         subscription, period, due = (
-            told[x] for x in ("subscription_id", "period_ns", "release_ns")
+            facts[name] for name in ("subscription_id", "period_ns", "release_ns")
         )
         timed = first["kind"] == "timer" and period is not None and due is not None
         published = self._published.filter(pl.col("callback_id") == first["callback_id"])
@@ -223,7 +227,7 @@ class _Of:
             queue_depth=self._depths.get(subscription),
             period_ns=period if timed else None,
             phase_ns=_phase(due - self._begin, period) if timed else None,
-            jitter_ns=told["jitter"],
+            jitter_ns=facts["jitter"],
             place=self._places.get(first["callback_id"]),
             lag_ns=first["lag"],
             executions=self._samples(rows, "took"),
@@ -243,9 +247,9 @@ class _Of:
         )
 
     def _samples(self, rows: pl.DataFrame, column: str, at: str = "start_ns") -> Samples:
-        known = rows.drop_nulls(column).sort(at, maintain_order=True)
-        times = (known[at] - self._begin).clip(0).to_list()
-        return Samples(at_ns=times, value_ns=known[column].to_list())
+        samples = rows.drop_nulls(column).sort(at, maintain_order=True)
+        times = (samples[at] - self._begin).clip(0).to_list()
+        return Samples(at_ns=times, value_ns=samples[column].to_list())
 
 
 def _phase(first: int, period: int) -> int:
@@ -256,9 +260,9 @@ def _phase(first: int, period: int) -> int:
 def _sources(rows: pl.DataFrame, published: pl.DataFrame, begin: int) -> list[Source]:
     """What no execution of the model published, and starts of which nothing tells the cause."""
     outside = published.filter(pl.col("number").is_null())
-    found = [
-        Source(topic=topic, node=node, at_ns=(of["publish_ns"] - begin).to_list())
-        for (topic, node), of in outside.partition_by(
+    from_outside = [
+        Source(topic=topic, node=node, at_ns=(group["publish_ns"] - begin).to_list())
+        for (topic, node), group in outside.partition_by(
             "topic", "node", as_dict=True, maintain_order=True
         ).items()
     ]
@@ -267,9 +271,11 @@ def _sources(rows: pl.DataFrame, published: pl.DataFrame, begin: int) -> list[So
         timer=(pl.col("period_ns").is_not_null() & pl.col("release_ns").is_not_null()).any()
     )
     unknown = unknown.join(driven.filter("timer"), on="callback_id", how="anti")
-    return found + [
-        Source(topic=f"#{key[0]}", node=of["node"][0], at_ns=(of["start_ns"] - begin).to_list())
-        for key, of in unknown.sort("callback_id", "start_ns")
+    return from_outside + [
+        Source(
+            topic=f"#{key[0]}", node=group["node"][0], at_ns=(group["start_ns"] - begin).to_list()
+        )
+        for key, group in unknown.sort("callback_id", "start_ns")
         .partition_by("callback_id", as_dict=True, maintain_order=True)
         .items()
     ]

@@ -44,12 +44,16 @@ class Samples(_Part):
 
     def times(self, factor: float) -> Samples:
         """Each value multiplied."""
-        return Samples(at_ns=self.at_ns, value_ns=[round(x * factor) for x in self.value_ns])
+        return Samples(
+            at_ns=self.at_ns, value_ns=[round(value * factor) for value in self.value_ns]
+        )
 
     @classmethod
     def together(cls, parts: Iterable[Samples]) -> Samples:
         """Those of all, in order."""
-        pairs = sorted(y for x in parts for y in zip(x.at_ns, x.value_ns, strict=True))
+        pairs = sorted(
+            pair for samples in parts for pair in zip(samples.at_ns, samples.value_ns, strict=True)
+        )
         return cls(at_ns=[at for at, _ in pairs], value_ns=[value for _, value in pairs])
 
 
@@ -167,7 +171,7 @@ class TimingModel(_Part):
             count = len(callback.executions.value_ns)
             if len(callback.takeovers_ns) not in (0, count):
                 raise ValueError(f"{where}: takeovers_ns is not as long as its executions")
-            if any(x.execution >= count for x in callback.publications):
+            if any(publication.execution >= count for publication in callback.publications):
                 raise ValueError(f"{where}: a publication is of an execution that is not there")
         return self
 
@@ -177,7 +181,7 @@ class TimingModel(_Part):
             return self
         named = {"kind": kind, "kind_from": "given"}
         return self.model_copy(
-            update={"executors": [x.model_copy(update=named) for x in self.executors]}
+            update={"executors": [executor.model_copy(update=named) for executor in self.executors]}
         )
 
     def to_json(self) -> str:
@@ -201,5 +205,5 @@ def read_timing_model(path: Path) -> TimingModel:
         return TimingModel.model_validate(read_json(path))
     except ValidationError as error:
         place, problem = first_problem(error)
-        said = f"{place}: {problem}" if place else problem
-        raise UsageError(f"{path}: not a timing model: {said}") from error
+        message = f"{place}: {problem}" if place else problem
+        raise UsageError(f"{path}: not a timing model: {message}") from error

@@ -41,7 +41,7 @@ def callbacks_frame(model: TimingModel) -> pl.DataFrame:
                 len(took) / model.length_ns * 1e9, len(took), quantile(took, 0.5),
                 quantile(took, 0.99), max(took), quantile(waits, 0.5) if waits else None,
                 quantile(waits, 0.99) if waits else None,
-                sorted({x.topic for x in callback.publications}),
+                sorted({publication.topic for publication in callback.publications}),
             )
         )  # fmt: skip
     return pl.DataFrame(rows, schema=_FRAME, orient="row")
@@ -51,8 +51,14 @@ def links_frame(model: TimingModel) -> pl.DataFrame:
     """One row per callback, topic and receiver, as `roslens.explore.timing.Timing.links` says."""
     rows = []
     for callback in model.callbacks:
-        for topic, count in sorted(Counter(x.topic for x in callback.publications).items()):
-            offsets = [x.offset_ns for x in callback.publications if x.topic == topic]
+        for topic, count in sorted(
+            Counter(publication.topic for publication in callback.publications).items()
+        ):
+            offsets = [
+                publication.offset_ns
+                for publication in callback.publications
+                if publication.topic == topic
+            ]
             share = count / len(callback.executions.value_ns)
             rows += [
                 (callback.id, topic, receiver.id, count, share, quantile(offsets, 0.5))
@@ -68,7 +74,7 @@ def graph(model: TimingModel) -> Drawing | None:
     rows: list[tuple[str, str, bool, int, float, float | None]] = []
     for callback in model.callbacks:
         name = _label(callback)
-        sent = Counter(x.topic for x in callback.publications)
+        sent = Counter(publication.topic for publication in callback.publications)
         rows += [(name, topic, True, n, n / seconds, None) for topic, n in sent.items()]
         if callback.kind == "subscription" and callback.name is not None:
             n = len(callback.executions.value_ns)
@@ -85,13 +91,13 @@ def graph(model: TimingModel) -> Drawing | None:
     edges = pl.DataFrame(rows, schema=kinds, orient="row").with_columns(
         lost=pl.lit(None, dtype=pl.Float64)
     )
-    below = {_label(x): _times(x) for x in model.callbacks}
-    told = "own time" if model.execution_time == "own" else "duration"
+    below = {_label(callback): _times(callback) for callback in model.callbacks}
+    time = "own time" if model.execution_time == "own" else "duration"
     return draw_graph(
         edges,
         below=below,
         caption="Callbacks (boxes) with P50 and P99 of the "
-        f"{told} of their executions, and topics (rounded). On the way to a topic: how often it is "
+        f"{time} of their executions, and topics (rounded). On the way to a topic: how often it is "
         "published; from a topic: the median from its publication to callback_start. Timers begin, "
         "and 'outside' is what no callback of the model published.",
     )

@@ -71,23 +71,23 @@ def values_of(one: ToolRun) -> list[Value]:
 
     What is told several times of one entity is numbered, and never put together.
     """
-    found: list[Value] = []
+    figures: list[Value] = []
     times: dict[tuple[str, str], int] = {}
     for row in one.result.summary.drop_nulls("value").iter_rows(named=True):
         entity, metric = entity_of(row), row["metric"]
         count = times[entity, metric] = times.get((entity, metric), 0) + 1
         name = entity if count == 1 else f"{entity} ({count})"
         samples = 1 if row["samples"] is None else row["samples"]
-        found.append(Value(name, metric, row["value"], row["unit"], samples, "written"))
+        figures.append(Value(name, metric, row["value"], row["unit"], samples, "written"))
     for (metric,), rows in one.result.series.drop_nulls("value").group_by(
         ["metric"], maintain_order=True
     ):
         name, values, unit = str(metric), rows["value"], rows["unit"][0]
         if name in _MEANS:
-            found.append(Value("", name, values.mean(), unit, values.len(), "mean"))  # type: ignore[arg-type]
+            figures.append(Value("", name, values.mean(), unit, values.len(), "mean"))  # type: ignore[arg-type]
         elif name in _PEAKS:
-            found.append(Value("", name, values.max(), unit, values.len(), "peak"))  # type: ignore[arg-type]
-    return found
+            figures.append(Value("", name, values.max(), unit, values.len(), "peak"))  # type: ignore[arg-type]
+    return figures
 
 
 def entity_of(row: dict[str, Any]) -> str:
@@ -102,15 +102,17 @@ def tool_estimates(runs: Sequence[ToolRun], level: float) -> list[Estimate]:
     Single latencies give means and percentiles: over runs where there are several, else of the
     one run. Figures that the tool condensed itself are one value per run.
     """
-    found: list[Estimate] = []
+    estimates: list[Estimate] = []
     for cell in by_cell(runs):
-        values = [{(v.entity, v.metric): v for v in values_of(one)} for one in cell]
-        samples = [_samples_of(one) for one in cell]
-        told = dict.fromkeys(key for of_one in values for key in of_one)
-        for entity in dict.fromkeys(entity for entity, _ in told):
-            metrics = [metric for name, metric in told if name == entity]
-            found += _of_entity(cell, entity, metrics, values=values, samples=samples, level=level)
-    return found
+        values = [{(v.entity, v.metric): v for v in values_of(tool_run)} for tool_run in cell]
+        samples = [_samples_of(tool_run) for tool_run in cell]
+        keys = dict.fromkeys(key for of_one in values for key in of_one)
+        for entity in dict.fromkeys(entity for entity, _ in keys):
+            metrics = [metric for name, metric in keys if name == entity]
+            estimates += _of_entity(
+                cell, entity, metrics, values=values, samples=samples, level=level
+            )
+    return estimates
 
 
 def _of_entity(
@@ -124,24 +126,24 @@ def _of_entity(
 ) -> list[Estimate]:
     tool = cell[0].result.tool
     levels: Cell = {**cell[0].run.cell, **({ENTITY: entity} if entity else {})}
-    single = [x for of_one in samples if (x := of_one.get(entity))]
-    found: list[Estimate] = []
+    single = [latencies for of_one in samples if (latencies := of_one.get(entity))]
+    estimates: list[Estimate] = []
     for name in metrics:
-        known = [v for of_one in values if (v := of_one.get((entity, name))) is not None]
+        figures = [v for of_one in values if (v := of_one.get((entity, name))) is not None]
         prefix, _, statistic = name.rpartition("_")
         if name in _LEFT or statistic in {"sd", "min"} or name.startswith("events_"):
             continue
         if statistic == "mean" and single:
-            found += _of_samples(tool, prefix, levels, single, level)
+            estimates += _of_samples(tool, prefix, levels, single, level)
             continue
-        count = sum(v.samples for v in known)
-        metric = _metric(tool, name, known[0].unit, known[0].origin)
+        count = sum(v.samples for v in figures)
+        metric = _metric(tool, name, figures[0].unit, figures[0].origin)
         if name == "cpu_of_machine" and any(map(_since_start, cell)):
-            found.append(refused_estimate(metric, levels, UNCLEAR, level))
+            estimates.append(refused_estimate(metric, levels, UNCLEAR, level))
             continue
-        found.append(value_over_runs(metric, levels, [v.value for v in known], count, level))
-        if statistic == "mean" and known[0].unit == "ns":
-            found += [
+        estimates.append(value_over_runs(metric, levels, [v.value for v in figures], count, level))
+        if statistic == "mean" and figures[0].unit == "ns":
+            estimates += [
                 refused_estimate(_percentile(tool, prefix, q), levels, NO_SAMPLES, level)
                 for q in _QUANTILES
             ]
@@ -154,11 +156,14 @@ def _of_entity(
         definition = f"messages lost, of those lost and received, as {tool} counted them"
         metric = Metric("loss", definition, "1")
         if all(received for _, received in counted):
-            lost, total = [x for x, _ in counted], [x + y for x, y in counted]
-            found.append(fraction_over_runs(metric, levels, lost, total, level))
+            lost, total = (
+                [missing for missing, _ in counted],
+                [missing + received for missing, received in counted],
+            )
+            estimates.append(fraction_over_runs(metric, levels, lost, total, level))
         else:
-            found.append(refused_estimate(metric, levels, SILENT, level))
-    return found
+            estimates.append(refused_estimate(metric, levels, SILENT, level))
+    return estimates
 
 
 def _of_samples(
@@ -167,14 +172,14 @@ def _of_samples(
     metric = _metric(tool, f"{prefix}_mean", "ns", "single")
     of_q = [(q, _percentile(tool, prefix, q)) for q in _QUANTILES]
     if len(runs) > 1:
-        found = [mean_over_runs(metric, cell, runs, level)]
-        return found + [percentile_over_runs(m, cell, runs, q, level) for q, m in of_q]
-    found = [mean_of_one_run(metric, cell, runs[0], level)]
-    return found + [percentile_of_one_run(m, cell, runs[0], q, level) for q, m in of_q]
+        estimates = [mean_over_runs(metric, cell, runs, level)]
+        return estimates + [percentile_over_runs(m, cell, runs, q, level) for q, m in of_q]
+    estimates = [mean_of_one_run(metric, cell, runs[0], level)]
+    return estimates + [percentile_of_one_run(m, cell, runs[0], q, level) for q, m in of_q]
 
 
-def _since_start(one: ToolRun) -> bool:
-    return one.result.metadata.get("dialect") in {"A", "B"}
+def _since_start(tool_run: ToolRun) -> bool:
+    return tool_run.result.metadata.get("dialect") in {"A", "B"}
 
 
 def _percentile(tool: str, prefix: str, q: float) -> Metric:
@@ -198,11 +203,11 @@ def _metric(tool: str, name: str, unit: str, origin: str) -> Metric:
     return Metric(name, f"{words}, {how}" + (f": {clock}" if clock else ""), unit, better)
 
 
-def _samples_of(one: ToolRun) -> dict[str, list[float]]:
+def _samples_of(tool_run: ToolRun) -> dict[str, list[float]]:
     """Single latencies by entity, in the order in which the tool wrote them."""
-    found: dict[str, list[float]] = {}
+    latencies: dict[str, list[float]] = {}
     keys = ["entity", "node", "name"]
-    frame = one.result.samples.drop_nulls("value_ns")
+    frame = tool_run.result.samples.drop_nulls("value_ns")
     for rows in frame.partition_by(keys, maintain_order=True):
-        found[entity_of(rows.row(0, named=True))] = rows["value_ns"].cast(pl.Float64).to_list()
-    return found
+        latencies[entity_of(rows.row(0, named=True))] = rows["value_ns"].cast(pl.Float64).to_list()
+    return latencies

@@ -70,27 +70,31 @@ class ToolReport(Report[ToolParameters]):
     @cached_property
     def values(self) -> list[tuple[ToolRun, Value]]:
         """Every figure of every run."""
-        return [(one, value) for one in self.results.runs for value in values_of(one)]
+        return [
+            (tool_run, value) for tool_run in self.results.runs for value in values_of(tool_run)
+        ]
 
     def sentences(self) -> list[str]:
         """What was read, and what in it was wrong."""
         runs = self.results.runs
-        tools = ", ".join(sorted({one.result.tool for one in runs}))
-        notes = {note for one in runs for note in one.result.notes}
-        said = [
+        tools = ", ".join(sorted({tool_run.result.tool for tool_run in runs}))
+        notes = {note for tool_run in runs for note in tool_run.result.notes}
+        sentences = [
             f"{count_of_runs(len(runs))} of {tools}: {len(self.values):,} figures were read."
             if runs
             else "None of the files could be read."
         ]
         if notes:
-            said.append(f"{len(notes)} kinds of figures were corrected or left out; see below.")
+            sentences.append(
+                f"{len(notes)} kinds of figures were corrected or left out; see below."
+            )
         if self.results.refused:
-            said.append(f"{len(self.results.refused)} files are refused; see below.")
-        return said
+            sentences.append(f"{len(self.results.refused)} files are refused; see below.")
+        return sentences
 
     def origin(self) -> Mapping[str, str]:
         """The tools and how many files of theirs were read."""
-        tools = sorted({one.result.tool for one in self.results.runs})
+        tools = sorted({tool_run.result.tool for tool_run in self.results.runs})
         return {"files of": ", ".join(tools), "runs": f"{len(self.results.runs):,}"}
 
     def picture(self) -> Plot | None:
@@ -102,8 +106,8 @@ class ToolReport(Report[ToolParameters]):
         parts: list[Part] = []
         for name, reason in self.results.refused:
             parts.append(Sentence(f"{name} is refused: {reason}", loud=True))
-        for name, other in self.results.copies:
-            text = f"{name} says what {other} says: a copy is no further run, and is left out."
+        for name, original in self.results.copies:
+            text = f"{name} says what {original} says: a copy is no further run, and is left out."
             parts.append(Sentence(text, loud=True))
         if self.results.alone:
             text = (
@@ -112,7 +116,10 @@ class ToolReport(Report[ToolParameters]):
             )
             parts.append(text)
         shown = self.results.runs[:_MOST_RUNS]
-        rows = [[one.run.name, one.result.tool, one.run.label, _facts(one)] for one in shown]
+        rows = [
+            [tool_run.run.name, tool_run.result.tool, tool_run.run.label, _facts(tool_run)]
+            for tool_run in shown
+        ]
         hidden = len(self.results.runs) - len(shown)
         notes = [f"{hidden:,} more runs are in values.csv."] if hidden else []
         columns = ["run", "tool", "cell", "what the file says of the run"]
@@ -123,11 +130,11 @@ class ToolReport(Report[ToolParameters]):
 
     def corrected(self) -> Section:
         """What in the files is wrong, or is not what it is called."""
-        counts = Counter((one.result.tool, note) for one in self.results.runs
-                         for note in one.result.notes)  # fmt: skip
+        counts = Counter((tool_run.result.tool, note) for tool_run in self.results.runs
+                         for note in tool_run.result.notes)  # fmt: skip
         if not counts:
             return Section("Nothing in these files had to be corrected or left out.")
-        runs = Counter(one.result.tool for one in self.results.runs)
+        runs = Counter(tool_run.result.tool for tool_run in self.results.runs)
         rows = [[tool, note, f"{n} of {runs[tool]}"] for (tool, note), n in counts.items()]
         columns = ["tool", "what was corrected or left out, or cannot be had", "runs"]
         title = "What the files got wrong, and what they do not hold"
@@ -136,8 +143,8 @@ class ToolReport(Report[ToolParameters]):
     def said(self) -> Section:
         """Every figure as the tool wrote it, in our units."""
         rows = [
-            [one.run.name, v.entity or "(run)", v.metric, *_shown(v), f"{v.samples:,}"]
-            for one, v in self.values[:_MOST_ROWS]
+            [tool_run.run.name, v.entity or "(run)", v.metric, *_shown(v), f"{v.samples:,}"]
+            for tool_run, v in self.values[:_MOST_ROWS]
         ]
         hidden = len(self.values) - len(rows)
         table = ReportTable(
@@ -169,22 +176,27 @@ class ToolReport(Report[ToolParameters]):
 
     def frame(self) -> pl.DataFrame:
         """Every figure of every run, one row each; the factors of the run are columns."""
-        factors = dict.fromkeys(name for one in self.results.runs for name in one.run.cell)
+        factors = dict.fromkeys(
+            name for tool_run in self.results.runs for name in tool_run.run.cell
+        )
         rows = [
             {
-                "run": one.run.name,
-                **{n: None if n not in one.run.cell else str(one.run.cell[n]) for n in factors},
+                "run": tool_run.run.name,
+                **{
+                    n: None if n not in tool_run.run.cell else str(tool_run.run.cell[n])
+                    for n in factors
+                },
                 **v._asdict(),
             }
-            for one, v in self.values
+            for tool_run, v in self.values
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _facts(one: ToolRun) -> str:
-    told = [f"{k}: {v}" for k, v in one.result.metadata.items() if v and len(v) < _MOST_LENGTH]
-    more = f"; {len(told) - _MOST_FACTS} more" if len(told) > _MOST_FACTS else ""
-    return "; ".join(told[:_MOST_FACTS]) + more or "-"
+def _facts(run: ToolRun) -> str:
+    facts = [f"{k}: {v}" for k, v in run.result.metadata.items() if v and len(v) < _MOST_LENGTH]
+    more = f"; {len(facts) - _MOST_FACTS} more" if len(facts) > _MOST_FACTS else ""
+    return "; ".join(facts[:_MOST_FACTS]) + more or "-"
 
 
 def _shown(value: Value) -> tuple[str, str]:
@@ -237,7 +249,9 @@ def runs_plot(estimates: Sequence[Estimate], most: int = _MOST_PANELS * _MOST_DR
             shown[metric] = panels[metric][: min(room, _MOST_DRAWN)]
     heights = [len(members) + 1.6 for members in shown.values()]
     labels = {m: short_labels([e.cell for e in members]) for m, members in shown.items()}
-    lines = max(style.wrapped(x, 48).count("\n") + 1 for of in labels.values() for x in of)
+    lines = max(
+        style.wrapped(text, 48).count("\n") + 1 for texts in labels.values() for text in texts
+    )
     figure = style.new_figure(0.7 + max(0.34, 0.16 * lines) * sum(heights))
     rows = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (metric, members) in zip(rows, shown.items(), strict=True):
@@ -265,8 +279,8 @@ def _panel(axes: Axes, metric: str, members: Sequence[Estimate], labels: Sequenc
     factor, unit = shown_unit(members[0].unit)
     for y, e in enumerate(members):
         assert e.value is not None
-        known = [factor * v for v in e.per_run if math.isfinite(v)]
-        axes.plot(known, [y] * len(known), "o", color=style.FAINT, ms=4, alpha=0.8)
+        values = [factor * v for v in e.per_run if math.isfinite(v)]
+        axes.plot(values, [y] * len(values), "o", color=style.FAINT, ms=4, alpha=0.8)
         if e.low is not None and e.high is not None:
             axes.plot(
                 [factor * e.low, factor * e.high], [y, y], "-", color=style.COLOURS[0], lw=2.2

@@ -71,38 +71,41 @@ def read_files(
         None can be read.
     """
     alone = given is None and len(places) > 1
-    told = [GivenFactors()] * len(places) if given is None else given
+    given_factors = [GivenFactors()] * len(places) if given is None else given
     runs: list[ToolRun] = []
     refused: list[tuple[str, str]] = []
     copies: list[tuple[str, str]] = []
     seen: dict[object, str] = {}
     identities: dict[tuple[str, str], str] = {}
     names = unique_names([place for place, _ in places])
-    for (place, known), name, more in zip(places, names, told, strict=True):
+    for (place, file_format), name, more in zip(places, names, given_factors, strict=True):
         try:
-            results = read_results(place, known)
+            results = read_results(place, file_format)
         except UsageError as error:
             refused.append((name, str(error)))
             continue
-        said = tuple(map(_said, results))
-        if said in seen:
-            copies.append((name, seen[said]))
+        contents = tuple(map(_said, results))
+        if contents in seen:
+            copies.append((name, seen[contents]))
             continue
-        seen[said] = name
+        seen[contents] = name
         # A log, its JSON and a database may tell of one run.
         first = [identities.setdefault((r.tool, r.identity), name) for r in results if r.identity]
-        copies += [(name, other) for other in dict.fromkeys(first) if other != name]
+        copies += [(name, original) for original in dict.fromkeys(first) if original != name]
         results = [r for r in results if identities.get((r.tool, r.identity), name) == name]
         cell = {"file": name} if alone else dict(more.factors)
         for number, result in enumerate(results, 1):
-            own = name if len(results) == 1 else f"{name}, run {number}"
-            runs.append(ToolRun(Run(own, {**cell, **result.factors}), result))
+            run_name = name if len(results) == 1 else f"{name}, run {number}"
+            runs.append(ToolRun(Run(run_name, {**cell, **result.factors}), result))
     if not runs:
         raise UsageError(refused[0][1])
-    if len({one.result.tool for one in runs}) > 1:
+    if len({tool_run.result.tool for tool_run in runs}) > 1:
         runs = [
-            replace(one, run=replace(one.run, cell={"tool": one.result.tool, **one.run.cell}))
-            for one in runs
+            replace(
+                tool_run,
+                run=replace(tool_run.run, cell={"tool": tool_run.result.tool, **tool_run.run.cell}),
+            )
+            for tool_run in runs
         ]
     return ToolFiles(runs, refused, copies, alone)
 

@@ -72,19 +72,19 @@ class Took:
         UsageError
             It says something else.
         """
-        found = _SET.fullmatch(text)
-        if found is None or (found["unit"] == "x" and found["sign"]):
+        match = _SET.fullmatch(text)
+        if match is None or (match["unit"] == "x" and match["sign"]):
             raise UsageError(
                 f"--set {text}: expected such as callback=/planner:+2ms, callback=/planner:-500us, "
                 "callback=/planner:3ms or callback=/planner:1.5x"
             )
-        number = float(found["number"])
-        if found["unit"] == "x":
-            return cls(found["name"], factor=number)
-        ns = number * _NS[found["unit"]]
-        if not found["sign"]:
-            return cls(found["name"], exact_ns=ns)
-        return cls(found["name"], add_ns=-ns if found["sign"] == "-" else ns)
+        number = float(match["number"])
+        if match["unit"] == "x":
+            return cls(match["name"], factor=number)
+        ns = number * _NS[match["unit"]]
+        if not match["sign"]:
+            return cls(match["name"], exact_ns=ns)
+        return cls(match["name"], add_ns=-ns if match["sign"] == "-" else ns)
 
     def applied(self, ns: int) -> int:
         """Of one execution [ns], never less than nothing.
@@ -136,10 +136,10 @@ class Changes:
     def in_words(self) -> str:
         """All that is asked, in a line."""
         given = (("executor", self.executor), ("threads", self.threads), ("cpus", self.cpus))
-        said = [f"{name}={value}" for name, value in given if value is not None]
-        said += [took.in_words() for took in self.took]
-        said += [f"{topic} {hz:,.10g} Hz" for topic, hz in self.rates]
-        return ", ".join(said) or "nothing changed"
+        words = [f"{name}={value}" for name, value in given if value is not None]
+        words += [took.in_words() for took in self.took]
+        words += [f"{topic} {hz:,.10g} Hz" for topic, hz in self.rates]
+        return ", ".join(words) or "nothing changed"
 
 
 def executor_kind(name: str) -> ExecutorKind:
@@ -164,10 +164,10 @@ def rate_of(text: str) -> tuple[str, float]:
     UsageError
         It says something else.
     """
-    found = _RATE.fullmatch(text)
-    if found is None or float(found["hz"]) <= 0:
+    match = _RATE.fullmatch(text)
+    if match is None or float(match["hz"]) <= 0:
         raise UsageError(f"--rate {text}: expected such as /scan=60Hz")
-    return found["topic"], float(found["hz"])
+    return match["topic"], float(match["hz"])
 
 
 def changed(model: TimingModel, changes: Changes) -> TimingModel:
@@ -219,21 +219,24 @@ def with_own_work(model: TimingModel, asked: TimingModel, cost: float) -> Timing
         (poll, gap), (polled, gapped) = _costs(will, cost), _costs(was, cost)
         polls = will.polls.times(poll / polled)
         if will.kind in ON_WAIT_SETS and was.kind not in ON_WAIT_SETS:
-            handed = (x.handovers for x in model.callbacks if x.executor == number)
+            handed = (
+                callback.handovers for callback in model.callbacks if callback.executor == number
+            )
             polls = Samples.together(handed).times(cost * gap)
         executors.append(will.model_copy(update={"polls": polls}))
         gaps.append(gap / gapped)
     callbacks = [
-        x.model_copy(update={"gaps": x.gaps.times(gaps[x.executor])}) for x in asked.callbacks
+        callback.model_copy(update={"gaps": callback.gaps.times(gaps[callback.executor])})
+        for callback in asked.callbacks
     ]
     return asked.model_copy(update={"executors": executors, "callbacks": callbacks})
 
 
-def _costs(of: TimedExecutor, cost: float) -> tuple[float, float]:
+def _costs(executor: TimedExecutor, cost: float) -> tuple[float, float]:
     """How many times as long polls and gaps take as on SingleThreaded."""
     collects, several = (low * (high / low) ** cost for low, high in (COLLECTS, SEVERAL))
-    gap = several if of.threads > 1 else 1.0
-    return gap * (collects if of.kind == "MultiThreaded" else 1.0), gap
+    gap = several if executor.threads > 1 else 1.0
+    return gap * (collects if executor.kind == "MultiThreaded" else 1.0), gap
 
 
 def _threads(
@@ -257,14 +260,21 @@ def _threads(
 
 
 def _with_times(model: TimingModel, took: Took) -> TimingModel:
-    fits = [x for x in model.callbacks if took.name in (x.node, x.name)]
+    fits = [callback for callback in model.callbacks if took.name in (callback.node, callback.name)]
     if not fits:
-        known = sorted({x for c in model.callbacks for x in (c.node, c.name) if x is not None})
+        names = sorted(
+            {name for c in model.callbacks for name in (c.node, c.name) if name is not None}
+        )
         raise UsageError(
-            f"--set: no callback of a node or a name {took.name}; there are {', '.join(known)}"
+            f"--set: no callback of a node or a name {took.name}; there are {', '.join(names)}"
         )
     return model.model_copy(
-        update={"callbacks": [_timed(x, took) if x in fits else x for x in model.callbacks]}
+        update={
+            "callbacks": [
+                _timed(callback, took) if callback in fits else callback
+                for callback in model.callbacks
+            ]
+        }
     )
 
 
@@ -273,11 +283,15 @@ def _timed(callback: TimedCallback, took: Took) -> TimedCallback:
     new = [took.applied(ns) for ns in old.value_ns]
     published = [
         Publication(
-            execution=x.execution,
-            offset_ns=round(x.offset_ns * new[x.execution] / max(1, old.value_ns[x.execution])),
-            topic=x.topic,
+            execution=publication.execution,
+            offset_ns=round(
+                publication.offset_ns
+                * new[publication.execution]
+                / max(1, old.value_ns[publication.execution])
+            ),
+            topic=publication.topic,
         )
-        for x in callback.publications
+        for publication in callback.publications
     ]
     # A thread that came back from the execution itself comes back when that ends now.
     takeovers = [
@@ -294,17 +308,21 @@ def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
     if not 1e9 / _LONGEST_NS < hz <= _MOST_HZ:
         raise UsageError(f"--rate {topic}: {hz:g} Hz is not between once in 100 days and 1 MHz")
     publishing = {
-        x.id: Counter(y.topic for y in x.publications)[topic]
-        for x in model.callbacks
-        if any(y.topic == topic for y in x.publications)
+        callback.id: Counter(publication.topic for publication in callback.publications)[topic]
+        for callback in model.callbacks
+        if any(publication.topic == topic for publication in callback.publications)
     }
-    sources = [x for x in model.sources if x.topic == topic]
+    sources = [source for source in model.sources if source.topic == topic]
     if not publishing and not sources:
-        known = sorted(
-            {y.topic for x in model.callbacks for y in x.publications}
-            | {x.topic for x in model.sources if not x.topic.startswith("#")}
+        topics = sorted(
+            {
+                publication.topic
+                for callback in model.callbacks
+                for publication in callback.publications
+            }
+            | {source.topic for source in model.sources if not source.topic.startswith("#")}
         )
-        raise UsageError(f"--rate: nobody published {topic}; there are {', '.join(known)}")
+        raise UsageError(f"--rate: nobody published {topic}; there are {', '.join(topics)}")
     for callback in model.callbacks:
         if callback.id in publishing and callback.period_ns is None:
             raise UsageError(
@@ -312,18 +330,23 @@ def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
                 f"give the rate of that"
             )
     # A timer's period is known better than how many of its executions fit in the recording.
-    per_ns = sum(len(x.at_ns) for x in sources) / model.length_ns + sum(
-        publishing[x.id] / len(x.executions.value_ns) / (x.period_ns or model.length_ns)
-        for x in model.callbacks
-        if x.id in publishing
+    per_ns = sum(len(source.at_ns) for source in sources) / model.length_ns + sum(
+        publishing[callback.id]
+        / len(callback.executions.value_ns)
+        / (callback.period_ns or model.length_ns)
+        for callback in model.callbacks
+        if callback.id in publishing
     )
     factor = per_ns * 1e9 / hz
     return model.model_copy(
         update={
-            "callbacks": [_slower(x, factor) if x.id in publishing else x for x in model.callbacks],
+            "callbacks": [
+                _slower(callback, factor) if callback.id in publishing else callback
+                for callback in model.callbacks
+            ],
             "sources": [
-                _stretched(x, factor, model.length_ns) if x.topic == topic else x
-                for x in model.sources
+                _stretched(source, factor, model.length_ns) if source.topic == topic else source
+                for source in model.sources
             ],
         }
     )

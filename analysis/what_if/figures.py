@@ -24,10 +24,12 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
     axes = figure.subplots()
     levels = np.array(CURVE)
     axes.plot(np.array(curve.recorded) / 1e6, levels, color=style.colour(0), label="recorded")
-    of = f"{curve.topic} at {curve.node}" if curve.topic else "all subscriptions"
-    caption = f"Latency of {of}, from the first publish event to callback_start"
+    subject = f"{curve.topic} at {curve.node}" if curve.topic else "all subscriptions"
+    caption = f"Latency of {subject}, from the first publish event to callback_start"
     if len(curve.value):
-        low, high, value = (np.array(x) / 1e6 for x in (curve.low, curve.high, curve.value))
+        low, high, value = (
+            np.array(latencies) / 1e6 for latencies in (curve.low, curve.high, curve.value)
+        )
         axes.fill_betweenx(levels, low, high, color=style.colour(1), alpha=0.25, lw=0)
         axes.plot(value, levels, color=style.colour(1), label="predicted")
         caption += (

@@ -135,13 +135,13 @@ class _Simulated:
         cpus: int | None = None,
         quantiles: Sequence[float] = QUANTILES,
     ) -> _Simulated:
-        found = simulated(model, replications, seed, cpus=cpus, quantiles=quantiles)
-        waits = np.array(found["waits"], dtype=np.float64)  # what is None becomes nan
-        lost = np.array(found["lost"], dtype=np.float64)
-        executions = np.array(found["executions"], dtype=np.float64)
-        busy = np.array(found["busy"], dtype=np.float64)
-        own = counting(model)
-        lost, received = _with_sum(lost, own), _with_sum(executions, own)
+        result = simulated(model, replications, seed, cpus=cpus, quantiles=quantiles)
+        waits = np.array(result["waits"], dtype=np.float64)  # what is None becomes nan
+        lost = np.array(result["lost"], dtype=np.float64)
+        executions = np.array(result["executions"], dtype=np.float64)
+        busy = np.array(result["busy"], dtype=np.float64)
+        places = counting(model)
+        lost, received = _with_sum(lost, places), _with_sum(executions, places)
         sent = lost + received
         part = np.divide(lost, sent, out=np.zeros_like(lost), where=sent > 0)
         return cls(waits, part, busy.sum(axis=1) / model.length_ns, executions)
@@ -149,12 +149,12 @@ class _Simulated:
     @classmethod
     def together(cls, parts: Sequence[_Simulated]) -> _Simulated:
         """All replications."""
-        arrays = ([getattr(x, field.name) for x in parts] for field in fields(cls))
+        arrays = ([getattr(part, field.name) for part in parts] for field in fields(cls))
         return cls(*map(np.concatenate, arrays))
 
 
-def _with_sum(of: Floats, places: Sequence[int]) -> Floats:
-    return np.column_stack([of, of[:, list(places)].sum(axis=1)])
+def _with_sum(counts: Floats, places: Sequence[int]) -> Floats:
+    return np.column_stack([counts, counts[:, list(places)].sum(axis=1)])
 
 
 def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Prediction:
@@ -178,37 +178,39 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     asked = [changed(model, changes) for model in models]
     costs = _COSTS if changes.executor or changes.threads else (0.5,)
     names = [model.run or "model" for model in models]
-    told = _assumptions(models, changes)
-    why = _LOST if any(x.tracer_lost for x in models) else None
-    if why is None and not all(counting(x) for x in models):
+    assumptions = _assumptions(models, changes)
+    why = _LOST if any(model.tracer_lost for model in models) else None
+    if why is None and not all(counting(model) for model in models):
         why = _NO_TOPIC
     if why is not None:
-        return Prediction(names, 0, seed, (), told, changes, why)
-    most = max(sum(len(c.executions.value_ns) for c in x.callbacks) for x in models)
+        return Prediction(names, 0, seed, (), assumptions, changes, why)
+    most = max(sum(len(c.executions.value_ns) for c in model.callbacks) for model in models)
     replications = min(_MOST, max(_LEAST, _EXECUTIONS // (most * len(models))))
     each = replications // len(costs)
     replications = each * len(costs)
     levels = (*QUANTILES, *CURVE)
-    before = [_Simulated.of(x, 1, None, quantiles=levels) for x in models]
+    before = [_Simulated.of(model, 1, None, quantiles=levels) for model in models]
     after = [
         _Simulated.together(
             [
-                _Simulated.of(with_own_work(was, will, x), each, seed + n, changes.cpus, levels)
-                for x in costs
+                _Simulated.of(with_own_work(was, will, cost), each, seed + n, changes.cpus, levels)
+                for cost in costs
             ]
         )
         for n, (was, will) in enumerate(zip(models, asked, strict=True))
     ]
     error = 0.0 if changes == Changes() else MODEL_ERROR
     figures, curves = _figures(models, before, after, error)
-    worst = [x for x in figures[: len(BARS)] if x.refused]
-    refused = "; ".join(f"{x.metric}: {x.refused}" for x in worst) or None
-    if any(x.simulated is not None for x in worst):
-        figures = [_refused(x) for x in figures]
-        curves = [Curve(x.topic, x.node, x.recorded) for x in curves]
-    told += _seldom(models, before)
-    told += _not_reached(models, asked, before, after, changes.rates)
-    return Prediction(names, replications, seed, figures, told, changes, refused, curves=curves)
+    worst = [figure for figure in figures[: len(BARS)] if figure.refused]
+    refused = "; ".join(f"{figure.metric}: {figure.refused}" for figure in worst) or None
+    if any(figure.simulated is not None for figure in worst):
+        figures = [_refused(figure) for figure in figures]
+        curves = [Curve(curve.topic, curve.node, curve.recorded) for curve in curves]
+    assumptions += _seldom(models, before)
+    assumptions += _not_reached(models, asked, before, after, changes.rates)
+    return Prediction(
+        names, replications, seed, figures, assumptions, changes, refused, curves=curves
+    )
 
 
 def _figures(
@@ -221,36 +223,42 @@ def _figures(
     curves: list[Curve] = []
     subscriptions: list[tuple[str | None, str | None]] = list(
         dict.fromkeys(
-            (c.name, c.node) for x in models for c in map(x.callbacks.__getitem__, counting(x))
+            (callback.name, callback.node)
+            for model in models
+            for callback in map(model.callbacks.__getitem__, counting(model))
         )
     )
     for key in (None, *subscriptions):
         places = [_places(model, key) for model in models]
         topic, node = key or (None, None)
-        if any(not x for x in places):
+        if any(not in_model for in_model in places):
             continue
-        columns = [x[0] if key else len(m.callbacks) for x, m in zip(places, models, strict=True)]
+        columns = [
+            in_model[0] if key else len(m.callbacks)
+            for in_model, m in zip(places, models, strict=True)
+        ]
         latencies = []
         for number, (metric, bar) in enumerate(BARS.items()):
             recorded = _recorded(models, places, QUANTILES[number])
             was, will = (
-                [x.waits[:, c, number] for x, c in zip(of, columns, strict=True)]
-                for of in (before, after)
+                [run.waits[:, c, number] for run, c in zip(runs, columns, strict=True)]
+                for runs in (before, after)
             )
             of_topic = Predicted(metric, "ns", topic, node, recorded)
             latencies.append(_predicted(of_topic, was, will, bar, error))
-        figures += [_not_reproduced(x, latencies) or x for x in latencies]
-        known = not any(x.refused for x in latencies)
+        figures += [_not_reproduced(latency, latencies) or latency for latency in latencies]
+        known = not any(latency.refused for latency in latencies)
         was, will = (
-            [x.waits[:, c, len(QUANTILES) :] for x, c in zip(of, columns, strict=True)]
-            for of in (before, after)
+            [run.waits[:, c, len(QUANTILES) :] for run, c in zip(runs, columns, strict=True)]
+            for runs in (before, after)
         )
         curves.append(
             _curve((topic, node), models, places, was, will if known else (), error=error)
         )
-        lost = [_lost(m, x) for m, x in zip(models, places, strict=True)]
+        lost = [_lost(m, in_model) for m, in_model in zip(models, places, strict=True)]
         was, will = (
-            [x.lost[:, c] for x, c in zip(of, columns, strict=True)] for of in (before, after)
+            [run.lost[:, c] for run, c in zip(runs, columns, strict=True)]
+            for runs in (before, after)
         )
         figure = Predicted("lost", "1", topic, node, float(np.mean(lost)))
         missed = _not_reproduced(figure, latencies)
@@ -259,7 +267,7 @@ def _figures(
         sum(sum(c.executions.value_ns) for c in model.callbacks) / model.length_ns
         for model in models
     ]
-    was, will = ([x.cpu for x in of] for of in (before, after))
+    was, will = ([run.cpu for run in runs] for runs in (before, after))
     figure = Predicted("cpu", "core", None, None, float(np.mean(busy)))
     missed = _not_reproduced(figure, figures[: len(BARS)])
     figures.append(missed or _predicted(figure, was, will))
@@ -268,20 +276,26 @@ def _figures(
 
 def recorded_latency(models: Sequence[TimingModel]) -> tuple[float, ...]:
     """P50 and P99 of all that count together, each the mean over the runs, ns."""
-    places = [counting(x) for x in models]
+    places = [counting(model) for model in models]
     return tuple(_recorded(models, places, q) for q in QUANTILES)
 
 
 def _recorded(models: Sequence[TimingModel], places: Sequence[Sequence[int]], q: float) -> float:
-    found = [quantile(_waits(m, x), q) for m, x in zip(models, places, strict=True)]
-    return float(np.mean(found))
+    quantiles = [
+        quantile(_waits(m, in_model), q) for m, in_model in zip(models, places, strict=True)
+    ]
+    return float(np.mean(quantiles))
 
 
 def _places(model: TimingModel, key: tuple[str | None, str | None] | None) -> list[int]:
-    own = counting(model)
+    places = counting(model)
     if key is None:
-        return own
-    return [x for x in own if (model.callbacks[x].name, model.callbacks[x].node) == key]
+        return places
+    return [
+        place
+        for place in places
+        if (model.callbacks[place].name, model.callbacks[place].node) == key
+    ]
 
 
 def _waits(model: TimingModel, places: Sequence[int]) -> list[int]:
@@ -289,13 +303,13 @@ def _waits(model: TimingModel, places: Sequence[int]) -> list[int]:
 
 
 def _lost(model: TimingModel, places: Sequence[int]) -> float:
-    own: list[TimedCallback] = [model.callbacks[place] for place in places]
-    lost = sum(x.lost for x in own)
-    return lost / max(1, lost + sum(len(x.executions.value_ns) for x in own))
+    callbacks: list[TimedCallback] = [model.callbacks[place] for place in places]
+    lost = sum(callback.lost for callback in callbacks)
+    return lost / max(1, lost + sum(len(callback.executions.value_ns) for callback in callbacks))
 
 
 def _predicted(
-    of: Predicted,
+    figure: Predicted,
     was: Sequence[Floats],
     will: Sequence[Floats],
     bar: float | None = None,
@@ -303,31 +317,35 @@ def _predicted(
 ) -> Predicted:
     """With what simulations gave, an array per run: as it was recorded, and as it is asked for."""
     every = np.concatenate(will)
-    if not all(np.isfinite(x).any() for x in (*was, *will)):
-        return replace(of, refused="in a simulation nothing came to it")
-    of = replace(of, simulated=(again := _middle(was)))
-    if bar is not None and of.recorded is not None and abs(again - of.recorded) > bar * of.recorded:
-        apart = f"{again / of.recorded - 1:+.0%}" if of.recorded > 0 else "far"
-        why = f"the simulation of what was recorded is {apart} off, more than {bar:.0%}"
-        return replace(of, refused=why)
-    known = every[~np.isnan(every)]
-    low, high = _interval(known)
+    if not all(np.isfinite(run).any() for run in (*was, *will)):
+        return replace(figure, refused="in a simulation nothing came to it")
+    figure = replace(figure, simulated=(again := _middle(was)))
+    if (
+        bar is not None
+        and figure.recorded is not None
+        and abs(again - figure.recorded) > bar * figure.recorded
+    ):
+        distance = f"{again / figure.recorded - 1:+.0%}" if figure.recorded > 0 else "far"
+        why = f"the simulation of what was recorded is {distance} off, more than {bar:.0%}"
+        return replace(figure, refused=why)
+    numbers = every[~np.isnan(every)]
+    low, high = _interval(numbers)
     value = _middle(will)
-    off = 1.0 if of.metric == "lost" else _off(of.recorded, again)
+    off = 1.0 if figure.metric == "lost" else _off(figure.recorded, again)
     low, high = _widened(value, low, high, error, off)
-    return replace(of, value=value, low=low, high=high)
+    return replace(figure, value=value, low=low, high=high)
 
 
-def _not_reproduced(of: Predicted, latencies: Sequence[Predicted]) -> Predicted | None:
+def _not_reproduced(figure: Predicted, latencies: Sequence[Predicted]) -> Predicted | None:
     """The figure, refused with latencies that were simulated and did not come out."""
-    if not any(x.refused and x.simulated is not None for x in latencies):
+    if not any(latency.refused and latency.simulated is not None for latency in latencies):
         return None
-    return _refused(of)
+    return _refused(figure)
 
 
-def _refused(of: Predicted) -> Predicted:
-    refused = of.refused or _NOT_REPRODUCED
-    return replace(of, value=None, low=None, high=None, refused=refused)
+def _refused(figure: Predicted) -> Predicted:
+    refused = figure.refused or _NOT_REPRODUCED
+    return replace(figure, value=None, low=None, high=None, refused=refused)
 
 
 def _widened(
@@ -335,7 +353,8 @@ def _widened(
 ) -> tuple[float, float]:
     """The interval with the model's error, as wide as the simulation missed the recording."""
     below, above = (
-        float(np.hypot(max(0.0, x), error * value)) for x in (value - low, high - value)
+        float(np.hypot(max(0.0, distance), error * value))
+        for distance in (value - low, high - value)
     )
     return max(0.0, value - below) * min(1, off), (value + above) * max(1, off)
 
@@ -345,7 +364,7 @@ def _off(recorded: float | None, simulated: float) -> float:
 
 
 def _curve(
-    of: tuple[str | None, str | None],
+    subscription: tuple[str | None, str | None],
     models: Sequence[TimingModel],
     places: Sequence[Sequence[int]],
     was: Sequence[Floats],
@@ -354,41 +373,41 @@ def _curve(
     error: float,
 ) -> Curve:
     """With what simulations gave, replications x quantiles per run; none: it is refused."""
-    waits = [np.sort(_waits(m, x)) for m, x in zip(models, places, strict=True)]
-    recorded = [float(np.mean([quantile(x, q) for x in waits])) for q in CURVE]
+    waits = [np.sort(_waits(m, in_model)) for m, in_model in zip(models, places, strict=True)]
+    recorded = [float(np.mean([quantile(sample, q) for sample in waits])) for q in CURVE]
     if not will:
-        return Curve(*of, recorded)
+        return Curve(*subscription, recorded)
     again, middle = (
-        [_middle([x[:, n] for x in runs]) for n in range(len(CURVE))] for runs in (was, will)
+        [_middle([run[:, n] for run in runs]) for n in range(len(CURVE))] for runs in (was, will)
     )
-    every = np.concatenate([x[~np.isnan(x).any(axis=1)] for x in will])
+    every = np.concatenate([run[~np.isnan(run).any(axis=1)] for run in will])
     bands = (
         _widened(middle[n], *_interval(every[:, n]), error, _off(recorded[n], again[n]))
         for n in range(len(CURVE))
     )
     low, high = zip(*bands, strict=True)
-    return Curve(*of, recorded, middle, low, high)
+    return Curve(*subscription, recorded, middle, low, high)
 
 
-def _interval(of: Floats) -> tuple[float, float]:
+def _interval(replications: Floats) -> tuple[float, float]:
     """What all but 1 - `LEVEL` of the replications lie within, a half of these on each side."""
-    return quantile(of, (1 - LEVEL) / 2), quantile(of, (1 + LEVEL) / 2)
+    return quantile(replications, (1 - LEVEL) / 2), quantile(replications, (1 + LEVEL) / 2)
 
 
-def _middle(of: Sequence[Floats]) -> float:
+def _middle(runs: Sequence[Floats]) -> float:
     """Mean over runs, as of what was recorded, of the median over replications."""
-    return float(np.mean([np.nanmedian(x) for x in of]))
+    return float(np.mean([np.nanmedian(run) for run in runs]))
 
 
 def _seldom(models: Sequence[TimingModel], before: Sequence[_Simulated]) -> list[str]:
     """Which timers the simulation executes less often than they were: late ones skip periods."""
     parts: dict[tuple[str | None, str | None], list[float]] = {}
     for model, again in zip(models, before, strict=True):
-        for n, x in enumerate(model.callbacks):
-            if x.period_ns and (recorded := len(x.executions.value_ns)) >= _FEW:
+        for n, callback in enumerate(model.callbacks):
+            if callback.period_ns and (recorded := len(callback.executions.value_ns)) >= _FEW:
                 part = float(again.executions[0, n]) / recorded
-                parts.setdefault((x.name, x.node), []).append(part)
-    means = {key: float(np.mean(x)) for key, x in parts.items()}
+                parts.setdefault((callback.name, callback.node), []).append(part)
+    means = {key: float(np.mean(per_run)) for key, per_run in parts.items()}
     return [
         f"The simulation of what was recorded executes the {name} timer of {node} "
         f"{1 - part:.0%} less often than it ran."
@@ -405,77 +424,79 @@ def _not_reached(
     rates: Sequence[tuple[str, float]],
 ) -> list[str]:
     """Which rates timers do not keep up with, by how often they are executed for their period."""
-    said = []
+    sentences = []
     for topic, hz in rates:
         parts = [
             float(np.median(ran.executions[:, n]) * will.period_ns / (once * was.period_ns))
-            for of, to, again, ran in zip(models, asked, before, after, strict=True)
-            for n, (was, will) in enumerate(zip(of.callbacks, to.callbacks, strict=True))
+            for model, to, again, ran in zip(models, asked, before, after, strict=True)
+            for n, (was, will) in enumerate(zip(model.callbacks, to.callbacks, strict=True))
             if was.period_ns and will.period_ns and (once := again.executions[0, n])
-            and any(x.topic == topic for x in was.publications)
+            and any(publication.topic == topic for publication in was.publications)
         ]  # fmt: skip
         if parts and (part := float(np.mean(parts))) < _REACHED:
-            said.append(
+            sentences.append(
                 f"{topic} reaches about {significant(part * hz, 3)} of {hz:,.10g} Hz: the timer "
                 "that publishes it is not executed more often."
             )
-    return said
+    return sentences
 
 
 def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
     """What is taken where nothing was recorded."""
-    said = ["What an executor needs between executions is as recorded."]
+    sentences = ["What an executor needs between executions is as recorded."]
     if changes.executor or changes.threads:
-        said = [
+        sentences = [
             (
                 "What an executor needs between executions is as recorded, times factors for other "
                 "executors and threads, which were measured with another program."
             )
         ]
     if changes.executor in ON_WAIT_SETS and any(
-        x.kind not in ON_WAIT_SETS for m in models for x in m.executors
+        executor.kind not in ON_WAIT_SETS for m in models for executor in m.executors
     ):
-        said.append(
+        sentences.append(
             "The order in the wait set is not known: it is taken to be that in which callbacks "
             "were created, which is wrong if nodes are added to the executor in another order."
         )
-        if not any(x.handovers.value_ns for m in models for x in m.callbacks):
-            said.append("No wake-up was recorded, so waiting for what is ready takes no time.")
-    if any(x.group is None for m in models for x in m.callbacks):
-        said.append(
+        if not any(callback.handovers.value_ns for m in models for callback in m.callbacks):
+            sentences.append("No wake-up was recorded, so waiting for what is ready takes no time.")
+    if any(callback.group is None for m in models for callback in m.callbacks):
+        sentences.append(
             "Callback groups were not recorded: callbacks of a node exclude each other, as by "
             "default, unless they ran at the same time."
         )
-    if any(x.priority is None for m in models for x in m.executors):
-        said.append("Priorities were not recorded: all threads have the same.")
+    if any(executor.priority is None for m in models for executor in m.executors):
+        sentences.append("Priorities were not recorded: all threads have the same.")
     for model in models:
-        said += [
-            f"The recording does not name its executor: {x.kind}, by its events and threads "
+        sentences += [
+            f"The recording does not name its executor: {executor.kind}, by its events and threads "
             "(--recorded names it)."
-            for x in model.executors
-            if x.kind_from == "events"
+            for executor in model.executors
+            if executor.kind_from == "events"
         ]
         unbounded = [
-            x.name or "?"
-            for x in model.callbacks
-            if x.kind == "subscription" and x.queue_depth is None
+            callback.name or "?"
+            for callback in model.callbacks
+            if callback.kind == "subscription" and callback.queue_depth is None
         ]
         if unbounded:
-            said.append(f"Queues without end, as no depth was recorded: {', '.join(unbounded)}.")
+            sentences.append(
+                f"Queues without end, as no depth was recorded: {', '.join(unbounded)}."
+            )
         unseen = [
-            x.name or "?"
-            for x in map(model.callbacks.__getitem__, counting(model))
-            if not x.handovers.value_ns
+            callback.name or "?"
+            for callback in map(model.callbacks.__getitem__, counting(model))
+            if not callback.handovers.value_ns
         ]
         if unseen and changes != Changes():
-            said.append(
+            sentences.append(
                 "No message found an idle thread, so wake-ups are taken from other callbacks: "
                 f"{', '.join(dict.fromkeys(unseen))}."
             )
-        said += [f"Left out: {x.what}: {x.why}." for x in model.left_out]
-    if changes.cpus is not None and any(x.execution_time == "duration" for x in models):
-        said.append(
+        sentences += [f"Left out: {part.what}: {part.why}." for part in model.left_out]
+    if changes.cpus is not None and any(m.execution_time == "duration" for m in models):
+        sentences.append(
             "Without the kernel's events, executions take from start to end, which holds what "
             "they lost to others already: with fewer CPUs the prediction is too long."
         )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(sentences))

@@ -97,23 +97,26 @@ def _system(model: TimingModel, cpus: int | None) -> dict[str, object]:
         ],
         "executors": [
             {
-                "order": _ORDERS[x.kind],
-                "threads": x.threads,
-                "interrupts": x.kind == "MultiThreaded",
-                "priority": x.priority or 0,
-                "polls": _series(x.polls),
+                "order": _ORDERS[executor.kind],
+                "threads": executor.threads,
+                "interrupts": executor.kind == "MultiThreaded",
+                "priority": executor.priority or 0,
+                "polls": _series(executor.polls),
             }
-            for x in model.executors
+            for executor in model.executors
         ],
         "exclusive": [name not in reentrant for name in groups],
         "topics": list(topics.values()),
         "sources": [
-            {"at": x.at_ns, "topic": numbers[x.topic]} for x in model.sources if x.topic in numbers
+            {"at": source.at_ns, "topic": numbers[source.topic]}
+            for source in model.sources
+            if source.topic in numbers
         ],
         "length": model.length_ns,
         "block": -(-model.length_ns // LEAST_BLOCKS),
         "cpus": _cpus(model, cpus),
-        "most": _MOST_TIMES * sum(len(x.executions.value_ns) for x in model.callbacks) + _MOST,
+        "most": _MOST_TIMES * sum(len(callback.executions.value_ns) for callback in model.callbacks)
+        + _MOST,
     }
 
 
@@ -130,49 +133,51 @@ def group_of(callback: TimedCallback) -> str:
 
 
 def _callback(
-    of: TimedCallback, group: int, numbers: dict[str, int], every: Sequence[TimedCallback]
+    callback: TimedCallback, group: int, numbers: dict[str, int], every: Sequence[TimedCallback]
 ) -> dict[str, object]:
-    outputs: list[list[tuple[int, int]]] = [[] for _ in of.executions.value_ns]
-    for x in of.publications:
-        if x.topic in numbers:
-            outputs[x.execution].append((x.offset_ns, numbers[x.topic]))
-    waitable = of.kind == "subscription" and of.intra_process
+    outputs: list[list[tuple[int, int]]] = [[] for _ in callback.executions.value_ns]
+    for publication in callback.publications:
+        if publication.topic in numbers:
+            outputs[publication.execution].append(
+                (publication.offset_ns, numbers[publication.topic])
+            )
+    waitable = callback.kind == "subscription" and callback.intra_process
     return {
-        "kind": _WAITABLE if waitable else _CLASSES[of.kind],
-        "place": of.place,
-        "executor": of.executor,
+        "kind": _WAITABLE if waitable else _CLASSES[callback.kind],
+        "place": callback.place,
+        "executor": callback.executor,
         "group": group,
-        "depth": of.queue_depth,
-        "period": of.period_ns,
-        "phase": of.phase_ns or 0,
-        "lag": of.lag_ns,
-        "executions": _series(of.executions),
-        "outputs": [sorted(x) for x in outputs],
-        "takeovers": of.takeovers_ns,
-        "handovers": _series(_filled(of, every, "handovers")),
-        "gaps": _series(_filled(of, every, "gaps")),
+        "depth": callback.queue_depth,
+        "period": callback.period_ns,
+        "phase": callback.phase_ns or 0,
+        "lag": callback.lag_ns,
+        "executions": _series(callback.executions),
+        "outputs": [sorted(output) for output in outputs],
+        "takeovers": callback.takeovers_ns,
+        "handovers": _series(_filled(callback, every, "handovers")),
+        "gaps": _series(_filled(callback, every, "gaps")),
     }
 
 
 def _filled(
-    of: TimedCallback, every: Sequence[TimedCallback], what: Literal["handovers", "gaps"]
+    callback: TimedCallback, every: Sequence[TimedCallback], key: Literal["handovers", "gaps"]
 ) -> Samples:
     """Samples of the callback; else of others in its executor; else the other ones of its own.
 
     A thread is woken alike by everything, whereas how long a gap is depends on what is taken.
     """
-    own: Samples = getattr(of, what)
-    if own.value_ns:
-        return own
-    others = [
-        getattr(x, what)
-        for x in every
-        if x.executor == of.executor and (what == "handovers" or x.kind == of.kind)
+    samples: Samples = getattr(callback, key)
+    if samples.value_ns:
+        return samples
+    similar = [
+        getattr(peer, key)
+        for peer in every
+        if peer.executor == callback.executor and (key == "handovers" or peer.kind == callback.kind)
     ]
-    found = Samples.together(others)
-    if found.value_ns:
-        return found
-    return of.gaps if what == "handovers" else of.handovers
+    pooled = Samples.together(similar)
+    if pooled.value_ns:
+        return pooled
+    return callback.gaps if key == "handovers" else callback.handovers
 
 
 def _series(samples: Samples) -> dict[str, list[int]]:

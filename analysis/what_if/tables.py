@@ -14,12 +14,12 @@ _NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CP
 def prediction_parts(predictions: Mapping[str, Prediction]) -> list[Sentence | ReportTable]:
     """The table of each cell, and why nothing is predicted."""
     parts: list[Sentence | ReportTable] = []
-    for cell, of in predictions.items():
-        if of.refused is not None:
+    for cell, prediction in predictions.items():
+        if prediction.refused is not None:
             where = f"{cell}: " if cell else ""
-            parts.append(Sentence(f"{where}nothing is predicted: {of.refused}.", loud=True))
-        if of.figures:
-            parts.append(prediction_table(of, cell))
+            parts.append(Sentence(f"{where}nothing is predicted: {prediction.refused}.", loud=True))
+        if prediction.figures:
+            parts.append(prediction_table(prediction, cell))
     return parts
 
 
@@ -35,13 +35,17 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
         "were found to be off."
     )
     bars = " or ".join(f"{_NAMES[name]} by more than {bar:.0%}" for name, bar in BARS.items())
-    shown = [x for x in prediction.figures if x.metric != "lost" or x.topic is None or _lost(x)]
+    shown = [
+        figure
+        for figure in prediction.figures
+        if figure.metric != "lost" or figure.topic is None or _lost(figure)
+    ]
     refused = [f"Refused: the simulation of what was recorded misses {bars}."]
-    if not any(x.refused for x in shown):
+    if not any(figure.refused for figure in shown):
         refused = []
     notes = [*refused, interval, *prediction.assumptions]
-    rows = [_row(x) for x in shown]
-    marked = frozenset(n for n, x in enumerate(shown) if x.refused is not None)
+    rows = [_row(figure) for figure in shown]
+    marked = frozenset(n for n, figure in enumerate(shown) if figure.refused is not None)
     asked = prediction.changes.in_words()
     recorded = f" (recorded: {cell})" if cell else ""
     return ReportTable(
@@ -55,14 +59,16 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
     )
 
 
-def _lost(of: Predicted) -> bool:
-    return any(x is not None and x > 0 for x in (of.recorded, of.value, of.high))
+def _lost(figure: Predicted) -> bool:
+    return any(
+        number is not None and number > 0 for number in (figure.recorded, figure.value, figure.high)
+    )
 
 
-def _row(of: Predicted) -> list[str]:
-    numbers = (of.recorded, of.simulated, of.value, of.low, of.high)
-    factor, unit = unit_of_all(numbers, of.unit)
-    shown = [significant(None if x is None else x * factor, 3) for x in numbers]
-    if of.refused is not None:
+def _row(figure: Predicted) -> list[str]:
+    numbers = (figure.recorded, figure.simulated, figure.value, figure.low, figure.high)
+    factor, unit = unit_of_all(numbers, figure.unit)
+    shown = [significant(None if number is None else number * factor, 3) for number in numbers]
+    if figure.refused is not None:
         shown[2:] = ["refused", "-", "-"]
-    return [_NAMES[of.metric], of.topic or "all", of.node or "", unit, *shown]
+    return [_NAMES[figure.metric], figure.topic or "all", figure.node or "", unit, *shown]
