@@ -144,10 +144,14 @@ def _members(paths: Sequence[Path], with_tables: bool) -> dict[str, Path]:
             plan = run.parent / PLAN_NAME
             # suite/campaign/run where it is a run of ours, else from the given folder's name on.
             base = run.parents[2] if plan.is_file() and len(run.parents) > 2 else root.parent
-            found = [plan] if plan.is_file() else []
-            found += sorted(x for x in run.rglob("*") if not x.is_dir() or x.is_symlink())
-            skip = set() if with_tables else {recording.output.resolve() / x for x in _REBUILT}
-            for file in found:
+            files = [plan] if plan.is_file() else []
+            files += sorted(
+                entry for entry in run.rglob("*") if not entry.is_dir() or entry.is_symlink()
+            )
+            skip = (
+                set() if with_tables else {recording.output.resolve() / name for name in _REBUILT}
+            )
+            for file in files:
                 if skip.isdisjoint(file.parents) and file.name != ".reserve":
                     members[file.relative_to(base).as_posix()] = file
     return members
@@ -163,7 +167,7 @@ class _Anonymiser:
         if not keep:
             for path in members.values():
                 if path.name == "metadata" and path.is_file():
-                    hosts |= {x[1] for x in _HOSTNAME.findall(path.read_bytes())}
+                    hosts |= {groups[1] for groups in _HOSTNAME.findall(path.read_bytes())}
         self._hosts = sorted(hosts, key=len, reverse=True)
         self._scrubbers: dict[Path, Callable[[str], str]] = {}
 
@@ -185,10 +189,14 @@ class _Anonymiser:
             text = content.decode()
         except UnicodeDecodeError:
             return None
-        run = next((x for x in path.parents if (x / "manifest.json").is_file()), path.parent)
+        run = next(
+            (folder for folder in path.parents if (folder / "manifest.json").is_file()), path.parent
+        )
         scrub = self._scrubbers.setdefault(run, text_scrubber(run))
         text = scrub(text)
-        words = [word for x in self._hosts if (word := x.decode(errors="replace")) not in _NO_NAME]
+        words = [
+            word for host in self._hosts if (word := host.decode(errors="replace")) not in _NO_NAME
+        ]
         for word in (w for w in words if len(w) > 3):
             name = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
             # The name of a field is no host, even where a host is called the same.
@@ -205,9 +213,9 @@ def _in_values(text: str, name: re.Pattern[str]) -> str:
 
     def replaced(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: replaced(x) for key, x in value.items()}
+            return {key: replaced(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [replaced(x) for x in value]
+            return [replaced(item) for item in value]
         return name.sub("<host>", value) if isinstance(value, str) else value
 
     if not name.search(text):

@@ -131,8 +131,8 @@ def record_attached(
             mapped += mapped_by(target.pid)
     functions = find_functions(options.probes, os.environ, mapped)
     refuse_used(output)
-    made = output or new_campaign(RECORDINGS / ATTACH_SUITE, None)
-    folder, note = output or made / "000_r0", noting(on_event)
+    campaign = output or new_campaign(RECORDINGS / ATTACH_SUITE, None)
+    folder, note = output or campaign / "000_r0", noting(on_event)
     for target in targets:
         note(f"attached to {target.name} ({target.pid})")
     library = own_library()
@@ -164,7 +164,7 @@ def record_attached(
             ):
                 _wait(targets, time_limit, interruption)
         except UsageError:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(campaign, ignore_errors=True)
             raise
         unseen = []
         if stacks:
@@ -183,7 +183,7 @@ def record_attached(
             tracer="ftrace",
             kernel="ftrace" if kernel else None,
             domains=["ust", "kernel"] if kernel else ["ust"],
-            events=["ros2:*", *(f"kernel:{x}" for x in recording.events)],
+            events=["ros2:*", *(f"kernel:{event}" for event in recording.events)],
             contexts=list(NEEDED_CONTEXTS),
             notes=[*recording.notes, *recording.not_called, *notes, followers[0].told],
         ),
@@ -234,7 +234,7 @@ class _Follower:
         self._told = False
         header = (instance.path / "events" / "header_page").read_text()
         self._header = parse_header_page(header, "header_page")
-        probes = [x for x in instance.formats.items() if x[0].startswith(PROBES)]
+        probes = [pair for pair in instance.formats.items() if pair[0].startswith(PROBES)]
         self._trace = RawTrace(header=self._header, formats=parse_formats(probes))
 
     @contextmanager
@@ -242,13 +242,13 @@ class _Follower:
         stop = threading.Event()
 
         def see() -> None:
-            pids = [x.pid for x in self._targets]
+            pids = [target.pid for target in self._targets]
             self._instance.graph = self._look_at_graph(pids)
             # On a busy machine, a participant may be discovered seconds after the others.
             stop.wait(_LOOK_AGAIN_SECONDS)
             if not is_whole(self._instance.graph, self._instance.handles):
-                again = {x.gid: x for x in self._look_at_graph(pids)}
-                before = {x.gid: x for x in self._instance.graph}
+                again = {endpoint.gid: endpoint for endpoint in self._look_at_graph(pids)}
+                before = {endpoint.gid: endpoint for endpoint in self._instance.graph}
                 self._instance.graph = list((before | again).values())
 
         threads = [
@@ -292,9 +292,9 @@ class _Follower:
 
     def _look_at_graph(self, pids: Sequence[int]) -> list[GraphEndpoint]:
         before = cpu_of_children()
-        found = look_at_graph(pids)
+        graph = look_at_graph(pids)
         self._limit.looked_s += cpu_of_children() - before
-        return found
+        return graph
 
     @property
     def graph(self) -> list[GraphEndpoint]:
@@ -315,9 +315,9 @@ class _Follower:
                 counts[sighting.name, key[1]] += sighting.count
                 if key not in self._known:
                     self._known.add(key)
-                    found = read_handle(key, sighting.tid)
-                    if found is not None:
-                        self._instance.handles.append(found)
+                    handle = read_handle(key, sighting.tid)
+                    if handle is not None:
+                        self._instance.handles.append(handle)
         if counts and not self._told:
             self._told = True
             after = (self._ended or time.monotonic()) - self._begun

@@ -239,7 +239,7 @@ def run_campaign(
     try:
         return _execute(folder, given, on_event)
     except RoslensError:
-        if not any(x.is_dir() for x in folder.iterdir()):
+        if not any(path.is_dir() for path in folder.iterdir()):
             # Nothing was recorded, so there is nothing to resume either.
             shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -315,14 +315,14 @@ def _ros_for(
 
 def _preloads(suite: Suite, ros: RosEnvironment | None) -> dict[str, tuple[Path, ...]]:
     """What the programs preload, for each tracer that runs of a suite have."""
-    found: dict[str, tuple[Path, ...]] = {}
+    by_tracer: dict[str, tuple[Path, ...]] = {}
     for factors in suite.combinations():
         options = suite.tracing_of(factors).resolved()
-        if options.tracer not in found:
+        if options.tracer not in by_tracer:
             if options.tracer == "lttng":
                 find_program("lttng")
-            found[options.tracer] = needed_preload(options, ros)
-    return found
+            by_tracer[options.tracer] = needed_preload(options, ros)
+    return by_tracer
 
 
 def _execute(folder: Path, given: Given, on_event: OnEvent) -> CampaignResult:
@@ -447,10 +447,10 @@ class _Execution:
         manifest: Manifest | None = None,
     ) -> None:
         total = len(self.plan.runs)
-        done = sum(not x.wanted for x in self.state.runs)
+        done = sum(not state.wanted for state in self.state.runs)
         elapsed = time.monotonic() - self.begun
-        own = done - self.done_before
-        each = elapsed / own if own else seconds_of_run(self.plan.suite)
+        done_now = done - self.done_before
+        each = elapsed / done_now if done_now else seconds_of_run(self.plan.suite)
         self.on_event(
             Event(
                 kind,
@@ -516,7 +516,7 @@ def run_spec(
         seed=plan.seed,
         design=Design(
             combination=planned.combination,
-            combinations=len({x.combination for x in plan.runs}),
+            combinations=len({run.combination for run in plan.runs}),
             blocks=suite.repetitions,
             attempt=attempt,
             retry_of=planned.folder(attempt - 1) if attempt else None,

@@ -58,11 +58,11 @@ def _locked(descriptor: int) -> bool:
 
 def _wait(descriptor: int, folder: Path, note: Callable[[str], None]) -> None:
     deadline = time.monotonic() + CLEARING_SECONDS
-    told = False
+    noted = False
     while not _locked(descriptor):
-        if not told:
+        if not noted:
             note(f"{folder.name}: waiting until what the killed recorder left has ended")
-            told = True
+            noted = True
         if time.monotonic() > deadline:
             raise RunFailedError(
                 f"{folder}: processes of a killed recorder still run after "

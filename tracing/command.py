@@ -91,10 +91,10 @@ def record_command(
         for text in daemon.notes:
             note(text)
         # What to take away again if nothing can be run.
-        made = output
+        removable = output
         if output is None:
-            made = new_campaign(RECORDINGS / COMMAND_SUITE, None)
-            output = made / _RUN
+            removable = new_campaign(RECORDINGS / COMMAND_SUITE, None)
+            output = removable / _RUN
         spec = replace(
             spec,
             folder=output,
@@ -110,8 +110,8 @@ def record_command(
         except FolderTakenError:
             raise
         except UsageError:
-            if made is not None:
-                shutil.rmtree(made, ignore_errors=True)
+            if removable is not None:
+                shutil.rmtree(removable, ignore_errors=True)
             raise
     return output, manifest
 

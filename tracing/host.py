@@ -116,12 +116,12 @@ def judge_host(host: Host, limits: HostLimits) -> list[str]:
 
 
 def _judge_cpu(host: Host, limits: HostLimits) -> Iterator[str]:
-    for value, limit, what in (
+    for value, limit, cause in (
         (host.steal_fraction, limits.steal, "other tenants of the machine took"),
         (host.other_cpu_fraction, limits.other_cpu, "other programs used"),
     ):
         if value is not None and limit is not None and value > limit:
-            yield f"{what} {value:.0%} of the CPU time (limit {limit:.0%})"
+            yield f"{cause} {value:.0%} of the CPU time (limit {limit:.0%})"
     load, per_cpu = host.load_1min, limits.load_per_cpu
     cpus = host.cpu_count
     if load is None or per_cpu is None or cpus is None:
@@ -147,9 +147,9 @@ def _judge_clock(host: Host, limits: HostLimits) -> Iterator[str]:
     if limits.throttling and host.throttled:
         yield f"cores were slowed for their heat {host.throttled:,} times during the run"
     if limits.governor is not None and host.governor is not None:
-        other = sorted(set(host.governor.split(", ")) - set(limits.governor))
-        if other:
-            yield f"the frequency governor was {', '.join(other)}"
+        forbidden = sorted(set(host.governor.split(", ")) - set(limits.governor))
+        if forbidden:
+            yield f"the frequency governor was {', '.join(forbidden)}"
     if limits.turbo is not None and host.turbo not in (None, limits.turbo):
         yield f"the turbo was {'on' if host.turbo else 'off'}"
 
@@ -183,22 +183,22 @@ def other_cpu_fraction(
     total = (sum(after.values()) - sum(before.values())) / ticks
     if total < 1.0:
         return None
-    idle = sum(after[x] - before[x] for x in ("idle", "iowait", "steal")) / ticks
+    idle = sum(after[kind] - before[kind] for kind in ("idle", "iowait", "steal")) / ticks
     return round(min(1.0, max(0.0, total - idle - own_ns / 1e9) / total), 4)
 
 
 def cpu_model() -> str | None:
     """The processor's name."""
-    found = re.search(
+    match = re.search(
         r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE
     )
-    return " ".join(found.group(1).split()) if found else (platform.processor() or None)
+    return " ".join(match.group(1).split()) if match else (platform.processor() or None)
 
 
 def governor() -> str | None:
     """The frequency governors of all CPUs, such as ``performance``; None where there is none."""
-    found = {_read(path).strip() for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
-    return ", ".join(sorted(found - {""})) or None
+    governors = {_read(path).strip() for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    return ", ".join(sorted(governors - {""})) or None
 
 
 def turbo() -> bool | None:
@@ -218,8 +218,8 @@ def cpu_mhz() -> float | None:
     kilohertz = _numbers(_CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
     if kilohertz:
         return round(sum(kilohertz) / len(kilohertz) / 1000, 1)
-    found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _read("/proc/cpuinfo"), re.MULTILINE)
-    return round(sum(map(float, found)) / len(found), 1) if found else None
+    megahertz = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _read("/proc/cpuinfo"), re.MULTILINE)
+    return round(sum(map(float, megahertz)) / len(megahertz), 1) if megahertz else None
 
 
 def temperature_c() -> float | None:
@@ -273,21 +273,21 @@ def virtual_machine() -> str | None:
 
 
 def _meminfo() -> dict[str, int]:
-    found = re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
-    return {name: int(value) * 1024 for name, value in found}
+    pairs = re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
+    return {name: int(value) * 1024 for name, value in pairs}
 
 
 def _swapped_pages() -> int | None:
-    found = re.findall(r"^pswp(?:in|out) (\d+)$", _read("/proc/vmstat"), re.MULTILINE)
-    return sum(map(int, found)) if found else None
+    counts = re.findall(r"^pswp(?:in|out) (\d+)$", _read("/proc/vmstat"), re.MULTILINE)
+    return sum(map(int, counts)) if counts else None
 
 
 def _numbers(paths: Iterable[Path]) -> list[int]:
-    found = []
+    numbers = []
     for path in paths:
         with suppress(ValueError):
-            found.append(int(_read(path)))
-    return found
+            numbers.append(int(_read(path)))
+    return numbers
 
 
 def _read(path: str | Path) -> str:

@@ -28,8 +28,8 @@ class Begun:
     def read(cls, line: str) -> Self | None:
         """From a line of its output; None where it says something else."""
         try:
-            said = json.loads(line)
-            return cls(str(said["roslens"]), str(said["recording"]), int(said["pid"]))
+            facts = json.loads(line)
+            return cls(str(facts["roslens"]), str(facts["recording"]), int(facts["pid"]))
         except (ValueError, TypeError, KeyError):
             return None
 
@@ -54,8 +54,8 @@ class Lifeline:
 
     def tell(self, folder: Path) -> None:
         """Say that the recording has begun."""
-        said = Begun(version("roslens"), str(folder.resolve()), os.getpid())
-        print(json.dumps(asdict(said)), flush=True)
+        begun = Begun(version("roslens"), str(folder.resolve()), os.getpid())
+        print(json.dumps(asdict(begun)), flush=True)
 
     def ended(self) -> bool:
         """Whether to stop; `lost` then tells whether the other end has gone without a word."""

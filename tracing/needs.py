@@ -26,12 +26,16 @@ def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> It
     kind
         ``package``, ``header``, ...: what stands before the colon.
     """
-    levels = [(x, y) for x, all_of in suite.factors.items() for y in chosen.get(x, all_of)]
+    levels = [
+        (name, level)
+        for name, all_of in suite.factors.items()
+        for level in chosen.get(name, all_of)
+    ]
     needs = [need for name, level in levels for need in suite.level(name, level).needs]
     for need in dict.fromkeys(needs):
-        of_kind, _, what = need.partition(":")
+        of_kind, _, name = need.partition(":")
         if of_kind == kind:
-            yield what
+            yield name
 
 
 def without_sources(names: Iterable[str], note: Callable[[str], None]) -> dict[str, str]:
@@ -86,9 +90,11 @@ def lacking(
     unprepared = unprepared or {}
     for name, levels in suite.factors.items():
         wanted = tuple(chosen.get(name, levels))
-        missing = [x for x in wanted if not _has(ros, suite.level(name, x).needs, unprepared)]
+        missing = [
+            level for level in wanted if not _has(ros, suite.level(name, level).needs, unprepared)
+        ]
         if missing:
-            kept[name] = tuple(x for x in wanted if x not in missing)
+            kept[name] = tuple(level for level in wanted if level not in missing)
             lines += [
                 f"{name} {x} is left out: {_why(suite.level(name, x).needs, ros, unprepared)}"
                 for x in missing
@@ -103,36 +109,36 @@ def _why(needs: Sequence[str], ros: RosEnvironment | None, unprepared: Mapping[s
     reasons = [unprepared[name] for name in names if name in unprepared]
     if reasons:
         return "; ".join(reasons)
-    which = "ROS 2 of the suite (none)" if ros is None else f"{ros.kind} ROS 2 {ros.distro}"
-    return f"the {which} has no {' or '.join(names)}"
+    ros_name = "ROS 2 of the suite (none)" if ros is None else f"{ros.kind} ROS 2 {ros.distro}"
+    return f"the {ros_name} has no {' or '.join(names)}"
 
 
 def _has(ros: RosEnvironment | None, needs: Sequence[str], unprepared: Mapping[str, str]) -> bool:
     pairs = [need.split(":", 1) for need in needs]
     return not needs or any(
-        what not in unprepared
+        name not in unprepared
         if kind == "source"
-        else ros is not None and _is_there(ros, kind, what)
-        for kind, what in pairs
+        else ros is not None and _is_there(ros, kind, name)
+        for kind, name in pairs
     )
 
 
-def _is_there(ros: RosEnvironment, kind: str, what: str) -> bool:
+def _is_there(ros: RosEnvironment, kind: str, name: str) -> bool:
     environment = ros.process_environment()
     if kind == "python":
-        module, _, attribute = what.rpartition(".")
+        module, _, attribute = name.rpartition(".")
         code = f"import {module}; {module}.{attribute}"
         # Never modules of the working directory.
         command = [str(ros.python), "-c", code]
         done = subprocess.run(command, env=environment, capture_output=True, check=False, cwd="/")
         return done.returncode == 0
     prefixes = filter(None, environment.get("AMENT_PREFIX_PATH", "").split(os.pathsep))
-    pattern = f"share/{what}/package.xml" if kind == "package" else f"include/*/{what}"
-    plain = f"include/{what}"
+    pattern = f"share/{name}/package.xml" if kind == "package" else f"include/*/{name}"
+    plain = f"include/{name}"
     return any(
-        next(Path(x).glob(pattern), None) is not None
-        or (kind == "header" and (Path(x) / plain).is_file())
-        for x in prefixes
+        next(Path(prefix).glob(pattern), None) is not None
+        or (kind == "header" and (Path(prefix) / plain).is_file())
+        for prefix in prefixes
     )
 
 

@@ -45,11 +45,11 @@ def opened(path: Path) -> Path:
 
         private_folder(parent)
         # In a place of its own first: another process may be at the same archive.
-        with tempfile.TemporaryDirectory(dir=parent) as own:
-            unpack(path, Path(own) / "content")
+        with tempfile.TemporaryDirectory(dir=parent) as scratch:
+            unpack(path, Path(scratch) / "content")
             folder.parent.mkdir(exist_ok=True)
             with suppress(OSError):
-                (Path(own) / "content").rename(folder)
+                (Path(scratch) / "content").rename(folder)
         _tidy(parent)
     with suppress(OSError):
         os.utime(folder.parent)

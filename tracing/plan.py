@@ -114,19 +114,21 @@ def chosen_levels(suite: Suite, texts: Sequence[str]) -> dict[str, tuple[Level, 
     for text in texts:
         name, equals, wanted = text.partition("=")
         if not equals or name not in suite.factors:
-            known = ", ".join(suite.factors) or "none"
-            raise UsageError(f"--only {text}: give factor=level; the factors are: {known}")
-        found = [x for x in suite.factors[name] if str(x).lower() == wanted.lower()]
-        if not found:
-            known = ", ".join(map(str, suite.factors[name]))
-            raise UsageError(f"--only {text}: the levels of {name} are: {known}")
-        chosen[name] = tuple(dict.fromkeys((*chosen.get(name, ()), *found)))
+            choices = ", ".join(suite.factors) or "none"
+            raise UsageError(f"--only {text}: give factor=level; the factors are: {choices}")
+        levels = [level for level in suite.factors[name] if str(level).lower() == wanted.lower()]
+        if not levels:
+            choices = ", ".join(map(str, suite.factors[name]))
+            raise UsageError(f"--only {text}: the levels of {name} are: {choices}")
+        chosen[name] = tuple(dict.fromkeys((*chosen.get(name, ()), *levels)))
     if not plan_runs(suite, 0, chosen):
         runs = plan_runs(suite, 0)
-        there = dict.fromkeys(" ".join(f"{x}={run.factors[x]}" for x in chosen) for run in runs)
+        combinations = dict.fromkeys(
+            " ".join(f"{factor}={run.factors[factor]}" for factor in chosen) for run in runs
+        )
         raise UsageError(
             f"--only {' '.join(texts)}: the suite excludes this combination; "
-            f"there are: {', '.join(sorted(there))}"
+            f"there are: {', '.join(sorted(combinations))}"
         )
     return chosen
 

@@ -59,8 +59,8 @@ def marked(mark: str) -> list[int]:
 
     Only those of this user can be seen.
     """
-    found = [pid for pid in process_ids() if has_mark(pid, mark)]
-    return [pid for pid in found if is_running(pid)]
+    pids = [pid for pid in process_ids() if has_mark(pid, mark)]
+    return [pid for pid in pids if is_running(pid)]
 
 
 def has_mark(pid: int, mark: str) -> bool:

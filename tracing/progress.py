@@ -93,5 +93,5 @@ def trouble_of(manifest: Manifest) -> str:
         parts.append(f"{manifest.loss.discarded_events} events discarded by the tracer")
     if manifest.loss.lost_packets:
         parts.append(f"{manifest.loss.lost_packets} packets overwritten by the tracer")
-    disturbed = [f"disturbed: {x}" for x in manifest.disturbances]
+    disturbed = [f"disturbed: {disturbance}" for disturbance in manifest.disturbances]
     return "; ".join([*parts, *manifest.warnings, *disturbed])

@@ -55,7 +55,7 @@ def system_packages() -> dict[str, str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    rows = (x.split() for x in run.stdout.splitlines() if x.startswith("ii"))
+    rows = (entry.split() for entry in run.stdout.splitlines() if entry.startswith("ii"))
     return {row[1]: row[2] for row in rows if len(row) == 3}
 
 
@@ -80,19 +80,19 @@ def compiler() -> str | None:
 @cache
 def container() -> str | None:
     """The container we run in: its image where that is known, else its kind; None for none."""
-    told = os.environ.get("ROSLENS_IMAGE")
-    if told:
-        return told
+    image = os.environ.get("ROSLENS_IMAGE")
+    if image:
+        return image
     with suppress(OSError):
         text = Path("/run/.containerenv").read_text(encoding="utf-8")
-        found = re.search(r'^image="?([^"\n]+)"?$', text, re.MULTILINE)
-        return f"podman {found.group(1)}" if found else "podman"
+        match = re.search(r'^image="?([^"\n]+)"?$', text, re.MULTILINE)
+        return f"podman {match.group(1)}" if match else "podman"
     if Path("/.dockerenv").exists():
         return "docker"
     with suppress(OSError):
-        found = _CONTAINER_ID.search(Path("/proc/1/cgroup").read_text(encoding="utf-8"))
-        if found:
-            return found.group(1)
+        match = _CONTAINER_ID.search(Path("/proc/1/cgroup").read_text(encoding="utf-8"))
+        if match:
+            return match.group(1)
     return os.environ.get("container") or None  # noqa: SIM112 (systemd-nspawn's and lxc's name)
 
 

@@ -103,11 +103,11 @@ def side_of_command(
     cwd: Path | None = None,
 ) -> Side:
     """A command as a side of a race; errors of `command_spec`."""
-    made = command_spec(command, options, ros=ros, trace_rclpy=trace_rclpy, note=note, cwd=cwd)
+    base = command_spec(command, options, ros=ros, trace_rclpy=trace_rclpy, note=note, cwd=cwd)
 
     def spec(folder: Path, pair: int, order: int) -> RunSpec:
         return replace(
-            made,
+            base,
             folder=folder / name / f"{order:03d}_r{pair}",
             suite=RACE_SUITE,
             campaign=folder.name,
@@ -128,7 +128,9 @@ def side_of_suite(name: str, suite_name: str, only: Sequence[str], note: Note) -
         No such suite, several combinations, or something that recording needs is missing.
     """
     suite, text = load_suite(suite_name)
-    chosen = chosen_levels(suite, [x for x in only if x.partition("=")[0] in suite.factors])
+    chosen = chosen_levels(
+        suite, [choice for choice in only if choice.partition("=")[0] in suite.factors]
+    )
     given, left = prepare_suite(suite, chosen, note)
     once = suite.model_copy(update={"repetitions": 1})
     planned = plan_runs(once, 0, left)
@@ -209,8 +211,8 @@ def race(
             if interruption.wanted:
                 raise _AskedToEndError
             spec = replace(sides[SIDES.index(name)].spec(folder, pair, place), seed=seed)
-            made = record_run(spec, daemons.current(spec.options), interruption)
-            return spec.folder, _complete(made)
+            manifest = record_run(spec, daemons.current(spec.options), interruption)
+            return spec.folder, _complete(manifest)
 
         while time.monotonic() - begun < max_seconds:
             order = list(SIDES) * (1 if pairs else opening)
@@ -227,8 +229,10 @@ def race(
                 if failures == MOST_FAILED:
                     text = f"{MOST_FAILED} runs failed, the last: {e}; {folder}"
                     raise RunFailedError(text) from None
-                what = "the race begins anew" if len(order) > len(SIDES) else "the pair is left out"
-                note(f"{e}; {what}")
+                consequence = (
+                    "the race begins anew" if len(order) > len(SIDES) else "the pair is left out"
+                )
+                note(f"{e}; {consequence}")
                 left_out += range(number, number + len(order) // 2)
                 # Of an opening nothing counts, of a later pair none was added.
                 pairs = [pair for pair in pairs if pair.number < number]
@@ -258,12 +262,12 @@ def _pairs_of(
     """Run the sides in this order; each pair, as soon as both of its runs are made."""
     runs: dict[str, list[tuple[Path, Manifest]]] = {name: [] for name in SIDES}
     for place, name in enumerate(order, 2 * first):
-        made = runs[name]
-        made.append(run(name, first + len(made), place))
-        if all(len(made) <= len(x) for x in runs.values()):
-            pair = {side: x[len(made) - 1] for side, x in runs.items()}
+        own_runs = runs[name]
+        own_runs.append(run(name, first + len(own_runs), place))
+        if all(len(own_runs) <= len(side_runs) for side_runs in runs.values()):
+            pair = {side: side_runs[len(own_runs) - 1] for side, side_runs in runs.items()}
             yield Pair(
-                first + len(made) - 1,
+                first + len(own_runs) - 1,
                 {side: folder for side, (folder, _) in pair.items()},
                 {side: manifest for side, (_, manifest) in pair.items()},
             )
@@ -278,20 +282,20 @@ def wait_for_calm(
     """
     asked = limits.model_copy(update={"load_per_cpu": None})
     begun = time.monotonic()
-    told = False
+    noted = False
     while longest > 0 and not interruption.wanted:
         watch = HostWatch(asked)
-        own = _own_cpu_ns()
+        cpu_before = _own_cpu_ns()
         select.select([interruption], [], [], _LOOK_SECONDS)
-        found = watch.disturbances(watch.facts(_own_cpu_ns() - own))
-        if not found:
+        disturbances = watch.disturbances(watch.facts(_own_cpu_ns() - cpu_before))
+        if not disturbances:
             return
         if time.monotonic() - begun >= longest:
-            note(f"the pair goes on after {longest:.0f} s, disturbed: {'; '.join(found)}")
+            note(f"the pair goes on after {longest:.0f} s, disturbed: {'; '.join(disturbances)}")
             return
-        if not told:
-            note(f"pausing: {'; '.join(found)}")
-            told = True
+        if not noted:
+            note(f"pausing: {'; '.join(disturbances)}")
+            noted = True
 
 
 def _own_cpu_ns() -> int:

@@ -91,7 +91,7 @@ def with_middlewares(
     missing: dict[str, str] = {}
     if ros is None or ros.kind != "embedded":
         return ros, missing
-    for name in (x for x in MIDDLEWARES if x in wanted):
+    for name in (middleware for middleware in MIDDLEWARES if middleware in wanted):
         try:
             ros = MIDDLEWARES[name](ros, note)
         except (UsageError, RunFailedError) as error:

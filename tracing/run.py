@@ -274,9 +274,11 @@ class _Run:
 
     def _own_cpu_ns(self) -> int:
         """CPU time of this recorder, its ended children and its session daemon so far."""
-        own = [resource.getrusage(x) for x in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        usages = [
+            resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        ]
         daemons = marked(f"{MARKER}={self.daemon.token}")
-        return round(sum(x.ru_utime + x.ru_stime for x in own) * 1e9) + sum(
+        return round(sum(usage.ru_utime + usage.ru_stime for usage in usages) * 1e9) + sum(
             cpu_time_ns(pid) or 0 for pid in daemons
         )
 
@@ -337,7 +339,9 @@ class _Run:
             if self.session is not None:
                 self.failures += self._troubles(self.session)
         written: dict[str, Callable[[Path], Iterable[str] | None]] = {
-            name: x.write for name, x in {"resources": self.sampler, **self.samplers}.items() if x
+            name: sampler.write
+            for name, sampler in {"resources": self.sampler, **self.samplers}.items()
+            if sampler
         }
         if self.sites is not None:
             written[ALLOCATION_SITES.name] = self.sites.write
@@ -376,15 +380,15 @@ class _Run:
                 self.environment.setdefault(name, "1")
 
     def _sampler_facts(self) -> dict[str, SamplerFacts]:
-        found = {name: sampler.facts for name, sampler in self.samplers.items()}
+        facts = {name: sampler.facts for name, sampler in self.samplers.items()}
         if self.stacks is not None:
-            found["stacks"] = self.stacks.facts
+            facts["stacks"] = self.stacks.facts
         if self.heap is not None and self.sampler is not None:
             cost = self.heap_cpu_ns / self.sampler.elapsed_ns if self.sampler.elapsed_ns else 0.0
-            found["heap"] = self.sampler.facts.model_copy(
+            facts["heap"] = self.sampler.facts.model_copy(
                 update={"hz": self.heap.hz, "cpu_fraction": round(cost, 5)}
             )
-        return found
+        return facts
 
     def _troubles(self, session: TracingSession) -> list[str]:
         if self.full or session.is_out_of_space():
@@ -415,7 +419,7 @@ class _Run:
 
         with ExitStack() as stack:
             stdout, stderr = (
-                [stack.enter_context((spec.native / x).open("wb")) for x in _PROGRAM_OUTPUT]
+                [stack.enter_context((spec.native / name).open("wb")) for name in _PROGRAM_OUTPUT]
                 if spec.quiet
                 else (None, None)
             )
@@ -497,9 +501,9 @@ class _Run:
                 heap=self.heap.heap_bytes if self.heap is not None else lambda _: None,
             ).start()
         if rates.threads > 0:
-            known = self.sampler.processes if self.sampler else workload.processes
+            processes = self.sampler.processes if self.sampler else workload.processes
             self.samplers["threads"] = ThreadSampler(
-                known, rates.threads, gives_way=rates.gives_way
+                processes, rates.threads, gives_way=rates.gives_way
             ).start()
         if rates.system > 0:
             self.samplers["system"] = SystemSampler(rates.system, gives_way=rates.gives_way).start()
@@ -513,9 +517,9 @@ class _Run:
                 f"the workload still ran at the time limit of {spec.time_limit:g} s and was ended",
             )
         elif self.ended == "ended" and self.exit_status != spec.expect_status:
-            said = _last_words(spec) if spec.quiet else ""
-            what = f"the workload {describe_exit(self.exit_status or 0)}"
-            self.failures.insert(0, f"{what}: {said}" if said else what)
+            words = _last_words(spec) if spec.quiet else ""
+            outcome = f"the workload {describe_exit(self.exit_status or 0)}"
+            self.failures.insert(0, f"{outcome}: {words}" if words else outcome)
         if self.stopped and spec.lifeline is not None and spec.lifeline.lost:
             self.warnings.append("ended, for the host that began it was not heard of any more")
         as_planned = self.ended == "ended" or self.stopped
@@ -612,32 +616,32 @@ class _Run:
                 "loss": self._loss(),
                 "sampler": self.sampler.facts if self.sampler else None,
                 "samplers": self._sampler_facts(),
-                "warnings": [shared_text(x, spec.folder) for x in warnings],
+                "warnings": [shared_text(warning, spec.folder) for warning in warnings],
             }
         )
 
     def _settings(self) -> TracingSettings | None:
         if self.session is None:
             return None
-        found = self.session.settings
+        settings = self.session.settings
         if self.kernel is None:
-            return found
+            return settings
         recorded = bool(self.kernel.events)
-        return found.model_copy(
+        return settings.model_copy(
             update={
-                "domains": [*found.domains, "kernel"] if recorded else found.domains,
-                "kernel": self.kernel.kind if recorded else found.kernel,
-                "events": [*found.events, *(f"kernel:{x}" for x in self.kernel.events)],
-                "notes": [*found.notes, *self.kernel.notes],
+                "domains": [*settings.domains, "kernel"] if recorded else settings.domains,
+                "kernel": self.kernel.kind if recorded else settings.kernel,
+                "events": [*settings.events, *(f"kernel:{event}" for event in self.kernel.events)],
+                "notes": [*settings.notes, *self.kernel.notes],
             }
         )
 
     def _loss(self) -> Loss:
-        found = self.session.loss if self.session else Loss()
-        if self.kernel is None or found.discarded_events is None:
-            return found
-        lost = found.discarded_events + self.kernel.lost
-        return found.model_copy(update={"discarded_events": lost})
+        loss = self.session.loss if self.session else Loss()
+        if self.kernel is None or loss.discarded_events is None:
+            return loss
+        lost = loss.discarded_events + self.kernel.lost
+        return loss.model_copy(update={"discarded_events": lost})
 
     def _timing(self) -> Timing | None:
         timing = self.spec.timing
@@ -656,7 +660,7 @@ def _environment(spec: RunSpec, daemon: Tracer) -> dict[str, str]:
     if spec.trace_rclpy:
         base["PYTHONPATH"] = python_path(base)
     if spec.preload:
-        already = [x for x in base.get("LD_PRELOAD", "").split(":") if x]
+        already = [library for library in base.get("LD_PRELOAD", "").split(":") if library]
         base["LD_PRELOAD"] = ":".join([*map(str, spec.preload), *already])
     if spec.ros is None:
         return base
@@ -746,8 +750,8 @@ def _last_words(spec: RunSpec) -> str:
     """The last line that the program wrote to its standard error."""
     with suppress(OSError), (spec.native / _PROGRAM_OUTPUT[1]).open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - 4096))
-        lines = [x.strip() for x in stream.read().decode(errors="replace").splitlines()]
-        return next((x for x in reversed(lines) if x), "")[:300]
+        lines = [line.strip() for line in stream.read().decode(errors="replace").splitlines()]
+        return next((line for line in reversed(lines) if line), "")[:300]
     return ""
 
 

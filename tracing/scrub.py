@@ -23,7 +23,7 @@ def shared_command(command: Sequence[str], run: Path) -> list[str]:
     """The command for the manifest: the program by its base name, paths relative or shortened."""
     if not command:
         return []
-    return [Path(command[0]).name, *(shared_text(x, run) for x in command[1:])]
+    return [Path(command[0]).name, *(shared_text(word, run) for word in command[1:])]
 
 
 def shared_variables(environment: Mapping[str, str], run: Path) -> dict[str, str]:
@@ -42,7 +42,7 @@ def shared_text(text: str, run: Path) -> str:
     topics such as ``/scan`` stay. Below the run's folder and the working directory it becomes
     relative, below home it begins with ``~``, elsewhere only its last part stays.
     """
-    return _without_names(_PATH.sub(lambda found: _shared_path(found.group(), run), text))
+    return _without_names(_PATH.sub(lambda match: _shared_path(match.group(), run), text))
 
 
 def _without_names(text: str) -> str:
@@ -56,13 +56,13 @@ def _without_names(text: str) -> str:
 
 def text_scrubber(run: Path) -> Callable[[str], str]:
     """As `shared_text` for many texts of one run; homes of users that are not here go, too."""
-    known: dict[str, str] = {}
+    by_path: dict[str, str] = {}
 
-    def path_of(found: re.Match[str]) -> str:
-        path = found.group()
-        if path not in known:
-            known[path] = _HOME.sub(r"\1<user>", _shared_path(path, run))
-        return known[path]
+    def path_of(match: re.Match[str]) -> str:
+        path = match.group()
+        if path not in by_path:
+            by_path[path] = _HOME.sub(r"\1<user>", _shared_path(path, run))
+        return by_path[path]
 
     return lambda text: _without_names(_PATH.sub(path_of, text))
 

@@ -69,8 +69,8 @@ class CampaignState:
     @property
     def executions(self) -> int:
         """How often it has been begun or resumed, as far as runs tell."""
-        found = [m.design.execution for run in self.runs for m in run.attempts if m.design]
-        return max(found, default=-1) + 1
+        executions = [m.design.execution for run in self.runs for m in run.attempts if m.design]
+        return max(executions, default=-1) + 1
 
 
 def campaign_state(folder: Path) -> CampaignState:
@@ -122,7 +122,7 @@ def clear_torn(state: CampaignState, note: Callable[[str], None]) -> None:
 def find_campaigns(root: Path, suite: str | None = None) -> list[Path]:
     """The folders of campaigns (those with a plan) below the folder of all recordings, by age."""
     plans = root.glob(f"{suite or '*'}/*/{PLAN_NAME}")
-    return [x.parent for x in sorted(plans, key=lambda plan: plan.stat().st_mtime_ns)]
+    return [plan.parent for plan in sorted(plans, key=lambda plan: plan.stat().st_mtime_ns)]
 
 
 def find_campaign(root: Path, name: str, suite: str | None = None) -> Path:
@@ -135,15 +135,17 @@ def find_campaign(root: Path, name: str, suite: str | None = None) -> Path:
     """
     if (Path(name) / PLAN_NAME).is_file():
         return Path(name)
-    found = [
-        x for x in find_campaigns(root, suite) if name in (x.name, f"{x.parent.name}/{x.name}")
+    folders = [
+        folder
+        for folder in find_campaigns(root, suite)
+        if name in (folder.name, f"{folder.parent.name}/{folder.name}")
     ]
-    if not found:
+    if not folders:
         raise UsageError(f"{name}: no such campaign below {root}; 'roslens record --status' lists")
-    if len(found) > 1:
-        names = ", ".join(f"{x.parent.name}/{x.name}" for x in found)
+    if len(folders) > 1:
+        names = ", ".join(f"{folder.parent.name}/{folder.name}" for folder in folders)
         raise UsageError(f"{name}: several campaigns have this name: {names}")
-    return found[0]
+    return folders[0]
 
 
 def last_unfinished(root: Path, suite: str | None = None) -> Path:

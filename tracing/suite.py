@@ -81,10 +81,10 @@ class WorkloadSpec(_Part):
         if self.command is not None and not self.command:
             raise ValueError("'command' is empty")
         if self.builtin is not None:
-            known = builtin_scripts()
-            if self.builtin not in known:
-                there = ", ".join(known)
-                raise ValueError(f"no built-in workload {self.builtin!r}; there is: {there}")
+            scripts = builtin_scripts()
+            if self.builtin not in scripts:
+                names = ", ".join(scripts)
+                raise ValueError(f"no built-in workload {self.builtin!r}; there is: {names}")
         return self
 
 
@@ -131,10 +131,10 @@ class LevelSettings(_Part):
     @classmethod
     def _known_needs(cls, needs: tuple[str, ...]) -> tuple[str, ...]:
         for need in needs:
-            kind, _, what = need.partition(":")
-            if kind not in NEEDS or not what:
-                raise ValueError(f"{need!r}: give {', '.join(f'{x}:...' for x in NEEDS)}")
-            if kind == "source" and what not in pinned():
+            kind, _, name = need.partition(":")
+            if kind not in NEEDS or not name:
+                raise ValueError(f"{need!r}: give {', '.join(f'{prefix}:...' for prefix in NEEDS)}")
+            if kind == "source" and name not in pinned():
                 raise ValueError(f"{need!r}: the pinned sources are {', '.join(pinned())}")
         return needs
 
@@ -214,9 +214,9 @@ class Suite(_Part):
             _check_factor(name, levels)
         if math.prod(map(len, self.factors.values())) > MOST_RUNS:
             raise ValueError(f"factors: they have more than {MOST_RUNS:,} combinations of levels")
-        both = sorted(set(self.factors) & set(self.workload.parameters))
-        if both:
-            raise ValueError(f"{', '.join(both)}: both a factor and a parameter")
+        shared = sorted(set(self.factors) & set(self.workload.parameters))
+        if shared:
+            raise ValueError(f"{', '.join(shared)}: both a factor and a parameter")
         for name, level in [pair for entry in self.exclude for pair in entry.items()]:
             if level not in self.factors.get(name, ()):
                 raise ValueError(f"exclude: {name}: {level!r} is not a level of a factor")
@@ -227,9 +227,9 @@ class Suite(_Part):
         self._check_levels()
         if self.tracing.start == "ready" and not self.workload.says_ready:
             raise ValueError("tracing.start: ready needs a workload with says_ready: true")
-        known = {*self.factors, *self.workload.parameters, *RESERVED}
-        known.update(*(settings.parameters for settings in self._all_settings()))
-        unknown = sorted(self._placeholders() - known)
+        defined = {*self.factors, *self.workload.parameters, *RESERVED}
+        defined.update(*(settings.parameters for settings in self._all_settings()))
+        unknown = sorted(self._placeholders() - defined)
         if unknown:
             raise ValueError(
                 f"workload: {{{unknown[0]}}} is no factor, no parameter and none of "
@@ -261,11 +261,15 @@ class Suite(_Part):
 
     def settings(self, factors: Mapping[str, Level]) -> LevelSettings:
         """What is special about the runs of a combination; a later factor has the last word."""
-        found = [self.level(name, level) for name, level in factors.items()]
+        level_settings = [self.level(name, level) for name, level in factors.items()]
         return LevelSettings(
-            parameters={k: v for x in found for k, v in x.parameters.items()},
-            environment={k: v for x in found for k, v in x.environment.items()},
-            tracing={k: v for x in found for k, v in x.tracing.items()},
+            parameters={
+                k: v for settings in level_settings for k, v in settings.parameters.items()
+            },
+            environment={
+                k: v for settings in level_settings for k, v in settings.environment.items()
+            },
+            tracing={k: v for settings in level_settings for k, v in settings.tracing.items()},
         )
 
     def level(self, factor: str, level: Level) -> LevelSettings:
@@ -295,9 +299,9 @@ class Suite(_Part):
             for level, settings in levels.items():
                 if level not in self.factors.get(name, ()):
                     raise ValueError(f"levels: {name}: {level!r} is not a level of a factor")
-                both = sorted(set(settings.parameters) & set(self.factors))
-                if both:
-                    raise ValueError(f"levels: {name}: {both[0]} is a factor, no parameter")
+                shared = sorted(set(settings.parameters) & set(self.factors))
+                if shared:
+                    raise ValueError(f"levels: {name}: {shared[0]} is a factor, no parameter")
         for factors in self.combinations():
             try:
                 self.tracing_of(factors)
@@ -306,15 +310,15 @@ class Suite(_Part):
                 raise ValueError(f"levels: tracing: {field}: {problem}") from error
 
     def _placeholders(self) -> set[str]:
-        found = set()
+        names = set()
         variables = [self.workload.environment]
         variables += [settings.environment for settings in self._all_settings()]
-        values = [value for found in variables for value in found.values()]
+        values = [value for environment in variables for value in environment.values()]
         for part in (*(self.workload.command or ()), *values):
             for _, name, _, _ in string.Formatter().parse(part):
                 if name is not None:
-                    found.add(name)
-        return found
+                    names.add(name)
+        return names
 
 
 def with_changes(suite: Suite, changes: Mapping[str, object]) -> Suite:
@@ -336,7 +340,9 @@ def with_changes(suite: Suite, changes: Mapping[str, object]) -> Suite:
     data = suite.model_dump()
     for path, value in changes.items():
         *parts, name = path.split(".")
-        if parts == ["tracing"] and any(name in x.tracing for x in suite._all_settings()):
+        if parts == ["tracing"] and any(
+            name in settings.tracing for settings in suite._all_settings()
+        ):
             raise UsageError(
                 f"{suite.name}: its levels have {path} of their own; change the suite's file"
             )
@@ -359,11 +365,13 @@ def _check_factor(name: str, levels: tuple[Level, ...]) -> None:
 
 def builtin_scripts() -> dict[str, Path]:
     """The scripts of the workloads that ship with roslens, by name."""
-    return dict(sorted((p.parent.name, p) for x in ROOMS for p in x.glob("workloads/*/run.py")))
+    return dict(
+        sorted((p.parent.name, p) for room in ROOMS for p in room.glob("workloads/*/run.py"))
+    )
 
 
 def _shipped_suites() -> dict[str, Path]:
-    return dict(sorted((p.stem, p) for x in ROOMS for p in x.glob("suites/*.yaml")))
+    return dict(sorted((p.stem, p) for room in ROOMS for p in room.glob("suites/*.yaml")))
 
 
 def suite_command(
@@ -382,10 +390,10 @@ def suite_command(
     """
     parameters = {**suite.parameters_of(factors), **factors}
     if suite.workload.command is not None:
-        known = {**parameters, **values}
-        return [part.format_map(known) for part in suite.workload.command]
-    told = {k: v for k, v in parameters.items() if k not in suite.workload.not_told}
-    options = [text for k, v in told.items() for text in (f"--{k}", str(v))]
+        placeholders = {**parameters, **values}
+        return [part.format_map(placeholders) for part in suite.workload.command]
+    arguments = {k: v for k, v in parameters.items() if k not in suite.workload.not_told}
+    options = [text for k, v in arguments.items() for text in (f"--{k}", str(v))]
     script = builtin_scripts()[suite.workload.builtin or ""]
     seconds, native = str(values["seconds"]), str(values["native"])
     count = ["--messages", str(suite.messages)] if suite.messages is not None else []
@@ -396,9 +404,9 @@ def suite_variables(
     suite: Suite, factors: Mapping[str, Level], values: Mapping[str, Level]
 ) -> dict[str, str]:
     """The environment variables of a run, with the same placeholders as `suite_command`."""
-    known = {**suite.parameters_of(factors), **factors, **values}
+    placeholders = {**suite.parameters_of(factors), **factors, **values}
     given = {**suite.workload.environment, **suite.settings(factors).environment}
-    return {name: value.format_map(known) for name, value in given.items()}
+    return {name: value.format_map(placeholders) for name, value in given.items()}
 
 
 def suite_schema() -> dict[str, Any]:
@@ -419,12 +427,12 @@ def suite_path(name_or_path: str | Path) -> Path:
     UsageError
         There is none.
     """
-    path, known = Path(name_or_path), _shipped_suites()
-    if str(name_or_path) in known:
-        return known[str(name_or_path)]
+    path, suites = Path(name_or_path), _shipped_suites()
+    if str(name_or_path) in suites:
+        return suites[str(name_or_path)]
     if not path.is_file():
-        there = ", ".join(known)
-        raise UsageError(f"{name_or_path}: no such suite; there is: {there}, or give a YAML file")
+        names = ", ".join(suites)
+        raise UsageError(f"{name_or_path}: no such suite; there is: {names}, or give a YAML file")
     return path
 
 

@@ -81,9 +81,9 @@ def _why_not_bounded(options: TracingOptions, what_records: str) -> str | None:
         "max_disk": options.max_disk is not None,
         "flight": options.flight is not None,
     }
-    for what, wanted in bounded.items():
+    for setting, wanted in bounded.items():
         if wanted:
-            return f"no kernel trace by {what_records}: it keeps all, which is not '{what}'"
+            return f"no kernel trace by {what_records}: it keeps all, which is not '{setting}'"
     return None
 
 

@@ -106,32 +106,32 @@ def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | Non
 
     Returns what the user should know.
     """
-    made, beside = Path(scratch), Path(folder)
-    room = _room(beside)
+    target, destination = Path(scratch), Path(folder)
+    room = _room(destination)
     wanted = (
         max(_SMALL, _HIGHEST_RATIO * archive.stat().st_size) if max_bytes is None else max_bytes
     )
     limit = wanted if max_bytes is not None else min(wanted, room)
     try:
         if archive.is_dir():
-            convert(archive, made / KERNEL_NAME, beside=beside)
+            convert(archive, target / KERNEL_NAME, beside=destination)
             return []
         if (convert_file := reader_of(archive)) is not None:
-            kernel = made / bare_name(archive) / KERNEL_NAME
-            done = convert_file(archive, kernel, beside=beside, max_bytes=limit)
+            kernel = target / bare_name(archive) / KERNEL_NAME
+            done = convert_file(archive, kernel, beside=destination, max_bytes=limit)
             return [*done.notes, *filter(None, [done.complaint])]
         fitting = max(_FEW_ENTRIES, archive.stat().st_size // _BYTES_OF_ENTRY)
         most = _MOST_ENTRIES if max_bytes is not None else min(fitting, _MOST_ENTRIES)
-        _Unpacked(archive, made, limit, most).all()
+        _Unpacked(archive, target, limit, most).all()
     except TooLargeError as error:
         if limit == wanted:
             raise
-        raise _no_room(beside, archive, room) from error
+        raise _no_room(destination, archive, room) from error
     except OSError as error:
         # Decompression that fails is one of no number.
         if error.errno is None or error.filename == str(archive):
             raise
-        raise cannot_be_written(beside, error) from error
+        raise cannot_be_written(destination, error) from error
     return []
 
 
@@ -221,8 +221,8 @@ class _Unpacked:
             raise UsageError(f"{self._archive}: no whole archive: {error}") from error
 
     def _ours(self, head: IO[bytes], entries: Iterator[_Entry]) -> None:
-        if (found := json.loads(head.read(_LARGEST_HEADER))["format"]) != FORMAT:
-            raise UsageError(f"{self._archive}: format {found!r}, this roslens reads {FORMAT}")
+        if (version := json.loads(head.read(_LARGEST_HEADER))["format"]) != FORMAT:
+            raise UsageError(f"{self._archive}: format {version!r}, this roslens reads {FORMAT}")
         named: dict[str, str] = {}
         for name, content in entries:
             if name == SUMS:
@@ -253,8 +253,8 @@ class _Unpacked:
         self._digests[name] = digest.hexdigest()
 
     def _check(self, named: dict[str, str]) -> None:
-        found = self._digests
-        wrong = sorted(x for x in {*found, *named} if found.get(x) != named.get(x))
+        digests = self._digests
+        wrong = sorted(name for name in {*digests, *named} if digests.get(name) != named.get(name))
         if wrong:
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             raise self._refused(f"{wrong[0]}{more}", "missing or with a wrong checksum")
@@ -277,7 +277,7 @@ class _Unpacked:
         name = name.removeprefix("./")
         path = PurePosixPath(name)
         parts = path.parts
-        bad = path.is_absolute() or not parts or any(x in {"..", "."} for x in parts)
+        bad = path.is_absolute() or not parts or any(part in {"..", "."} for part in parts)
         if bad or "\\" in name or "\0" in name or str(path) != name:
             raise self._refused(name, "would lie outside of the folder; refused")
         if len(parts) > _DEEPEST or len(os.fsencode(name)) > _LONGEST_NAME:
@@ -320,15 +320,15 @@ class _Unpacked:
             raise UsageError(f"{self._archive}: more lies behind its end; refused")
 
     def _zip(self) -> Iterator[_Entry]:
-        with zipfile.ZipFile(self._archive) as found:
-            for info in found.infolist():
+        with zipfile.ZipFile(self._archive) as zipped:
+            for info in zipped.infolist():
                 self._count(info.file_size)
                 if info.is_dir():
                     continue
                 kind = stat.S_IFMT(info.external_attr >> 16)
                 if kind not in {0, stat.S_IFREG}:
                     raise self._refused(info.filename, "is no regular file; refused")
-                with found.open(info) as content:
+                with zipped.open(info) as content:
                     yield self._safe(info.filename), content
 
 
@@ -378,7 +378,7 @@ def _sums(archive: Path, content: IO[bytes]) -> Iterator[tuple[str, str]]:
 
 def _move(scratch: Path, folder: Path) -> list[Path]:
     """Move what was unpacked to its place, folder by folder where some are there already."""
-    made: list[Path] = []
+    targets: list[Path] = []
     pairs = [(entry, folder / entry.name) for entry in sorted(scratch.iterdir())]
     moves: list[tuple[Path, Path]] = []
     while pairs:
@@ -393,5 +393,5 @@ def _move(scratch: Path, folder: Path) -> list[Path]:
             moves.append((source, target))
     for source, target in moves:
         source.rename(target)
-        made.append(target)
-    return sorted(made)
+        targets.append(target)
+    return sorted(targets)

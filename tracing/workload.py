@@ -49,8 +49,8 @@ def resolve_command(
     program = command[0]
     if cwd is not None and "/" in program:
         program = str(cwd / program)
-    found = shutil.which(program, path=path)
-    if found is None:
+    executable = shutil.which(program, path=path)
+    if executable is None:
         where = Path(program)
         if "/" in program and where.is_dir():
             raise UsageError(f"{program}: is a folder, not a program")
@@ -58,7 +58,7 @@ def resolve_command(
             raise UsageError(f"{program}: is not executable; chmod +x it or name its interpreter")
         place = "no such file" if "/" in program else "not found on PATH"
         raise UsageError(f"{program}: {place}; give a command that can be run after '--'")
-    return [found, *command[1:]]
+    return [executable, *command[1:]]
 
 
 class Workload:

@@ -97,10 +97,12 @@ def write_ctf(raw: RawTrace, folder: Path, clock: Clock, own: UUID | None = None
     try:
         if not can_tell(_switch_of(raw), raw.runtime):
             raw = replace(raw, runtime=None)
-        others = {} if raw.runtime is None else accounted_by_others(_all_events(raw), raw.runtime)
+        accounted = (
+            {} if raw.runtime is None else accounted_by_others(_all_events(raw), raw.runtime)
+        )
         for cpu, pieces in sorted(raw.cpus.items()):
             with (folder / f"kernel_{cpu}").open("xb") as stream:
-                _Stream(raw, cpu, stream, done, others).write(pieces)
+                _Stream(raw, cpu, stream, done, accounted).write(pieces)
         for cpu, records in sorted(raw.records.items()):
             with (folder / f"kernel_{cpu}").open("xb") as stream:
                 _Stream(raw, cpu, stream, done).write_records(records())
@@ -121,8 +123,8 @@ def _all_events(raw: RawTrace) -> Iterator[Events]:
     if raw.header is not None:
         for pieces in raw.cpus.values():
             for block in blocks_of(pieces(), raw.header):
-                found = find_events(block, raw.header)
-                yield block, found.begin, found.size, found.time
+                events = find_events(block, raw.header)
+                yield block, events.begin, events.size, events.time
 
 
 def blocks_of(pieces: Iterator[bytes], header: PageHeader) -> Iterator[Bytes]:
@@ -147,10 +149,10 @@ class _Stream:
         cpu: int,
         stream: BinaryIO,
         done: Converted,
-        others: Mapping[int, Accounted] | None = None,
+        accounted: Mapping[int, Accounted] | None = None,
     ) -> None:
         self._raw, self._cpu, self._stream, self._done = raw, cpu, stream, done
-        self._others = others or {}
+        self._others = accounted or {}
         self._encoder, self._switch = Encoder(raw), _switch_of(raw)
         self._lost = self._of_kernel = 0
         self._running: int | None = None
@@ -162,8 +164,10 @@ class _Stream:
         overrun = self._raw.overruns.get(self._cpu, 0)
         if overrun:
             # A page that is full has no room for the number of those lost before it.
-            missed = [find_missed(x, self._header) for x in blocks_of(pieces(), self._header)]
-            self._untold = overrun - sum(int(x[x > 0].sum()) for x in missed)
+            missed = [
+                find_missed(block, self._header) for block in blocks_of(pieces(), self._header)
+            ]
+            self._untold = overrun - sum(int(counts[counts > 0].sum()) for counts in missed)
         for block in blocks_of(pieces(), self._header):
             if len(block) % self._header.page_size:
                 self._done.damaged_pages += 1
@@ -198,35 +202,35 @@ class _Stream:
         return self._raw.header
 
     def _pages(self, data: Bytes) -> None:
-        found = find_events(data, self._header)
-        self._done.damaged_pages += int(found.damaged.sum())
-        lossy: list[int] = np.flatnonzero(found.missed).tolist()
-        missed = {at: self._count(int(found.missed[at])) for at in lossy}
+        events = find_events(data, self._header)
+        self._done.damaged_pages += int(events.damaged.sum())
+        lossy: list[int] = np.flatnonzero(events.missed).tolist()
+        missed = {at: self._count(int(events.missed[at])) for at in lossy}
         # What is behind the damage of a page is missing before the next one.
-        damaged: list[int] = np.flatnonzero(found.damaged).tolist()
+        damaged: list[int] = np.flatnonzero(events.damaged).tolist()
         torn = {at + 1 for at in damaged}
         if self._torn:
             torn.add(0)
-        self._torn = len(found.begins) in torn
-        starts = sorted({0, *missed, *torn} - {len(found.begins)})
-        edges = np.searchsorted(found.page, [*starts, len(found.begins)])
+        self._torn = len(events.begins) in torn
+        starts = sorted({0, *missed, *torn} - {len(events.begins)})
+        edges = np.searchsorted(events.page, [*starts, len(events.begins)])
         for number, start in enumerate(starts):
             if start in torn:
-                self._gap(1, int(found.begins[start]))
+                self._gap(1, int(events.begins[start]))
             if start in missed:
                 self._of_kernel += missed[start]
-                self._gap(missed[start], int(found.begins[start]))
-            own = np.arange(int(edges[number]), int(edges[number + 1]))
-            own = own[self._raw.recorded(found.time[own])]
-            self._packet(data, found.begin[own], found.size[own], found.time[own])
+                self._gap(missed[start], int(events.begins[start]))
+            rows = np.arange(int(edges[number]), int(edges[number + 1]))
+            rows = rows[self._raw.recorded(events.time[rows])]
+            self._packet(data, events.begin[rows], events.size[rows], events.time[rows])
 
-    def _count(self, told: int) -> int:
+    def _count(self, reported: int) -> int:
         """How many were lost before a page: at least one where the kernel did not say it there.
 
         The first such gap gets all that is missing from the kernel's own sum.
         """
-        if told > 0:
-            return told
+        if reported > 0:
+            return reported
         count, self._untold = max(1, self._untold), 0
         return count
 
@@ -282,9 +286,10 @@ class _Stream:
         at = np.flatnonzero(rows.kept & (rows.kind == self._switch.number))
         if not len(at):
             return
-        where = {x.name: x.offset for x in self._switch.fields}
+        where = {field.name: field.offset for field in self._switch.fields}
         left, came = (
-            numbers_at(data, rows.begin[at] + where[x], "<i4") for x in ("prev_tid", "next_tid")
+            numbers_at(data, rows.begin[at] + where[name], "<i4")
+            for name in ("prev_tid", "next_tid")
         )
         before = np.concatenate(([left[0] if self._running is None else self._running], came[:-1]))
         self._running = int(came[-1])
@@ -295,8 +300,12 @@ class _Stream:
 
 def _switch_of(raw: RawTrace) -> Format | None:
     """The event of a switch, where all of them were recorded."""
-    for one in raw.formats.values():
-        tids = [x for x in one.fields if x.name in {"prev_tid", "next_tid"} and x.size == 4]
-        if one.name == "sched_switch" and len(tids) == 2:
-            return one if raw.whole else None
+    for event in raw.formats.values():
+        tids = [
+            field
+            for field in event.fields
+            if field.name in {"prev_tid", "next_tid"} and field.size == 4
+        ]
+        if event.name == "sched_switch" and len(tids) == 2:
+            return event if raw.whole else None
     return None

@@ -27,7 +27,7 @@ _LTTNG_NAMES = {
     "local_timer_exit": "x86_irq_vectors_local_timer_exit",
 }
 """Names of events as LTTng's kernel tracer gives them, where they differ."""
-FTRACE_NAMES = {name: own for own, name in _LTTNG_NAMES.items()}
+FTRACE_NAMES = {name: ftrace for ftrace, name in _LTTNG_NAMES.items()}
 LARGEST_EVENT = 1 << 16
 HEAD_BYTES = 8
 """Of each event: number, flags, how deep preemption is off, thread."""
@@ -91,8 +91,8 @@ def parse_format(text: str, where: str) -> Format:
         raise UsageError(f"{where}: no description of an event (name, ID)")
     # What follows tells how it is printed, and may look like anything.
     described = text.partition("\nprint fmt:")[0]
-    fields = [_field(found) for found in _FIELD.finditer(described)]
-    own, names = [], set()
+    fields = [_field(match) for match in _FIELD.finditer(described)]
+    own_fields, names = [], set()
     for field in fields:
         if field.end > LARGEST_EVENT or not field.size:
             raise UsageError(f"{where}: field {field.name!r} lies beyond any event")
@@ -101,8 +101,8 @@ def parse_format(text: str, where: str) -> Format:
         renamed = field if not name[1].startswith("sched_") else _with_tid(field)
         if renamed.name not in names:
             names.add(renamed.name)
-            own.append(renamed)
-    return Format(int(number[1]), _LTTNG_NAMES.get(name[1], name[1]), tuple(own))
+            own_fields.append(renamed)
+    return Format(int(number[1]), _LTTNG_NAMES.get(name[1], name[1]), tuple(own_fields))
 
 
 def format_of(
@@ -116,10 +116,12 @@ def format_of(
         Fields that tell where a string lies.
     """
     fields: list[Field] = []
-    for own, (kind, offset, *_) in (layout.fields or {}).items():
+    for field, (kind, offset, *_) in (layout.fields or {}).items():
         if offset >= HEAD_BYTES:
-            what: Kind = "string" if own in strings else "text" if kind.kind == "S" else "int"
-            fields.append(Field(own, offset, kind.itemsize, what, kind.kind == "i"))
+            field_kind: Kind = (
+                "string" if field in strings else "text" if kind.kind == "S" else "int"
+            )
+            fields.append(Field(field, offset, kind.itemsize, field_kind, kind.kind == "i"))
     return Format(number, name, tuple(fields))
 
 
@@ -127,14 +129,14 @@ def of_program(described: Format) -> Format:
     """The event of a program that a probe of ours, ``<event>__<number>``, stands for."""
     name = described.name.rpartition("__")[0]
     added = ("__probe_", "roslens_")
-    fields = tuple(x for x in described.fields if not x.name.startswith(added))
+    fields = tuple(field for field in described.fields if not field.name.startswith(added))
     return Format(described.number, f"ros2:{name}", fields)
 
 
 def split_strings(described: Format) -> tuple[list[Field], list[Field]]:
     """Fields of a fixed size, and strings."""
-    strings = [x for x in described.fields if "string" in x.kind]
-    return [x for x in described.fields if x not in strings], strings
+    strings = [field for field in described.fields if "string" in field.kind]
+    return [field for field in described.fields if field not in strings], strings
 
 
 def _with_tid(field: Field) -> Field:
@@ -143,20 +145,20 @@ def _with_tid(field: Field) -> Field:
     return Field(name, field.offset, field.size, field.kind, field.signed, field.count)
 
 
-def _field(found: re.Match[str]) -> Field:
-    kind, name = found["type"], found["name"]
-    offset, size = int(found["offset"]), int(found["size"])
-    signed = found["signed"] == "1"
+def _field(match: re.Match[str]) -> Field:
+    kind, name = match["type"], match["name"]
+    offset, size = int(match["offset"]), int(match["size"])
+    signed = match["signed"] == "1"
     if kind.startswith(("__data_loc", "__rel_loc")) and "char" in kind and size == 4:
         return Field(name, offset, 4, "relative_string" if "rel" in kind else "string")
-    length = re.fullmatch(r"\[(\d{1,5})\]", found["array"] or "")
+    length = re.fullmatch(r"\[(\d{1,5})\]", match["array"] or "")
     if length is not None and size:
         count = int(length[1])
         if re.search(r"\bchar\b", kind) and "unsigned" not in kind and count == size:
             return Field(name, offset, size, "text")
         if count and size % count == 0 and size // count in (1, 2, 4, 8):
             return Field(name, offset, size // count, "ints", signed, count)
-    if size in (1, 2, 4, 8) and not found["array"]:
+    if size in (1, 2, 4, 8) and not match["array"]:
         return Field(name, offset, size, "int", signed)
     return Field(name, offset, 1, "ints", signed=False, count=size)
 
@@ -169,8 +171,8 @@ def parse_formats(texts: Iterable[tuple[str, str]]) -> dict[int, Format]:
     UsageError
         One is none.
     """
-    found = (parse_format(text, where) for where, text in texts)
-    return {one.number: one for one in found}
+    formats = (parse_format(text, where) for where, text in texts)
+    return {described.number: described for described in formats}
 
 
 def parse_header_page(text: str, where: str) -> PageHeader:

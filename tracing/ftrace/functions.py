@@ -69,18 +69,20 @@ def symbols_of(file: Path, sections: Sequence[str] = (".symtab", ".dynsym")) -> 
     try:
         with file.open("rb") as stream:
             elf = ELFFile(stream)
-            segments = [x for x in elf.iter_segments() if x["p_type"] == "PT_LOAD"]
+            segments = [
+                segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"
+            ]
             for section in filter(None, map(elf.get_section_by_name, sections)):
                 if not isinstance(section, SymbolTableSection):
                     continue
-                for one in section.iter_symbols():
-                    value = one["st_value"]
-                    if one["st_shndx"] == "SHN_UNDEF" or one["st_info"]["type"] != "STT_FUNC":
+                for symbol in section.iter_symbols():
+                    value = symbol["st_value"]
+                    if symbol["st_shndx"] == "SHN_UNDEF" or symbol["st_info"]["type"] != "STT_FUNC":
                         continue
-                    for x in segments:
-                        if 0 <= value - x["p_vaddr"] < x["p_filesz"]:
-                            offset = value - x["p_vaddr"] + x["p_offset"]
-                            yield Symbol(one.name, value, one["st_size"], offset)
+                    for segment in segments:
+                        if 0 <= value - segment["p_vaddr"] < segment["p_filesz"]:
+                            offset = value - segment["p_vaddr"] + segment["p_offset"]
+                            yield Symbol(symbol.name, value, symbol["st_size"], offset)
     except (OSError, ELFError) as error:
         raise UsageError(f"{file}: cannot be read as a library: {error}") from error
 
@@ -102,60 +104,66 @@ def find_functions(
     UsageError
         One cannot be found, is not the only one of its name, or cannot be probed.
     """
-    found: dict[tuple[Path, int], Function] = {}
+    by_entry: dict[tuple[Path, int], Function] = {}
     reason = why_no_ftrace() if wanted else None
     if reason is not None:
         raise UsageError(f"--probe: {reason}")
-    for one in wanted:
-        library, _, name = one.partition(":")
+    for probe in wanted:
+        library, _, name = probe.partition(":")
         if not library or not name:
-            raise UsageError(f"--probe {one}: give LIB:FUNCTION, such as libfoo.so:Foo::update")
+            raise UsageError(f"--probe {probe}: give LIB:FUNCTION, such as libfoo.so:Foo::update")
         try:
             file = _file_of(library, environment, mapped)
             function = _function(file, name)
         except UsageError as error:
-            raise UsageError(f"--probe {one}: {error}") from error
-        found[file, function.entry] = function
-    return list(found.values())
+            raise UsageError(f"--probe {probe}: {error}") from error
+        by_entry[file, function.entry] = function
+    return list(by_entry.values())
 
 
 def _file_of(library: str, environment: Mapping[str, str], mapped: Sequence[Path]) -> Path:
-    fitting = [x for x in mapped if x.name == library or str(x).endswith(f"/root{library}")]
+    fitting = [
+        path for path in mapped if path.name == library or str(path).endswith(f"/root{library}")
+    ]
     if fitting or "/" in library:
         file = fitting[0] if fitting else Path(library).resolve()
         if not file.is_file():
             raise UsageError("there is no such file")
         return file
     folders: dict[str, list[Path]] = {
-        name: [Path(x) for x in environment.get(name, "").split(":") if x]
+        name: [Path(path) for path in environment.get(name, "").split(":") if path]
         for name in ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PATH")
     }
     prefixes = folders.pop("AMENT_PREFIX_PATH")
-    places = [*folders["LD_LIBRARY_PATH"], *(x / "lib" for x in prefixes)]
-    places += [y for x in prefixes for y in x.glob("lib/*/")]
+    places = [*folders["LD_LIBRARY_PATH"], *(prefix / "lib" for prefix in prefixes)]
+    places += [folder for prefix in prefixes for folder in prefix.glob("lib/*/")]
     places += [*folders["PATH"], *map(Path, ("/lib", "/usr/lib", "/usr/local/lib"))]
-    places += [y for x in ("/lib", "/usr/lib") for y in Path(x).glob("*-linux-gnu/")]
-    found = next((x / library for x in places if (x / library).is_file()), None)
-    if found is None:
+    places += [
+        folder for root in ("/lib", "/usr/lib") for folder in Path(root).glob("*-linux-gnu/")
+    ]
+    path = next((folder / library for folder in places if (folder / library).is_file()), None)
+    if path is None:
         raise UsageError(f"no {library} where the loader and ros2 look for it; give its path")
-    return found.resolve()
+    return path.resolve()
 
 
 def _function(file: Path, name: str) -> Function:
     every = list(symbols_of(file))
-    symbols = [x for x in every if not _PART.search(x.name)]
+    symbols = [symbol for symbol in every if not _PART.search(symbol.name)]
     # A mangled name holds each word of the name as it is.
     word = (re.findall(r"\w+", name.partition("(")[0]) or [name])[-1]
-    near = [x for x in symbols if word in x.name]
-    shown = _demangled([x.name for x in near], with_arguments="(" in name)
+    near = [symbol for symbol in symbols if word in symbol.name]
+    shown = _demangled([symbol.name for symbol in near], with_arguments="(" in name)
     pairs = list(zip(near, shown, strict=True))
-    fitting = [(x, text) for x, text in pairs if name in {x.name, text}]
-    fitting = fitting or [x for x in pairs if x[1].endswith((f"::{name}", f" {name}"))]
-    places = {x.address: (x, text) for x, text in fitting}
+    fitting = [(symbol, text) for symbol, text in pairs if name in {symbol.name, text}]
+    fitting = fitting or [pair for pair in pairs if pair[1].endswith((f"::{name}", f" {name}"))]
+    places = {symbol.address: (symbol, text) for symbol, text in fitting}
     if not places:
-        raise UsageError(_missing(file, name, [x.name for x in symbols]))
+        raise UsageError(_missing(file, name, [symbol.name for symbol in symbols]))
     if len(places) > 1:
-        full = sorted(_demangled([x.name for x, _ in places.values()], with_arguments=True))
+        full = sorted(
+            _demangled([symbol.name for symbol, _ in places.values()], with_arguments=True)
+        )
         more = ", ..." if len(full) > _SHOWN else ""
         raise UsageError(
             f"{len(full)} functions have that name, give one with its arguments or its mangled "
@@ -165,11 +173,11 @@ def _function(file: Path, name: str) -> Function:
     return Function(f"{file.name}:{text}", file, symbol.offset, *_exits(file, symbol, every))
 
 
-def _missing(file: Path, name: str, there: Sequence[str]) -> str:
-    full = sorted(set(_demangled(there, with_arguments=False)))
-    last = {x: x.rpartition("::")[2] for x in full}
+def _missing(file: Path, name: str, names: Sequence[str]) -> str:
+    full = sorted(set(_demangled(names, with_arguments=False)))
+    last = {function: function.rpartition("::")[2] for function in full}
     close = difflib.get_close_matches(name.rpartition("::")[2], last.values(), _SHOWN)
-    like = [x for x in full if last[x] in close][:_SHOWN]
+    like = [function for function in full if last[function] in close][:_SHOWN]
     stripped = not any(True for _ in symbols_of(file, [".symtab"]))
     text = f"{file.name} has no such function"
     if stripped:
@@ -180,17 +188,17 @@ def _missing(file: Path, name: str, there: Sequence[str]) -> str:
 def _demangled(names: Sequence[str], *, with_arguments: bool) -> list[str]:
     options = [] if with_arguments else ["-p"]
     text = _output("c++filt", options, "\n".join(names))
-    return [re.sub(r" \[clone [^]]*\]", "", x) for x in text.splitlines()] if names else []
+    return [re.sub(r" \[clone [^]]*\]", "", line) for line in text.splitlines()] if names else []
 
 
 def _exits(
     file: Path, symbol: Symbol, every: Sequence[Symbol]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Where a function returns or jumps to others, and to which."""
-    parts = [symbol, *(x for x in every if x.name == f"{symbol.name}.cold")]
+    parts = [symbol, *(candidate for candidate in every if candidate.name == f"{symbol.name}.cold")]
     if not symbol.size:
         raise UsageError("its size is not known, so neither is where it returns")
-    found, others = set(), set()
+    offsets, destinations = set(), set()
     for part in parts:
         span = (
             f"--start-address={part.address:#x}",
@@ -198,16 +206,18 @@ def _exits(
         )
         text = _output("objdump", ["-d", "--no-show-raw-insn", *span, str(file)])
         for address, ret, target, name in _END.findall(text):
-            inside = any(0 <= int(target or "0", 16) - x.address < x.size for x in parts)
+            inside = any(
+                0 <= int(target or "0", 16) - piece.address < piece.size for piece in parts
+            )
             if ret or not inside:
-                found.add(int(address, 16) - part.address + part.offset)
+                offsets.add(int(address, 16) - part.address + part.offset)
             # One into another function is to a part of this one that has lost its name.
-            others |= {name} if target and not inside and "+0x" not in name else set()
-    jumps = tuple(_demangled(sorted(others), with_arguments=False))
-    if not found or symbol.offset in found:
-        what = f"; probe {', '.join(jumps)}" if jumps else ""
-        raise UsageError(f"it has nothing between its begin and its end{what}")
-    return tuple(sorted(found)), jumps
+            destinations |= {name} if target and not inside and "+0x" not in name else set()
+    jumps = tuple(_demangled(sorted(destinations), with_arguments=False))
+    if not offsets or symbol.offset in offsets:
+        hint = f"; probe {', '.join(jumps)}" if jumps else ""
+        raise UsageError(f"it has nothing between its begin and its end{hint}")
+    return tuple(sorted(offsets)), jumps
 
 
 def _output(program: str, options: Sequence[str], text: str = "") -> str:
@@ -241,13 +251,13 @@ def place_functions(instance: Instance, functions: Sequence[Function], *, own: b
     """
     for kind in ("entry", "exit") if functions else ():
         event = f"{group_of(instance.name)}/function_{kind}__0"
-        for number, one in enumerate(functions, 1):
-            for offset in (one.entry,) if kind == "entry" else one.exits:
+        for number, function in enumerate(functions, 1):
+            for offset in (function.entry,) if kind == "entry" else function.exits:
                 fetched = f"function=\\{number}:u64 stack=%sp:x64"
-                probe = f"p:{event} {one.file}:{offset:#x} {fetched}\n"
+                probe = f"p:{event} {function.file}:{offset:#x} {fetched}\n"
                 write(instance.root / "uprobe_events", probe)
         instance.enable(event.replace("/", ":"))
-    instance.functions = [x.name for x in functions]
+    instance.functions = [function.name for function in functions]
     if own:
         thread = threading.get_native_id()
         instance.threads = {thread: (os.getpid(), thread, "")}

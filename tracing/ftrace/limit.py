@@ -67,7 +67,9 @@ class Limit:
     def __init__(self, instance: Instance, path: Path, call_s: float, share: float) -> None:
         self._profile = instance.root / "uprobe_profile"
         self._probes = instance.path / "events" / group_of(instance.name)
-        self._names = {x.partition(":")[2] for x in instance.formats if x.startswith(PROBES)}
+        self._names = {
+            event.partition(":")[2] for event in instance.formats if event.startswith(PROBES)
+        }
         self._path, self._call_s, self._share = path, call_s, share
         self._off: list[str] = []
         self._paused_ns = 0
@@ -163,9 +165,9 @@ class Limit:
         In a pause the recorder counts for half of the limit at most, so that each pause ends.
         """
         calls, passed = now.calls - self._since.calls, now.time_s - self._since.time_s
-        own = (now.own_s - self._since.own_s) / self._share
+        recorder_s = (now.own_s - self._since.own_s) / self._share
         takes = calls.total() * self._call_s / self._share
-        takes += min(own, passed / 2) if self.is_paused else own
+        takes += min(recorder_s, passed / 2) if self.is_paused else recorder_s
         self._calls += calls
         self._since = now
         self._owed_s += takes - passed

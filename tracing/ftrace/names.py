@@ -37,8 +37,8 @@ NAMED = {
     "rmw_take_response": "client",
 }
 """Events whose first argument, ``rmw_<kind>_handle``, points to a named endpoint: its kind."""
-_TOLD = {f"rmw_{x}_init": x for x in ("publisher", "subscription", "client")} | {
-    f"rcl_{x}_init": x for x in ("publisher", "subscription", "service", "client")
+_TOLD = {f"rmw_{kind}_init": kind for kind in ("publisher", "subscription", "client")} | {
+    f"rcl_{kind}_init": kind for kind in ("publisher", "subscription", "service", "client")
 }
 NEW_THREAD = "task_newtask"
 """The kernel's event of a thread that begins."""
@@ -131,7 +131,7 @@ def sightings(
     for data in blocks:
         for name, kind, begin, time in _events(trace, data):
             described = trace.formats[kind]
-            where = {x.name: x for x in described.fields}
+            where = {field.name: field for field in described.fields}
             if NAME_FIELD not in where or name not in NAMED:
                 continue
             tid = numbers_at(data, begin + 4, "<i4")
@@ -145,11 +145,15 @@ def sightings(
                 if thread is None or text in {"", _FAULT}:
                     continue
                 key = (thread[0], NAMED[name], int(handle[at]))
-                own = Sighting(int(time[at]), int(tid[at]), text)
-                before = seen.setdefault(key, own)
+                sighting = Sighting(int(time[at]), int(tid[at]), text)
+                before = seen.setdefault(key, sighting)
                 before.count += number
-                if own.time < before.time:
-                    before.time, before.tid, before.name = own.time, own.tid, own.name
+                if sighting.time < before.time:
+                    before.time, before.tid, before.name = (
+                        sighting.time,
+                        sighting.tid,
+                        sighting.name,
+                    )
     return seen
 
 
@@ -169,7 +173,7 @@ def with_new_threads(
     names: list[tuple[int, int, str]] = []
     for data in blocks:
         for _, number, begin, time in _events(trace, data):
-            where = {x.name: x.offset for x in trace.formats[number].fields}
+            where = {field.name: field.offset for field in trace.formats[number].fields}
             if "newcomm" in where:
                 tids = numbers_at(data, begin + 4, "<i4").tolist()
                 for at, tid, now in zip(begin.tolist(), tids, time.tolist(), strict=True):
@@ -178,35 +182,35 @@ def with_new_threads(
                 continue
             places = ((4, "<i4"), (where["pid"], "<i4"), (where["clone_flags"], "<i8"))
             columns = [time, *(numbers_at(data, begin + at, kind) for at, kind in places)]
-            began += zip(*(x.tolist() for x in columns), strict=True)
-    found = dict(threads)
+            began += zip(*(column.tolist() for column in columns), strict=True)
+    by_tid = dict(threads)
     for _, parent, child, flags in sorted(began):
-        vpid, vtid, name = found.get(parent, (0, 0, ""))
+        vpid, vtid, name = by_tid.get(parent, (0, 0, ""))
         # In a namespace of its own, a thread has another number there.
         if vtid == parent and flags & _OF_SAME_PROCESS:
-            found.setdefault(child, (vpid, child, name))
+            by_tid.setdefault(child, (vpid, child, name))
         elif vtid == parent and processes:
-            found.setdefault(child, (child, child, name))
+            by_tid.setdefault(child, (child, child, name))
     for _, tid, name in sorted(names) if processes else ():
-        if tid in found:
-            found[tid] = (*found[tid][:2], name)
-    return found
+        if tid in by_tid:
+            by_tid[tid] = (*by_tid[tid][:2], name)
+    return by_tid
 
 
 def _events(trace: RawTrace, data: Bytes) -> Iterator[tuple[str, int, Ints, Ints]]:
     """Of each probe that has events in some pages: name, number, where they begin, their times."""
     if trace.header is None:
         return
-    found = find_events(data, trace.header)
-    whole = (found.size >= HEAD_BYTES) & trace.recorded(found.time)
-    begin, size, time = found.begin[whole], found.size[whole], found.time[whole]
+    events = find_events(data, trace.header)
+    whole = (events.size >= HEAD_BYTES) & trace.recorded(events.time)
+    begin, size, time = events.begin[whole], events.size[whole], events.time[whole]
     kind = numbers_at(data, begin, "<u2")
     for number in np.unique(kind).tolist():
         described = trace.formats.get(number)
         if described is not None:
-            own = (kind == number) & (size >= described.size)
-            if own.any():
-                yield event_name(described.name), number, begin[own], time[own]
+            of_kind = (kind == number) & (size >= described.size)
+            if of_kind.any():
+                yield event_name(described.name), number, begin[of_kind], time[of_kind]
 
 
 def _text(data: Bytes, begin: int, offset: int) -> str:
@@ -238,15 +242,19 @@ def read_handle(key: Key, tid: int) -> FoundHandle | None:
 
 def is_whole(graph: Iterable[GraphEndpoint], found: Iterable[FoundHandle]) -> bool:
     """Whether a graph has every publisher and subscription that was found in a program's memory."""
-    own = list(graph)
+    endpoints = list(graph)
     ids = {
-        kind: [bytes.fromhex(x.gid)[:_GID_BYTES] for x in own if x.kind == kind and x.known]
+        kind: [
+            bytes.fromhex(endpoint.gid)[:_GID_BYTES]
+            for endpoint in endpoints
+            if endpoint.kind == kind and endpoint.known
+        ]
         for kind in ("publisher", "subscription")
     }
     return all(
-        any(gid in bytes.fromhex(one.data) for gid in ids[one.kind])
-        for one in found
-        if one.kind in ids
+        any(gid in bytes.fromhex(handle.data) for gid in ids[handle.kind])
+        for handle in found
+        if handle.kind in ids
     )
 
 
@@ -265,35 +273,49 @@ class _Object:
 class _Graph:
     """The endpoints of the graph, and which of them belong to which program."""
 
-    def __init__(self, endpoints: Iterable[GraphEndpoint], found: Iterable[FoundHandle]) -> None:
+    def __init__(self, endpoints: Iterable[GraphEndpoint], handles: Iterable[FoundHandle]) -> None:
         self._named: dict[tuple[str, str], list[GraphEndpoint]] = defaultdict(list)
-        for one in endpoints:
-            self._named[one.kind, one.ros_name].append(one)
-        self.data = {(x.vpid, x.kind, x.handle): bytes.fromhex(x.data) for x in found}
+        for endpoint in endpoints:
+            self._named[endpoint.kind, endpoint.ros_name].append(endpoint)
+        self.data = {
+            (handle.vpid, handle.kind, handle.handle): bytes.fromhex(handle.data)
+            for handle in handles
+        }
         self.participants: dict[int, set[str]] = defaultdict(set)
 
     def of(self, key: Key, name: str) -> GraphEndpoint | None:
         """The endpoint of the graph whose id lies in the data of an endpoint of a program."""
         data = self.data.get(key, b"")
-        there = [x for x in self._named[key[1], name] if bytes.fromhex(x.gid)[:_GID_BYTES] in data]
-        if len(there) != 1:
+        fitting = [
+            endpoint
+            for endpoint in self._named[key[1], name]
+            if bytes.fromhex(endpoint.gid)[:_GID_BYTES] in data
+        ]
+        if len(fitting) != 1:
             return None
-        self.participants[key[0]].add(there[0].gid[: 2 * _PREFIX_BYTES])
-        return there[0]
+        self.participants[key[0]].add(fitting[0].gid[: 2 * _PREFIX_BYTES])
+        return fitting[0]
 
     def of_program(self, vpid: int, kind: str, name: str) -> list[GraphEndpoint]:
         """The endpoints of a name that the participants of a program have."""
-        own = self.participants[vpid]
-        return [x for x in self._named[kind, name] if x.gid[: 2 * _PREFIX_BYTES] in own]
+        prefixes = self.participants[vpid]
+        return [
+            endpoint
+            for endpoint in self._named[kind, name]
+            if endpoint.gid[: 2 * _PREFIX_BYTES] in prefixes
+        ]
 
     def subscriptions(self, vpid: int) -> Iterator[GraphEndpoint]:
         """Those of topics that the participants of a program have."""
-        own = self.participants[vpid]
-        for (kind, _), there in self._named.items():
+        prefixes = self.participants[vpid]
+        for (kind, _), endpoints in self._named.items():
             if kind == "subscription":
-                for one in there:
-                    if one.name.startswith("rt/") and one.gid[: 2 * _PREFIX_BYTES] in own:
-                        yield one
+                for endpoint in endpoints:
+                    if (
+                        endpoint.name.startswith("rt/")
+                        and endpoint.gid[: 2 * _PREFIX_BYTES] in prefixes
+                    ):
+                        yield endpoint
 
 
 class Names:
@@ -334,7 +356,7 @@ class Names:
         for name, number, begin, time in _events(self._trace, data):
             first = int(time.min())
             self._begin = first if self._begin is None else min(self._begin, first)
-            where = {x.name: x for x in self._trace.formats[number].fields}
+            where = {field.name: field for field in self._trace.formats[number].fields}
             if _ASKING in where:
                 ids = windows(data, _GID_BYTES)[begin + where[_ASKING].offset]
                 self._asking.update(map(bytes, np.unique(ids)))
@@ -347,9 +369,9 @@ class Names:
             if name in _TOLD:
                 tid = numbers_at(data, begin + 4, "<i4").tolist()
                 handle = numbers_at(data, begin + where[f"rmw_{_TOLD[name]}_handle"].offset, "<i8")
-                for one in zip(tid, handle.tolist(), time.tolist(), strict=True):
-                    key = (self._threads.get(one[0], (0, 0, ""))[0], _TOLD[name], one[1])
-                    self._told[key] = min(one[2], self._told.get(key, one[2]))
+                for row in zip(tid, handle.tolist(), time.tolist(), strict=True):
+                    key = (self._threads.get(row[0], (0, 0, ""))[0], _TOLD[name], row[1])
+                    self._told[key] = min(row[2], self._told.get(key, row[2]))
             elif name in _STEPS:
                 code, columns = _STEPS[name]
                 rows = [
@@ -357,30 +379,30 @@ class Names:
                     time,
                     np.full(len(time), code, dtype=np.int64),
                     *(
-                        numbers_at(data, begin + where[x].offset, f"<i{where[x].size}")
-                        if x in where
+                        numbers_at(data, begin + where[column].offset, f"<i{where[column].size}")
+                        if column in where
                         else np.zeros(len(time), dtype=np.int64)
-                        for x in columns
+                        for column in columns
                     ),
                 ]
                 self._steps.append(np.stack(rows, axis=1))
-        for key, own in sightings(self._trace, [data], self._threads).items():
-            before = self._seen.setdefault(key, own)
-            if own.time < before.time:
-                self._seen[key] = own
+        for key, sighting in sightings(self._trace, [data], self._threads).items():
+            before = self._seen.setdefault(key, sighting)
+            if sighting.time < before.time:
+                self._seen[key] = sighting
 
     def _call(self, tid: Ints, function: Ints, time: Ints) -> None:
         pairs, first = np.unique(np.stack([tid, function]), axis=1, return_index=True)
-        for one, number, at in zip(*pairs.tolist(), first.tolist(), strict=True):
-            if one in self._threads:
-                key, here = (self._threads[one][0], number), (int(time[at]), one)
-                self._called[key] = min(here, self._called.get(key, here))
+        for caller, number, at in zip(*pairs.tolist(), first.tolist(), strict=True):
+            if caller in self._threads:
+                key, call = (self._threads[caller][0], number), (int(time[at]), caller)
+                self._called[key] = min(call, self._called.get(key, call))
 
     @property
     def not_called(self) -> list[str]:
         """The names of probed functions that no known thread called."""
         called = {number for _, number in self._called}
-        return [x for number, x in enumerate(self._functions, 1) if number not in called]
+        return [name for number, name in enumerate(self._functions, 1) if number not in called]
 
     def records(self) -> tuple[dict[int, Format], list[Records]]:
         """Formats and init events: all before the first event, a function's before its first."""
@@ -390,7 +412,9 @@ class Names:
         if self._begin is not None and objects:
             self._write_objects(objects, written)
             pieces.append(written.records(self._begin))
-        for (_, number), (time, written.tid) in sorted(self._called.items(), key=lambda x: x[1]):
+        for (_, number), (time, written.tid) in sorted(
+            self._called.items(), key=lambda pair: pair[1]
+        ):
             name = self._functions[number - 1]
             written.add("function_register", function=number, function_name=name)
             pieces.append(written.records(time))
@@ -399,70 +423,94 @@ class Names:
     def _write_objects(self, objects: list[_Object], written: _Written) -> None:
         uppers, callbacks = self._above()
         nodes: dict[tuple[int, str, str], int] = {}
-        for one in objects:
-            written.tid = self._thread_of(one.vpid)
+        for endpoint in objects:
+            written.tid = self._thread_of(endpoint.vpid)
             node = 0
-            if one.graph is not None and one.graph.known:
-                key = (one.vpid, one.graph.namespace, one.graph.node)
+            if endpoint.graph is not None and endpoint.graph.known:
+                key = (endpoint.vpid, endpoint.graph.namespace, endpoint.graph.node)
                 if key not in nodes:
                     # Addresses within an object, where no other object begins.
-                    nodes[key] = one.handle + 3
+                    nodes[key] = endpoint.handle + 3
                     written.add(
                         "rcl_node_init",
                         node_handle=nodes[key],
                         rmw_handle=0,
-                        node_name=one.graph.node,
-                        namespace=one.graph.namespace,
+                        node_name=endpoint.graph.node,
+                        namespace=endpoint.graph.namespace,
                     )
                 node = nodes[key]
-            own = (one.vpid, one.kind, one.handle)
-            upper = uppers.get(own, one.handle + 1)
-            one.gid = self._id_of(one)
-            _write_object(written, one, node, upper, callbacks.get(own))
+            endpoint_key = (endpoint.vpid, endpoint.kind, endpoint.handle)
+            upper = uppers.get(endpoint_key, endpoint.handle + 1)
+            endpoint.gid = self._id_of(endpoint)
+            _write_object(written, endpoint, node, upper, callbacks.get(endpoint_key))
 
     def _objects(self) -> list[_Object]:
-        before = {k: x for k, x in self._seen.items() if x.time < self._told.get(k, x.time + 1)}
-        made = [
-            _Object(*key, name=x.name, graph=self._graph.of(key, x.name))
-            for key, x in sorted(before.items())
+        before = {
+            key: sighting
+            for key, sighting in self._seen.items()
+            if sighting.time < self._told.get(key, sighting.time + 1)
+        }
+        objects = [
+            _Object(*key, name=sighting.name, graph=self._graph.of(key, sighting.name))
+            for key, sighting in sorted(before.items())
         ]
-        matched = {x.graph.gid for x in made if x.graph is not None}
-        for one in made:
-            if one.graph is None and one.kind == "service":
-                there = self._graph.of_program(one.vpid, "subscription", f"rq{one.name}Request")
-            elif one.graph is None and one.kind == "client":
-                there = self._graph.of_program(one.vpid, "publisher", f"rq{one.name}Request")
+        matched = {endpoint.graph.gid for endpoint in objects if endpoint.graph is not None}
+        for endpoint in objects:
+            if endpoint.graph is None and endpoint.kind == "service":
+                candidates = self._graph.of_program(
+                    endpoint.vpid, "subscription", f"rq{endpoint.name}Request"
+                )
+            elif endpoint.graph is None and endpoint.kind == "client":
+                candidates = self._graph.of_program(
+                    endpoint.vpid, "publisher", f"rq{endpoint.name}Request"
+                )
             else:
                 continue
-            if len({x.full_node for x in there}) == 1:
-                one.graph = there[0]
-        unclear = {(x.vpid, x.name) for x in made if x.kind == "subscription" and x.graph is None}
-        told = {(key[0], key[1]) for key in self._told}
+            if len({candidate.full_node for candidate in candidates}) == 1:
+                endpoint.graph = candidates[0]
+        unclear = {
+            (endpoint.vpid, endpoint.name)
+            for endpoint in objects
+            if endpoint.kind == "subscription" and endpoint.graph is None
+        }
+        initialized = {(key[0], key[1]) for key in self._told}
         for vpid in sorted(self._graph.participants):
-            if (vpid, "subscription") in told:
+            if (vpid, "subscription") in initialized:
                 # Some were made meanwhile, and nothing tells which of the graph's these are.
                 continue
             # One that took nothing can have lost messages, too. Its address is not known: it gets
             # one in the first page, where nothing lies.
-            silent = [x for x in self._graph.subscriptions(vpid) if x.gid not in matched]
-            for number, of in enumerate(silent):
-                if (vpid, of.ros_name) not in unclear:
-                    made.append(_Object(vpid, "subscription", 16 + 8 * number, of.ros_name, of))
-        return made
+            silent = [
+                endpoint
+                for endpoint in self._graph.subscriptions(vpid)
+                if endpoint.gid not in matched
+            ]
+            for number, subscription in enumerate(silent):
+                if (vpid, subscription.ros_name) not in unclear:
+                    objects.append(
+                        _Object(
+                            vpid,
+                            "subscription",
+                            16 + 8 * number,
+                            subscription.ros_name,
+                            subscription,
+                        )
+                    )
+        return objects
 
-    def _id_of(self, one: _Object) -> bytes:
+    def _id_of(self, endpoint: _Object) -> bytes:
         """The middleware's id for an endpoint, of a client as services know it; else nothing."""
-        if one.kind == "client":
-            data = self._graph.data.get((one.vpid, one.kind, one.handle), b"")
-            found = [x for x in self._asking if x in data]
-            return found[0] if len(found) == 1 else b""
-        if one.graph is None or one.kind == "service":
+        if endpoint.kind == "client":
+            data = self._graph.data.get((endpoint.vpid, endpoint.kind, endpoint.handle), b"")
+            gids = [gid for gid in self._asking if gid in data]
+            return gids[0] if len(gids) == 1 else b""
+        if endpoint.graph is None or endpoint.kind == "service":
             return b""
-        return bytes.fromhex(one.graph.gid)[:_GID_BYTES].ljust(_GID_BYTES, b"\0")
+        return bytes.fromhex(endpoint.graph.gid)[:_GID_BYTES].ljust(_GID_BYTES, b"\0")
 
     def _thread_of(self, vpid: int) -> int:
-        mine = {tid: x for tid, x in self._threads.items() if x[0] == vpid}
-        return next((tid for tid, x in mine.items() if x[1] == vpid), min(mine))
+        mine = {tid: thread for tid, thread in self._threads.items() if thread[0] == vpid}
+        return next((tid for tid, thread in mine.items() if thread[1] == vpid), min(mine))
 
     def _above(self) -> tuple[dict[Key, int], dict[Key, int]]:
         """By an endpoint of rmw: the publisher of rcl above it, the callback that it starts.
@@ -486,26 +534,30 @@ class Names:
                 fits = started & took & (ahead[:, 2] == code)
                 self._pairs(ahead[fits], behind[fits], kind, callbacks)
         owners: dict[tuple[int, int], set[Key]] = defaultdict(set)
-        for key, found in callbacks.items():
-            for one in found:
-                owners[key[0], one].add(key)
+        for key, addresses in callbacks.items():
+            for address in addresses:
+                owners[key[0], address].add(key)
         return (
-            {key: next(iter(found)) for key, found in uppers.items() if len(found) == 1},
             {
-                key: next(iter(found))
-                for key, found in callbacks.items()
-                if len(found) == 1 and len(owners[key[0], next(iter(found))]) == 1
+                key: next(iter(addresses))
+                for key, addresses in uppers.items()
+                if len(addresses) == 1
+            },
+            {
+                key: next(iter(addresses))
+                for key, addresses in callbacks.items()
+                if len(addresses) == 1 and len(owners[key[0], next(iter(addresses))]) == 1
             },
         )
 
-    def _pairs(self, of: Ints, with_: Ints, kind: str, into: dict[Key, set[int]]) -> None:
-        if not len(of):
+    def _pairs(self, steps: Ints, neighbours: Ints, kind: str, into: dict[Key, set[int]]) -> None:
+        if not len(steps):
             return
-        found = np.unique(np.stack([of[:, 0], of[:, 3], with_[:, 3]], axis=1), axis=0)
-        for tid, handle, other in found.tolist():
+        triples = np.unique(np.stack([steps[:, 0], steps[:, 3], neighbours[:, 3]], axis=1), axis=0)
+        for tid, handle, neighbour in triples.tolist():
             thread = self._threads.get(tid)
             if thread is not None:
-                into[thread[0], kind, handle].add(other)
+                into[thread[0], kind, handle].add(neighbour)
 
 
 _RCL_PUBLISH, _PUBLISH, _TAKE, _TAKE_REQUEST, _START, _OTHER = range(6)
@@ -528,22 +580,22 @@ _STEPS: dict[str, tuple[int, tuple[str, str]]] = {
 
 
 def _write_object(
-    written: _Written, one: _Object, node: int, upper: int, callback: int | None
+    written: _Written, endpoint: _Object, node: int, upper: int, callback: int | None
 ) -> None:
-    kind, rmw = one.kind, f"rmw_{one.kind}_handle"
-    own: dict[str, int] = {f"{kind}_handle": upper, "node_handle": node, rmw: one.handle}
-    if one.gid:
-        both: dict[str, int | str | bytes] = {rmw: one.handle, "gid": one.gid}
-        written.add(f"rmw_{kind}_init", **both)
+    kind, rmw = endpoint.kind, f"rmw_{endpoint.kind}_handle"
+    handles: dict[str, int] = {f"{kind}_handle": upper, "node_handle": node, rmw: endpoint.handle}
+    if endpoint.gid:
+        identity: dict[str, int | str | bytes] = {rmw: endpoint.handle, "gid": endpoint.gid}
+        written.add(f"rmw_{kind}_init", **identity)
     if kind in {"publisher", "subscription"}:
-        depth = (one.graph and one.graph.depth) or 0
-        written.add(f"rcl_{kind}_init", **own, topic_name=one.name, queue_depth=depth)
-        if one.graph is not None:
-            written.add("message_type_init", handle=upper, type=one.graph.ros_type)
+        depth = (endpoint.graph and endpoint.graph.depth) or 0
+        written.add(f"rcl_{kind}_init", **handles, topic_name=endpoint.name, queue_depth=depth)
+        if endpoint.graph is not None:
+            written.add("message_type_init", handle=upper, type=endpoint.graph.ros_type)
     else:
-        written.add(f"rcl_{kind}_init", **own, service_name=one.name)
+        written.add(f"rcl_{kind}_init", **handles, service_name=endpoint.name)
     if callback is not None and kind == "subscription":
-        whole = {"subscription": one.handle + 2}
+        whole = {"subscription": endpoint.handle + 2}
         written.add("rclcpp_subscription_init", **{f"{kind}_handle": upper}, **whole)
         written.add("rclcpp_subscription_callback_added", **whole, callback=callback)
     elif callback is not None:
@@ -574,7 +626,7 @@ class _Written:
             self._numbers[name] = number
             self.formats[number] = Format(number, f"ros2:{name}", tuple(described))
         number = self._numbers[name]
-        after = max(x.end for x in self.formats[number].fields)
+        after = max(field.end for field in self.formats[number].fields)
         head, texts = struct.pack("<HBBi", number, 0, 0, self.tid), b""
         for value in fields.values():
             if isinstance(value, int):
@@ -590,7 +642,7 @@ class _Written:
     def records(self, until: int) -> Records:
         """Those since the last time in their order, before a time."""
         events, self._events = self._events, []
-        size = np.array([len(x) for x in events], dtype=np.int64)
+        size = np.array([len(event) for event in events], dtype=np.int64)
         count = len(size)
         return Records(
             np.frombuffer(b"".join(events), dtype=np.uint8),
@@ -604,15 +656,15 @@ def manifest_graph(endpoints: Iterable[GraphEndpoint]) -> list[Endpoint]:
     """Publishers and subscriptions of topics, as manifests have them."""
     return [
         Endpoint(
-            topic=x.ros_name,
-            node=x.full_node,
-            kind="publisher" if x.kind == "publisher" else "subscription",
-            type=x.ros_type,
-            reliability=x.reliability,
-            durability=x.durability,
-            history=x.history,
-            depth=x.depth,
+            topic=endpoint.ros_name,
+            node=endpoint.full_node,
+            kind="publisher" if endpoint.kind == "publisher" else "subscription",
+            type=endpoint.ros_type,
+            reliability=endpoint.reliability,
+            durability=endpoint.durability,
+            history=endpoint.history,
+            depth=endpoint.depth,
         )
-        for x in endpoints
-        if x.known and x.name.startswith("rt/")
+        for endpoint in endpoints
+        if endpoint.known and endpoint.name.startswith("rt/")
     ]

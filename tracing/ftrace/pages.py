@@ -85,9 +85,11 @@ def find_events(data: Bytes, header: PageHeader) -> Found:
         bad |= (now < 0) | (now > LATEST)
         damaged[active[bad]] = True
         going = ~(last | bad)
-        here = going & (kind < _PADDING)
-        own = at[here] + np.where(kind[here] == 0, 2, 1)
-        parts.append((active[here], own * 4, (at[here] + 1 + rest[here] - own) * 4, now[here]))
+        events = going & (kind < _PADDING)
+        starts = at[events] + np.where(kind[events] == 0, 2, 1)
+        parts.append(
+            (active[events], starts * 4, (at[events] + 1 + rest[events] - starts) * 4, now[events])
+        )
         at = (at + 1 + rest)[going]
         active, now = active[going], now[going]
         more = at < ends[active]

@@ -33,9 +33,9 @@ class Reader:
         end = self.data.find(b"\0", self.at, min(len(self.data), self.at + longest))
         if end < 0:
             raise UsageError(f"{self.where}: damaged: a text without end")
-        found = self.bytes(end - self.at).decode(errors="replace")
+        text = self.bytes(end - self.at).decode(errors="replace")
         self.at += 1
-        return found
+        return text
 
     def sized(self, size: int) -> str:
         """The next text whose size stands before it, in so many bytes."""

@@ -94,9 +94,9 @@ class RawTrace:
 
     def recorded(self, time: Ints) -> Bools:
         """Which of some times lie in no pause."""
-        found: Bools
-        found = np.searchsorted(self.pauses.ravel(), time, side="right") % 2 == 0
-        return found
+        outside: Bools
+        outside = np.searchsorted(self.pauses.ravel(), time, side="right") % 2 == 0
+        return outside
 
 
 def pages_of(path: Path, offset: int = 0, size: int | None = None) -> Iterator[bytes]:

@@ -141,8 +141,10 @@ class Instance:
     @property
     def cpus(self) -> list[int]:
         """Numbers of the CPUs that have a buffer."""
-        found = (re.fullmatch(r"cpu(\d+)", x.name) for x in (self.path / "per_cpu").iterdir())
-        return sorted(int(x[1]) for x in found if x)
+        matches = (
+            re.fullmatch(r"cpu(\d+)", folder.name) for folder in (self.path / "per_cpu").iterdir()
+        )
+        return sorted(int(match[1]) for match in matches if match)
 
     def enable(self, event: str) -> bool:
         """Record an event, by its name or LTTng's or as ``system:name``; whether there is one."""
@@ -171,11 +173,11 @@ class Instance:
 
     def overruns(self) -> dict[int, int]:
         """By CPU: how many events were lost so far."""
-        found = {}
+        by_cpu = {}
         for cpu in self.cpus:
             text = (self.path / "per_cpu" / f"cpu{cpu}" / "stats").read_text()
-            found[cpu] = lost_of(text)
-        return found
+            by_cpu[cpu] = lost_of(text)
+        return by_cpu
 
 
 def lost_of(stats: str) -> int:
@@ -327,7 +329,7 @@ def ftrace_recording(
             instance = stack.enter_context(own_instance(buffer_bytes))
             if descendants_only and RUNTIME in events:
                 # Other programs account CPU time to these threads, too.
-                events = [x for x in events if x != RUNTIME]
+                events = [event for event in events if event != RUNTIME]
                 recording.notes.append(f"{RUNTIME} is recorded only of the whole machine")
             missing = [event for event in events if not instance.enable(event)]
             if missing:
@@ -337,10 +339,10 @@ def ftrace_recording(
                 instance.enable(RUNTIME)
             prepare(instance)
             recording.events += sorted(
-                x.name
+                event.name
                 for name, text in instance.formats.items()
                 if not name.startswith(PROBES) and name not in instance.own
-                for x in parse_formats([(name, text)]).values()
+                for event in parse_formats([(name, text)]).values()
             )
             if descendants_only:
                 instance.only_descendants()
@@ -399,8 +401,8 @@ def clock_offset() -> int:
 
 def monotonic_clock(trace: Path) -> Clock:
     """The monotonic clock as the trace in a folder has it; without one as it is now."""
-    own = Clock(clock_offset())
-    return clock_beside(trace, own) or own
+    own_clock = Clock(clock_offset())
+    return clock_beside(trace, own_clock) or own_clock
 
 
 def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
@@ -432,7 +434,7 @@ def _pauses_of(raw: Path) -> Ints:
     """Begin and end of each; one that has no end lasts."""
     path = raw / PAUSES_NAME
     words = path.read_text(errors="replace").split() if path.is_file() else []
-    times = [int(x) if x.isdecimal() else LATEST + 1 for x in words]
+    times = [int(word) if word.isdecimal() else LATEST + 1 for word in words]
     if times != sorted(times) or times[-1:] > [LATEST]:
         raise UsageError(f"{path}: has no times of pauses in their order")
     return np.array([*times, *[LATEST] * (len(times) % 2)], dtype=np.int64).reshape(-1, 2)
@@ -470,13 +472,15 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
     began: dict[int, Format] = {}
     own_events: set[int] = set()
     for name, text in about.formats.items():
-        found = parse_formats([(f"{raw}: {name}", text)])
-        runtime = next((x for x in found.values() if x.name == RUNTIME), runtime)
-        began.update((n, x) for n, x in found.items() if x.name in {NEW_THREAD, NEW_NAME})
+        formats = parse_formats([(f"{raw}: {name}", text)])
+        runtime = next((event for event in formats.values() if event.name == RUNTIME), runtime)
+        began.update(
+            (n, event) for n, event in formats.items() if event.name in {NEW_THREAD, NEW_NAME}
+        )
         if name in about.own:
-            own_events.update(found)
+            own_events.update(formats)
         else:
-            described[name.startswith(PROBES)].update(found)
+            described[name.startswith(PROBES)].update(formats)
     header = parse_header_page(about.header_page, str(raw / ABOUT_NAME))
     trace = RawTrace(
         header=header,
@@ -489,15 +493,15 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         release=about.release,
         whole=about.whole,
     )
-    own = Clock(about.offset_ns, uuid=str(about.boot))
-    clock = clock_beside(beside, own) or own
-    others = missing = 0
+    own_clock = Clock(about.offset_ns, uuid=str(about.boot))
+    clock = clock_beside(beside, own_clock) or own_clock
+    of_others = missing = 0
     notes: list[str] = []
     if about.threads is not None:
         pauses = _pauses_of(raw)
 
         def blocks() -> Iterator[Bytes]:
-            return (x for pages in cpus.values() for x in blocks_of(pages(), header))
+            return (block for pages in cpus.values() for block in blocks_of(pages(), header))
 
         threads = with_new_threads(
             replace(trace, formats=began), blocks(), about.threads, processes=not about.whole
@@ -506,10 +510,10 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         names = Names(seen, threads, about.graph, about.handles, about.functions)
         for block in blocks():
             names.read(block)
-        made, records = names.records()
+        init_formats, records = names.records()
         programs = replace(
             trace,
-            formats={n: of_program(x) for n, x in described[True].items()} | made,
+            formats={n: of_program(event) for n, event in described[True].items()} | init_formats,
             records={max(cpus, default=-1) + 1: lambda: iter(records)},
             ignored=frozenset({*described[False], *own_events}),
             pauses=pauses,
@@ -519,9 +523,9 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
             whole=False,
         )
         attached = write_ctf(programs, folder.with_name(ATTACHED_NAME), clock)
-        others, missing = attached.of_others, attached.missing
-        notes = [f"{x} was not called while it was probed" for x in names.not_called]
+        of_others, missing = attached.of_others, attached.missing
+        notes = [f"{name} was not called while it was probed" for name in names.not_called]
     if about.threads is not None and not described[False]:
-        return Converted(of_others=others, missing=missing, notes=notes)
+        return Converted(of_others=of_others, missing=missing, notes=notes)
     done = write_ctf(trace, folder, clock)
-    return replace(done, of_others=others, missing=done.missing + missing, notes=notes)
+    return replace(done, of_others=of_others, missing=done.missing + missing, notes=notes)

@@ -54,7 +54,7 @@ class Encoder:
     """Writes the events of a trace."""
 
     def __init__(self, raw: RawTrace) -> None:
-        self._layouts = {number: _Layout(x) for number, x in raw.formats.items()}
+        self._layouts = {number: _Layout(described) for number, described in raw.formats.items()}
         self._ignored = raw.ignored
         self._context = _KernelContext() if raw.threads is None else _Threads(raw.threads)
 
@@ -74,23 +74,23 @@ class Encoder:
         parts: list[tuple[_Layout, Ints, list[bytes]]] = []
         for number in np.unique(kind).tolist():
             if number not in self._ignored:
-                own = self._own(rows, number, meant, size)
+                events = self._own(rows, number, meant, size)
                 layout = self._layouts.get(number)
-                if layout is not None and len(own):
-                    texts = layout.texts(data, begin[own], size[own])
-                    length[own] = lead + layout.size
+                if layout is not None and len(events):
+                    texts = layout.texts(data, begin[events], size[events])
+                    length[events] = lead + layout.size
                     if texts:
-                        length[own] += np.fromiter(map(len, texts), np.int64)
-                    parts.append((layout, own, texts))
+                        length[events] += np.fromiter(map(len, texts), np.int64)
+                    parts.append((layout, events, texts))
         rows.kept = length > 0
         rows.edges = np.concatenate(([0], np.cumsum(length)))
         rows.content = np.zeros(int(rows.edges[-1]), dtype=np.uint8)
         place = rows.edges[:-1]
         windows(rows.content, lead)[place[rows.kept]] = head[rows.kept].view(f"V{lead}")
-        for layout, own, texts in parts:
-            after = place[own] + lead
+        for layout, events, texts in parts:
+            after = place[events] + lead
             for source, width in layout.spans:
-                windows(rows.content, width)[after] = windows(data, width)[begin[own] + source]
+                windows(rows.content, width)[after] = windows(data, width)[begin[events] + source]
                 after += width
             if texts:
                 joined = np.frombuffer(b"".join(texts), dtype=np.uint8)
@@ -101,17 +101,17 @@ class Encoder:
 
     def _own(self, rows: Rows, number: int, meant: Bools, size: Ints) -> Ints:
         """The events of a number that can be written; counts all others."""
-        those = rows.kind == number
-        rows.of_others += int((those & ~meant).sum())
-        own = np.flatnonzero(those & meant)
+        of_number = rows.kind == number
+        rows.of_others += int((of_number & ~meant).sum())
+        events = np.flatnonzero(of_number & meant)
         layout = self._layouts.get(number)
-        fitting = own if layout is None else own[size[own] >= layout.format.size]
-        known = fitting if layout is not None else own[:0]
-        rows.wrong += len(own) - len(known)
-        if layout is not None and len(known):
+        fitting = events if layout is None else events[size[events] >= layout.format.size]
+        writable = fitting if layout is not None else events[:0]
+        rows.wrong += len(events) - len(writable)
+        if layout is not None and len(writable):
             name = layout.format.name
-            rows.by_name[name] = rows.by_name.get(name, 0) + len(known)
-        return known
+            rows.by_name[name] = rows.by_name.get(name, 0) + len(writable)
+        return writable
 
 
 class _KernelContext:
@@ -119,12 +119,12 @@ class _KernelContext:
 
     def of(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
         """The bytes of it for each event, and which events are meant: all."""
-        found = np.empty(len(begin), [("tid", "<i4"), ("flags", "u1")])
-        found["tid"], found["flags"] = (
+        contexts = np.empty(len(begin), [("tid", "<i4"), ("flags", "u1")])
+        contexts["tid"], contexts["flags"] = (
             numbers_at(data, begin + _PID_AT, "<i4"),
             data[begin + _FLAGS_AT],
         )
-        return found.view(f"V{found.dtype.itemsize}"), np.ones(len(begin), dtype=np.bool_)
+        return contexts.view(f"V{contexts.dtype.itemsize}"), np.ones(len(begin), dtype=np.bool_)
 
 
 class _Threads:
@@ -157,28 +157,28 @@ class _Layout:
         self.format = described
         fixed, self._strings = split_strings(described)
         self.spans: list[tuple[int, int]] = []
-        for x in fixed:
-            begin = x.offset
+        for fixed_field in fixed:
+            begin = fixed_field.offset
             if self.spans and sum(self.spans[-1]) == begin:
                 begin = self.spans.pop()[0]
-            self.spans.append((begin, x.end - begin))
+            self.spans.append((begin, fixed_field.end - begin))
         self.size = sum(width for _, width in self.spans)
 
     def texts(self, data: Bytes, begin: Ints, size: Ints) -> list[bytes]:
         """The strings of each event together, each with its end; nothing where there are none."""
-        found = [b""] * len(begin) if self._strings else []
+        texts = [b""] * len(begin) if self._strings else []
         content = data.data
-        for one in self._strings:
-            words = numbers_at(data, begin + one.offset, "<u4")
+        for string in self._strings:
+            words = numbers_at(data, begin + string.offset, "<u4")
             offset, length = words & 0xFFFF, words >> 16
-            if one.kind == "relative_string":
-                offset = offset + one.end
+            if string.kind == "relative_string":
+                offset = offset + string.end
             stop = np.minimum(np.minimum(offset + length, size), offset + _LONGEST_TEXT)
             starts, stops = (begin + offset).tolist(), (begin + stop).tolist()
             for row, (start, end) in enumerate(zip(starts, stops, strict=True)):
                 text = bytes(content[start:end]) if end > start else b""
-                found[row] += text.partition(b"\0")[0] + b"\0"
-        return found
+                texts[row] += text.partition(b"\0")[0] + b"\0"
+        return texts
 
 
 def windows(data: Bytes, width: int) -> NDArray[np.void]:
@@ -189,5 +189,5 @@ def windows(data: Bytes, width: int) -> NDArray[np.void]:
 
 def numbers_at(data: Bytes, at: Ints, kind: str) -> Ints:
     """The numbers that lie at some places, of a type such as ``<u2``."""
-    found: Ints = windows(data, np.dtype(kind).itemsize)[at].view(kind).astype(np.int64)
-    return found
+    numbers: Ints = windows(data, np.dtype(kind).itemsize)[at].view(kind).astype(np.int64)
+    return numbers

@@ -32,11 +32,11 @@ class Accounted:
 
 def can_tell(switch: Format | None, runtime: Format | None) -> bool:
     """Whether the two events have the fields that are needed, of the sizes that are read here."""
-    told = {} if runtime is None else {x.name: x.size for x in runtime.fields}
-    sizes = {} if switch is None else {x.name: x.size for x in switch.fields}
+    runtime_sizes = {} if runtime is None else {field.name: field.size for field in runtime.fields}
+    sizes = {} if switch is None else {field.name: field.size for field in switch.fields}
     numbers = [f"{side}_{name}" for side in ("prev", "next") for name in ("tid", "prio")]
     return (
-        (told.get("tid"), told.get("runtime")) == (4, 8)
+        (runtime_sizes.get("tid"), runtime_sizes.get("runtime")) == (4, 8)
         and all(sizes.get(name) == 4 for name in numbers)
         and {"prev_comm", "next_comm", "prev_state"} <= sizes.keys()
     )
@@ -45,11 +45,11 @@ def can_tell(switch: Format | None, runtime: Format | None) -> bool:
 def accounted_by_others(blocks: Iterable[Events], runtime: Format) -> Mapping[int, Accounted]:
     """What other CPUs accounted, as when they woke a thread, by thread; of blocks of all CPUs."""
     none = np.empty((3, 0), dtype=np.int64)
-    found = np.concatenate([none, *(_by_others(x, runtime) for x in blocks)], axis=1)
-    found = found[:, np.lexsort((found[1], found[0]))]
-    edges = np.flatnonzero(np.diff(found[0], prepend=-1, append=-1))
+    accounted = np.concatenate([none, *(_by_others(block, runtime) for block in blocks)], axis=1)
+    accounted = accounted[:, np.lexsort((accounted[1], accounted[0]))]
+    edges = np.flatnonzero(np.diff(accounted[0], prepend=-1, append=-1))
     return {
-        int(found[0, begin]): Accounted(found[1, begin:end], found[2, begin:end])
+        int(accounted[0, begin]): Accounted(accounted[1, begin:end], accounted[2, begin:end])
         for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     }
 
@@ -60,13 +60,13 @@ def _by_others(events: Events, runtime: Format) -> Ints:
     rows = numbers_at(data, begin, "<u2") == runtime.number
     begin, time = begin[rows], time[rows]
     thread, ran = _told(data, begin, runtime)
-    others = numbers_at(data, begin + _PID_AT, "<i4") != thread
-    return np.stack((thread, time, ran))[:, others]
+    foreign = numbers_at(data, begin + _PID_AT, "<i4") != thread
+    return np.stack((thread, time, ran))[:, foreign]
 
 
 def _told(data: Bytes, begin: Ints, runtime: Format) -> tuple[Ints, Ints]:
     """Threads, and how long they ran."""
-    where = {x.name: x.offset for x in runtime.fields}
+    where = {field.name: field.offset for field in runtime.fields}
     thread = numbers_at(data, begin + where["tid"], "<i4")
     return thread, numbers_at(data, begin + where["runtime"], "<i8")
 
@@ -102,40 +102,42 @@ def with_switches(
     accounted = np.flatnonzero((kind == runtime.number) & (size >= runtime.size))
     if not len(at) or not len(accounted):
         return events
-    where = {x.name: x for x in switch.fields}
+    where = {field.name: field for field in switch.fields}
 
-    def of(field: str, rows: Ints) -> Ints:
+    def column(field: str, rows: Ints) -> Ints:
         return numbers_at(data, begin[rows] + where[field].offset, "<i4")
 
-    left, came = of("prev_tid", at), of("next_tid", at)
+    left, came = column("prev_tid", at), column("next_tid", at)
     before = np.concatenate(([left[0] if running is None else running], came[:-1]))
     missing = (before == 0) & (left != 0)
     # Which switch ends the turn of each event, and the events of the threads whose turns these are.
     ends = np.searchsorted(at, np.arange(len(kind)))
-    own = np.flatnonzero(np.append(missing, values=False)[ends] & (by == np.append(left, -1)[ends]))
-    row = np.intersect1d(own, accounted)
+    own_rows = np.flatnonzero(
+        np.append(missing, values=False)[ends] & (by == np.append(left, -1)[ends])
+    )
+    row = np.intersect1d(own_rows, accounted)
     row = row[_told(data, begin[row], runtime)[0] == by[row]]
     number, first = np.unique(ends[row], return_index=True)
     row = row[first]
     thread, ran = _told(data, begin[row], runtime)
     start = time[row] - ran
     # It came no later than its first event, and no earlier than the CPU became idle.
-    acting, first = np.unique(ends[own], return_index=True)
-    acts = own[first][np.searchsorted(acting, number)]
+    acting, first = np.unique(ends[own_rows], return_index=True)
+    acts = own_rows[first][np.searchsorted(acting, number)]
     idle = np.where(number > 0, at[number - 1], -1)
     since = np.where(idle < 0, last, time[idle])
-    for one in set(thread.tolist()) & others.keys():
-        its, told = np.flatnonzero(thread == one), others[one]
-        first = np.searchsorted(told.time, since[its], side="right")
-        before = np.append(told.time, np.iinfo(np.int64).max)[first] < time[row[its]]
-        start[its[before]] = (told.time - told.ran)[first[before]]
+    for tid in set(thread.tolist()) & others.keys():
+        turns, account = np.flatnonzero(thread == tid), others[tid]
+        first = np.searchsorted(account.time, since[turns], side="right")
+        before = np.append(account.time, np.iinfo(np.int64).max)[first] < time[row[turns]]
+        start[turns[before]] = (account.time - account.ran)[first[before]]
     known = (start >= since) | (idle >= 0)
     number, acts, idle = number[known], acts[known], idle[known]
     start = np.clip(start[known], since[known], time[acts])
     place = np.clip(np.searchsorted(time, start, side="right"), idle + 1, acts)
-    made = _from_idle(data, begin[at[number]], switch, cpu)
+    switches = _from_idle(data, begin[at[number]], switch, cpu)
     return (
-        np.concatenate((data, made.ravel())),
+        np.concatenate((data, switches.ravel())),
         np.insert(begin, place, len(data) + switch.size * np.arange(len(number))),
         np.insert(size, place, switch.size),
         np.insert(time, place, start),
@@ -153,15 +155,15 @@ def with_sums(events: Events, switch: Format, runtime: Format) -> Events:
     kind = numbers_at(data, begin, "<u2")
     row = np.flatnonzero((kind == runtime.number) & (size >= runtime.size))
     thread, ran = _told(data, begin[row], runtime)
-    own = thread == numbers_at(data, begin[row] + _PID_AT, "<i4")
-    row, thread, ran = row[own], thread[own], ran[own]
+    by_itself = thread == numbers_at(data, begin[row] + _PID_AT, "<i4")
+    row, thread, ran = row[by_itself], thread[by_itself], ran[by_itself]
     if not len(row):
         return events
     turn = np.cumsum(kind == switch.number)[row]
     last = np.append((np.diff(turn) > 0) | (np.diff(thread) != 0), values=True)
     total = np.diff(np.cumsum(ran)[last], prepend=0)
     data = data.copy()
-    place = next(x.offset for x in runtime.fields if x.name == "runtime")
+    place = next(field.offset for field in runtime.fields if field.name == "runtime")
     windows(data, 8)[begin[row[last]] + place] = total.astype("<i8").view("V8")
     kept = np.ones(len(begin), dtype=np.bool_)
     kept[row[~last]] = False
@@ -170,18 +172,18 @@ def with_sums(events: Events, switch: Format, runtime: Format) -> Events:
 
 def _from_idle(data: Bytes, begin: Ints, switch: Format, cpu: int) -> Bytes:
     """Of switches away from threads the ones to these, from idle."""
-    found = windows(data, switch.size)[begin].view(np.uint8).reshape(-1, switch.size)
-    made = found.copy()
-    where = {x.name: slice(x.offset, x.end) for x in switch.fields}
+    leaving = windows(data, switch.size)[begin].view(np.uint8).reshape(-1, switch.size)
+    arriving = leaving.copy()
+    where = {field.name: slice(field.offset, field.end) for field in switch.fields}
     for name in ("comm", "tid", "prio"):
-        made[:, where[f"next_{name}"]] = found[:, where[f"prev_{name}"]]
+        arriving[:, where[f"next_{name}"]] = leaving[:, where[f"prev_{name}"]]
     width = where["prev_comm"].stop - where["prev_comm"].start
     texts = {"prev_comm": f"swapper/{cpu}".encode().ljust(width, b"\0")[:width]}
     texts["prev_prio"] = _IDLE_PRIORITY.to_bytes(4, "little")
     for name in ("prev_comm", "prev_tid", "prev_prio", "prev_state"):
-        made[:, where[name]] = 0
+        arriving[:, where[name]] = 0
         if name in texts:
-            made[:, where[name]] = np.frombuffer(texts[name], np.uint8)
+            arriving[:, where[name]] = np.frombuffer(texts[name], np.uint8)
     # No interrupt, and the idle thread's.
-    made[:, 2:8] = 0
-    return made
+    arriving[:, 2:8] = 0
+    return arriving

@@ -67,32 +67,32 @@ def convert_trace_dat(path: Path, folder: Path, *, beside: Path, max_bytes: int)
         Something cannot be read or written.
     """
     with mapped(path) as data:
-        found = _read(Reader(data, str(path)))
-        if not found.cpus:
+        headers = _read(Reader(data, str(path)))
+        if not headers.cpus:
             raise UsageError(f"{path}: holds no events (only raw recordings of trace-cmd do)")
-        if sum(size for _, size in found.cpus.values()) > len(data):
+        if sum(size for _, size in headers.cpus.values()) > len(data):
             raise UsageError(f"{path}: damaged: pages of several CPUs in one place")
         limit = Limit(max_bytes)
-        name = "monotonic" if found.clock == _MONOTONIC else f"kernel_{found.clock}"
-        own = Clock(name=re.sub(r"\W", "_", name))
-        joined = clock_beside(beside, own)
-        if joined is not None and found.clock != _MONOTONIC:
+        name = "monotonic" if headers.clock == _MONOTONIC else f"kernel_{headers.clock}"
+        own_clock = Clock(name=re.sub(r"\W", "_", name))
+        joined = clock_beside(beside, own_clock)
+        if joined is not None and headers.clock != _MONOTONIC:
             raise UsageError(
-                f"{path}: its clock is '{found.clock}', that of the trace beside it another; "
+                f"{path}: its clock is '{headers.clock}', that of the trace beside it another; "
                 "record with 'trace-cmd record -C mono'"
             )
         trace = RawTrace(
-            header=parse_header_page(found.header_page, str(path)),
-            formats=parse_formats(found.formats),
+            header=parse_header_page(headers.header_page, str(path)),
+            formats=parse_formats(headers.formats),
             cpus={
-                cpu: partial(_pages, data, place, found.compression, str(path), limit)
-                for cpu, place in found.cpus.items()
+                cpu: partial(_pages, data, place, headers.compression, str(path), limit)
+                for cpu, place in headers.cpus.items()
             },
-            overruns=dict(map(_overrun, found.stats)),
-            hostname=found.uname[1] if len(found.uname) > 2 else None,
-            release=found.uname[2] if len(found.uname) > 2 else None,
+            overruns=dict(map(_overrun, headers.stats)),
+            hostname=headers.uname[1] if len(headers.uname) > 2 else None,
+            release=headers.uname[2] if len(headers.uname) > 2 else None,
         )
-        return write_ctf(trace, folder, joined or own)
+        return write_ctf(trace, folder, joined or own_clock)
 
 
 def formats_of_perf(content: bytes, where: str) -> list[tuple[str, str]]:
@@ -103,15 +103,15 @@ def formats_of_perf(content: bytes, where: str) -> list[tuple[str, str]]:
     UsageError
         It is damaged, or of another machine's kind.
     """
-    reader, found = Reader(content, where), _Content()
+    reader, headers = Reader(content, where), _Content()
     if reader.bytes(len(MAGIC)) != MAGIC:
         raise UsageError(f"{where}: damaged: no descriptions of events")
     reader.text(16)
     if reader.number(1):
         raise UsageError(f"{where}: of a big-endian machine, which is not read")
     reader.bytes(5)
-    _head_of_formats(reader, found)
-    return found.formats
+    _head_of_formats(reader, headers)
+    return headers.formats
 
 
 def is_kernel_trace(path: Path) -> bool:
@@ -134,100 +134,111 @@ def _read(reader: Reader) -> _Content:
     raise UsageError(f"{reader.where}: version {version!r} of trace-cmd's format; 6 and 7 are read")
 
 
-def _header_page(reader: Reader, found: _Content) -> None:
+def _header_page(reader: Reader, headers: _Content) -> None:
     if reader.text(32) != "header_page":
         raise UsageError(f"{reader.where}: damaged: no description of pages")
-    found.header_page = reader.sized(8)
+    headers.header_page = reader.sized(8)
 
 
-def _event_formats(reader: Reader, found: _Content) -> None:
+def _event_formats(reader: Reader, headers: _Content) -> None:
     for _ in range(reader.number(4)):
         system = reader.text()
         for _ in range(reader.number(4)):
-            found.formats.append((f"{reader.where}: {system}", reader.sized(8)))
+            headers.formats.append((f"{reader.where}: {system}", reader.sized(8)))
 
 
-def _head_of_formats(reader: Reader, found: _Content) -> None:
+def _head_of_formats(reader: Reader, headers: _Content) -> None:
     """What both begin with: descriptions of pages, of ftrace's own events, of all others."""
-    _header_page(reader, found)
+    _header_page(reader, headers)
     reader.text(32)
     reader.sized(8)
     for _ in range(reader.number(4)):
         reader.sized(8)
-    _event_formats(reader, found)
+    _event_formats(reader, headers)
 
 
 def _version_6(reader: Reader) -> _Content:
-    found = _Content()
-    _head_of_formats(reader, found)
+    headers = _Content()
+    _head_of_formats(reader, headers)
     for size in (4, 4, 8):
         # Symbols, formats of printk, names of processes.
         reader.sized(size)
     cpus = reader.number(4)
     kind = reader.bytes(10)
     if kind == b"options  \0":
-        _options(reader, found, version=6)
+        _options(reader, headers, version=6)
         kind = reader.bytes(10)
     if kind == b"flyrecord\0":
         for cpu in range(cpus):
-            found.cpus[cpu] = reader.number(8), reader.number(8)
+            headers.cpus[cpu] = reader.number(8), reader.number(8)
         if (text := reader.data[reader.at : reader.at + 8]) and reader.at + 8 <= len(reader.data):
             # The clocks there are, and the one that was used in brackets.
             length = int.from_bytes(text, "little")
             if 0 < length < 1 << 12:
-                _clock(reader.sized(8), found)
-    return found
+                _clock(reader.sized(8), headers)
+    return headers
 
 
 def _version_7(reader: Reader) -> _Content:
-    found = _Content()
-    found.compression = reader.text(64)
+    headers = _Content()
+    headers.compression = reader.text(64)
     reader.text(64)
     following = reader.number(8)
     seen: set[int] = set()
     while following and following not in seen:
         seen.add(following)
-        following = _options(_section(reader, following, 0, found), found, version=7, whole=reader)
-    return found
+        following = _options(
+            _section(reader, following, 0, headers), headers, version=7, whole=reader
+        )
+    return headers
 
 
-def _section(reader: Reader, at: int, kind: int, found: _Content) -> Reader:
+def _section(reader: Reader, at: int, kind: int, headers: _Content) -> Reader:
     """The content of a section of version 7, unpacked where it is compressed."""
-    own = Reader(reader.data, reader.where, at)
-    number, flags, _, size = own.number(2), own.number(2), own.number(4), own.number(8)
+    section = Reader(reader.data, reader.where, at)
+    number, flags, _, size = (
+        section.number(2),
+        section.number(2),
+        section.number(4),
+        section.number(8),
+    )
     if number != kind:
         raise UsageError(f"{reader.where}: damaged: section {number} where {kind} should be")
     if not flags & 1:
-        return Reader(own.bytes(size), reader.where)
-    packed, unpacked = own.number(4), own.number(4)
-    return Reader(_unpacked(own.bytes(packed), unpacked, found.compression, reader.where),
+        return Reader(section.bytes(size), reader.where)
+    packed, unpacked = section.number(4), section.number(4)
+    return Reader(_unpacked(section.bytes(packed), unpacked, headers.compression, reader.where),
                    reader.where)  # fmt: skip
 
 
-def _options(reader: Reader, found: _Content, *, version: int, whole: Reader | None = None) -> int:
+def _options(
+    reader: Reader, headers: _Content, *, version: int, whole: Reader | None = None
+) -> int:
     """Read options; returns where the next ones lie, 0 for nowhere."""
     while True:
         kind = reader.number(2)
         if version == 6 and kind == _DONE:
             return 0
-        own = Reader(reader.bytes(reader.number(4)), reader.where)
+        option = Reader(reader.bytes(reader.number(4)), reader.where)
         if kind == _DONE:
-            return own.number(8)
+            return option.number(8)
         if kind == _CPUSTAT:
-            found.stats.append(own.bytes(len(own.data)).decode(errors="replace"))
+            headers.stats.append(option.bytes(len(option.data)).decode(errors="replace"))
         elif kind == _CLOCK:
-            _clock(own.bytes(len(own.data)).decode(errors="replace"), found)
+            _clock(option.bytes(len(option.data)).decode(errors="replace"), headers)
         elif kind == _UNAME:
-            found.uname = own.bytes(len(own.data)).decode(errors="replace").rstrip("\0").split()
+            headers.uname = (
+                option.bytes(len(option.data)).decode(errors="replace").rstrip("\0").split()
+            )
         elif whole is not None and kind == _BUFFER:
-            _buffer(own, found)
+            _buffer(option, headers)
         elif whole is not None and kind == _HEADER_INFO:
-            _header_page(_section(whole, own.number(8), kind, found), found)
+            _header_page(_section(whole, option.number(8), kind, headers), headers)
         elif whole is not None and kind == _EVENT_FORMATS:
-            _event_formats(_section(whole, own.number(8), kind, found), found)
+            _event_formats(_section(whole, option.number(8), kind, headers), headers)
 
 
-def _buffer(reader: Reader, found: _Content) -> None:
+def _buffer(reader: Reader, headers: _Content) -> None:
     """Where the pages lie: of the first buffer that has any."""
     reader.number(8)
     reader.text()
@@ -240,16 +251,16 @@ def _buffer(reader: Reader, found: _Content) -> None:
         cpu, at, size = reader.number(4), reader.number(8), reader.number(8)
         if size:
             places[cpu] = at, size
-    if places and not found.cpus:
-        found.cpus = places
-        _clock(clock, found)
+    if places and not headers.cpus:
+        headers.cpus = places
+        _clock(clock, headers)
 
 
-def _clock(text: str, found: _Content) -> None:
+def _clock(text: str, headers: _Content) -> None:
     used = re.search(r"\[([\w-]+)\]", text)
     name = used[1] if used else text.strip("\0 \n")
     if re.fullmatch(r"[\w-]{1,32}", name):
-        found.clock = name
+        headers.clock = name
 
 
 def _overrun(stats: str) -> tuple[int, int]:
@@ -278,12 +289,12 @@ def _pages(
 
 def _unpacked(content: bytes, size: int, compression: str | None, where: str) -> bytes:
     if compression == "zlib":
-        found = zlib.decompressobj().decompress(content, size)
+        decompressed = zlib.decompressobj().decompress(content, size)
     elif compression == "zstd":
         with ZstdFile(BytesIO(content)) as stream:
-            found = stream.read(size)
+            decompressed = stream.read(size)
     else:
         raise UsageError(f"{where}: compressed by {compression!r}, which is not read")
-    if len(found) != size:
+    if len(decompressed) != size:
         raise UsageError(f"{where}: damaged: decompresses to another size")
-    return found
+    return decompressed

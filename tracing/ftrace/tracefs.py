@@ -128,21 +128,21 @@ def remove_by_name(name: str) -> None:
 def remove_leftovers() -> list[str]:
     """Remove what recorders of ours left that are gone; returns the names of their instances."""
     with suppress(OSError), tracefs() as root:
-        there = {path.name for path in (root / "instances").iterdir()}
-        there |= {path.name.replace("_", "-") for path in (root / "events").glob(f"{PROBES}*")}
-        gone = sorted(filter(_is_left, there))
-        for name in gone:
+        names = {path.name for path in (root / "instances").iterdir()}
+        names |= {path.name.replace("_", "-") for path in (root / "events").glob(f"{PROBES}*")}
+        leftovers = sorted(filter(_is_left, names))
+        for name in leftovers:
             remove(root, name)
-        return gone
+        return leftovers
     return []
 
 
 def _is_left(name: str) -> bool:
-    found = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(name)
     # Of another namespace the processes cannot be seen.
-    if found is None or int(found[1]) != _namespace():
+    if match is None or int(match[1]) != _namespace():
         return False
-    return _began(int(found[2])) != int(found[3])
+    return _began(int(match[2])) != int(match[3])
 
 
 def _namespace() -> int:

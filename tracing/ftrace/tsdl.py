@@ -33,8 +33,8 @@ def clock_beside(root: Path, own: Clock) -> Clock | None:
 def host_beside(root: Path) -> str | None:
     """The machine that the trace of `clock_beside` is of, where it says so."""
     for text, _ in _beside(root):
-        found = re.search(rb'\bhostname"?\s*[=:]\s*"([^"\n]{1,255})"', text)
-        return found and found[1].decode(errors="replace")
+        match = re.search(rb'\bhostname"?\s*[=:]\s*"([^"\n]{1,255})"', text)
+        return match and match[1].decode(errors="replace")
     return None
 
 
@@ -53,31 +53,31 @@ def _beside(root: Path) -> Iterator[tuple[bytes, int]]:
 
 def _tsdl_offset(text: bytes) -> int | None:
     clock = re.search(rb"clock\s*\{[^}]*?\bname\s*=\s*\"?monotonic\"?\s*;[^}]*\}", text)
-    found = clock and re.search(rb"\boffset\s*=\s*(\d{1,19})\s*;", clock[0])
-    return int(found[1]) if found else None
+    match = clock and re.search(rb"\boffset\s*=\s*(\d{1,19})\s*;", clock[0])
+    return int(match[1]) if match else None
 
 
 def _ctf2_offset(text: bytes) -> int | None:
     """As LTTng 2.15 and newer write it: seconds, and cycles of 1 ns."""
     for fragment in text.split(_FRAGMENT):
         with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            told = json.loads(fragment)
-            if told["type"] == "clock-class" and told["name"] == "monotonic":
-                offset = told["offset-from-origin"]
+            definition = json.loads(fragment)
+            if definition["type"] == "clock-class" and definition["name"] == "monotonic":
+                offset = definition["offset-from-origin"]
                 return int(offset["seconds"]) * 1_000_000_000 + int(offset["cycles"])
     return None
 
 
 def metadata(raw: RawTrace, clock: Clock, own: UUID) -> str:
     """What describes the streams, in TSDL."""
-    known = {
+    facts = {
         "hostname": raw.hostname,
         "domain": raw.domain,
         "sysname": "Linux",
         "kernel_release": raw.release,
         "tracer_name": raw.tracer,
     }
-    env = "".join(f"\t{k} = {_quoted(v)};\n" for k, v in known.items() if v)
+    env = "".join(f"\t{k} = {_quoted(v)};\n" for k, v in facts.items() if v)
     boot = f"\tuuid = {_quoted(clock.uuid)};\n" if clock.uuid else ""
     thread = _int(4, signed=True)
     context = f"{thread} _tid; {_int(1)} _flags;"
@@ -108,20 +108,22 @@ def metadata(raw: RawTrace, clock: Clock, own: UUID) -> str:
 
 def _event(described: Format) -> str:
     fixed, strings = split_strings(described)
-    fields = "".join(f"\t\t{_type(x)[0]} _{x.name}{_type(x)[1]};\n" for x in [*fixed, *strings])
+    fields = "".join(
+        f"\t\t{_type(field)[0]} _{field.name}{_type(field)[1]};\n" for field in [*fixed, *strings]
+    )
     return (
         f"event {{\n\tname = {_quoted(described.name)};\n\tid = {described.number};\n"
         f"\tstream_id = 0;\n\tfields := struct {{\n{fields}\t}};\n}};\n\n"
     )
 
 
-def _type(one: Field) -> tuple[str, str]:
-    if "string" in one.kind:
+def _type(field: Field) -> tuple[str, str]:
+    if "string" in field.kind:
         return "string { encoding = UTF8; }", ""
-    if one.kind == "text":
-        return "integer { size = 8; align = 8; signed = true; encoding = UTF8; }", f"[{one.size}]"
-    suffix = f"[{one.count}]" if one.kind == "ints" else ""
-    return _int(one.size, signed=one.signed), suffix
+    if field.kind == "text":
+        return "integer { size = 8; align = 8; signed = true; encoding = UTF8; }", f"[{field.size}]"
+    suffix = f"[{field.count}]" if field.kind == "ints" else ""
+    return _int(field.size, signed=field.signed), suffix
 
 
 def _int(size: int, *, signed: bool = False) -> str:

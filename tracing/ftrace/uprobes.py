@@ -77,18 +77,18 @@ def find_targets(wanted: list[str]) -> list[Target]:
     """
     if not wanted:
         raise UsageError("--attach: give the process id or name of a running ROS 2 program")
-    found: dict[int, Target] = {}
-    for one in wanted:
-        pids = [int(one)] if one.isdecimal() else list(_named(one))
+    by_pid: dict[int, Target] = {}
+    for name in wanted:
+        pids = [int(name)] if name.isdecimal() else list(_named(name))
         targets = [_target(pid) for pid in pids]
-        there = [x for x in targets if x is not None]
-        if not there:
-            what = "has no libtracetools mapped" if any(map(_is_there, pids)) else "does not run"
+        attachable = [target for target in targets if target is not None]
+        if not attachable:
+            reason = "has no libtracetools mapped" if any(map(_is_there, pids)) else "does not run"
             raise UsageError(
-                f"--attach {one}: {what}; give the process id or name of a running ROS 2 program"
+                f"--attach {name}: {reason}; give the process id or name of a running ROS 2 program"
             )
-        found |= {x.pid: x for x in there}
-    return list(found.values())
+        by_pid |= {target.pid: target for target in attachable}
+    return list(by_pid.values())
 
 
 def _is_there(pid: int) -> bool:
@@ -119,16 +119,18 @@ def mapped_by(pid: int) -> list[Path]:
         It is gone, or another user's.
     """
     lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
-    found = [Path(f"/proc/{pid}/root{x}") for line in lines for x in line.split(maxsplit=5)[5:]]
-    return list(dict.fromkeys(found))
+    paths = [
+        Path(f"/proc/{pid}/root{path}") for line in lines for path in line.split(maxsplit=5)[5:]
+    ]
+    return list(dict.fromkeys(paths))
 
 
 def _target(pid: int) -> Target | None:
     with suppress(OSError):
         paths = mapped_by(pid)
         library, actions = (
-            next((x for x in paths if known.search(x.name)), None)
-            for known in (_LIBRARY, _ACTION_LIBRARY)
+            next((path for path in paths if pattern.search(path.name)), None)
+            for pattern in (_LIBRARY, _ACTION_LIBRARY)
         )
         # One that has ended has no name.
         if library is not None and (name := process_name(pid)):
@@ -200,10 +202,10 @@ def place_probes(instance: Instance, targets: list[Target]) -> list[str]:
     notes: list[str] = []
     probes: dict[tuple[int, int], list[_Probe]] = {}
     for target in targets:
-        for library, found in ((target.library, _of_events), (target.actions, _of_goals)):
+        for library, probes_of in ((target.library, _of_events), (target.actions, _of_goals)):
             about = library and library.stat()
             if about and (about.st_dev, about.st_ino) not in probes:
-                probes[about.st_dev, about.st_ino] = list(found(target, registers, notes))
+                probes[about.st_dev, about.st_ino] = list(probes_of(target, registers, notes))
     group = group_of(instance.name)
     for number, probe in enumerate(itertools.chain.from_iterable(probes.values())):
         name = f"{probe.event}__{number}"
@@ -228,8 +230,8 @@ def _of_events(target: Target, registers: tuple[str, ...], notes: list[str]) -> 
     offsets = _offsets(target.library, _PREFIX)
     if not offsets:
         raise UsageError(f"{target.library}: exports no {_PREFIX}* function to attach to")
-    known = _instrumentation(target, set(offsets))
-    points = {point.name: point for point in known.tracepoints}
+    instrumentation = _instrumentation(target, set(offsets))
+    points = {point.name: point for point in instrumentation.tracepoints}
     left_out = sorted(set(points) & set(offsets) - set(_probed(points)))
     if left_out:
         notes.append(f"events that cannot be attached to: {', '.join(left_out)}")
@@ -239,7 +241,7 @@ def _of_events(target: Target, registers: tuple[str, ...], notes: list[str]) -> 
             # Of two probes of a function, the kernel calls the one first that was set last.
             asked = f"{_ID_FETCH.format(registers[1])} {_name_fetch(registers[0])}"
             yield _Probe("action_request", place, asked, f'{NAME_FIELD} ~ "*/_action/*"')
-        yield _Probe(name, place, _arguments(points[name], known, registers))
+        yield _Probe(name, place, _arguments(points[name], instrumentation, registers))
 
 
 def _of_goals(target: Target, registers: tuple[str, ...], _: list[str]) -> Iterator[_Probe]:
@@ -269,10 +271,12 @@ def _probed(points: Mapping[str, Tracepoint]) -> list[str]:
     ]
 
 
-def _arguments(point: Tracepoint, known: Instrumentation, registers: tuple[str, ...]) -> str:
+def _arguments(
+    point: Tracepoint, instrumentation: Instrumentation, registers: tuple[str, ...]
+) -> str:
     wanted = {field.name: field for field in point.fields}
-    found = []
-    for parameter, register in zip(known.functions[point.name], registers, strict=False):
+    arguments = []
+    for parameter, register in zip(instrumentation.functions[point.name], registers, strict=False):
         field = wanted.get(parameter.name)
         if field is None:
             continue
@@ -284,11 +288,11 @@ def _arguments(point: Tracepoint, known: Instrumentation, registers: tuple[str, 
             fetch = f"{register}:u8"
         else:
             fetch = f"{register}:{'s64' if parameter.type == 'int64_t' else 'x64'}"
-        found.append(f"{parameter.name}={fetch}")
-    first = known.functions[point.name][:1]
+        arguments.append(f"{parameter.name}={fetch}")
+    first = instrumentation.functions[point.name][:1]
     if point.name in NAMED and first and first[0].name == f"rmw_{NAMED[point.name]}_handle":
-        found.append(_name_fetch(registers[0]))
-    return " ".join(found)
+        arguments.append(_name_fetch(registers[0]))
+    return " ".join(arguments)
 
 
 def _name_fetch(register: str) -> str:
@@ -298,9 +302,9 @@ def _name_fetch(register: str) -> str:
 def _offsets(library: Path, prefix: str) -> dict[str, int]:
     """By name without the prefix: where in the file a function begins."""
     return {
-        x.name.removeprefix(prefix): x.offset
-        for x in symbols_of(library, [".dynsym"])
-        if x.name.startswith(prefix)
+        symbol.name.removeprefix(prefix): symbol.offset
+        for symbol in symbols_of(library, [".dynsym"])
+        if symbol.name.startswith(prefix)
     }
 
 
@@ -309,17 +313,27 @@ def _instrumentation(target: Target, exported: set[str]) -> Instrumentation:
     named = None
     with suppress(OSError):
         variables = Path(f"/proc/{target.pid}/environ").read_bytes().split(b"\0")
-        named = next((x[11:].decode() for x in variables if x.startswith(b"ROS_DISTRO=")), None)
+        named = next(
+            (
+                variable[11:].decode()
+                for variable in variables
+                if variable.startswith(b"ROS_DISTRO=")
+            ),
+            None,
+        )
     if named in distributions():
         return instrumentation_of(str(named))
     fitting = [instrumentation_of(name) for name in distributions()]
     # The newest of those that lack least.
-    return min(reversed(fitting), key=lambda x: len({p.name for p in x.tracepoints} ^ exported))
+    return min(
+        reversed(fitting),
+        key=lambda candidate: len({p.name for p in candidate.tracepoints} ^ exported),
+    )
 
 
 def threads_of(targets: Sequence[Target], known: Container[int] = ()) -> dict[int, Thread]:
     """The threads that the targets have now, but for those that are known."""
-    found = {}
+    by_tid = {}
     for target in targets:
         with suppress(OSError):
             folder = Path(f"/proc/{target.pid}/task")
@@ -330,12 +344,12 @@ def threads_of(targets: Sequence[Target], known: Container[int] = ()) -> dict[in
                 with suppress(OSError):
                     text = (task / "status").read_text(errors="replace")
                     vpid, vtid = (
-                        int(x[1].split()[-1])
-                        for x in (
+                        int(match[1].split()[-1])
+                        for match in (
                             re.search(rf"^{name}:(.*)$", text, re.MULTILINE) or ("", "0")
                             for name in ("NStgid", "NSpid")
                         )
                     )
                     name = (task / "comm").read_text(errors="replace").strip()
-                    found[tid] = (vpid, vtid, name)
-    return found
+                    by_tid[tid] = (vpid, vtid, name)
+    return by_tid

@@ -98,7 +98,9 @@ class SessionDaemon:
             return [], since
         lines = text.decode(errors="replace").splitlines()
         # It asks for more open files than a container allows, and goes on without.
-        errors = [x for x in lines if "rror" in x.lower() and "open files limit" not in x]
+        errors = [
+            line for line in lines if "rror" in line.lower() and "open files limit" not in line
+        ]
         return errors, since + len(text)
 
 
@@ -266,9 +268,9 @@ def _wait_until_answers(folder: Path, process: subprocess.Popen[bytes], log: Pat
     deadline = time.monotonic() + START_SECONDS
     while not (answers(folder / CLIENT_SOCKET) and any(folder.glob(PROGRAMS_SOCKETS))):
         if process.poll() is not None or time.monotonic() > deadline:
-            said = [x for x in log.read_text(errors="replace").splitlines() if x.strip()]
-            said = [x for x in said if "open files limit" not in x]
-            raise _NotPrivateError(said[-1].strip() if said else "lttng-sessiond does not start")
+            lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            lines = [line for line in lines if "open files limit" not in line]
+            raise _NotPrivateError(lines[-1].strip() if lines else "lttng-sessiond does not start")
         time.sleep(0.005)
 
 
@@ -331,12 +333,12 @@ def _turn(folder: Path, progress: Progress) -> Iterator[None]:
 
 
 def _shared_folder() -> Path:
-    own = Path(os.environ.get("LTTNG_HOME") or os.environ.get("HOME") or "/") / ".lttng"
+    own_folder = Path(os.environ.get("LTTNG_HOME") or os.environ.get("HOME") or "/") / ".lttng"
     if os.geteuid() == 0:
         return GLOBAL_FOLDER
     if in_tracing_group() and answers(GLOBAL_FOLDER / CLIENT_SOCKET):
         return GLOBAL_FOLDER
-    return own
+    return own_folder
 
 
 def answers(path: Path) -> bool:

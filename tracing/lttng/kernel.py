@@ -23,10 +23,10 @@ def why_no_kernel_tracing() -> str | None:
     release = platform.release()
     if program is None or not Path("/lib/modules", release).is_dir():
         return f"no kernel trace: there are no modules for the running kernel {release}"
-    found = subprocess.run(
+    run = subprocess.run(
         [program, "--dry-run", "--quiet", "lttng-tracer"], capture_output=True, check=False
     )
-    if found.returncode:
+    if run.returncode:
         return (
             f"no kernel trace: the modules of LTTng are not installed for the kernel {release} "
             "(apt-get install lttng-modules-dkms)"

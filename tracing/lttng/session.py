@@ -94,7 +94,9 @@ class Session:
     def has_events(self) -> bool:
         """Whether any event was recorded or discarded."""
         channels = (CHANNEL, INIT_CHANNEL)
-        return bool(self.loss.discarded_events) or any(has_events(self.output, x) for x in channels)
+        return bool(self.loss.discarded_events) or any(
+            has_events(self.output, channel) for channel in channels
+        )
 
     def errors(self) -> list[str]:
         """What the daemon and its consumers complained of since the session began."""

@@ -47,10 +47,10 @@ _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 def parse_size(value: object) -> object:
     """A size in bytes from ``1M``, ``64k``, ``1 MiB`` or a number (all powers of 1024)."""
     if isinstance(value, str):
-        found = _SIZE.fullmatch(value)
-        if found is None:
+        match = _SIZE.fullmatch(value)
+        if match is None:
             raise ValueError(f"{value!r} is not a size such as 64k or 1M")
-        return int(found.group(1)) * _FACTORS[found.group(2).lower()]
+        return int(match.group(1)) * _FACTORS[match.group(2).lower()]
     return value
 
 
@@ -198,9 +198,9 @@ class TracingOptions(BaseModel):
             "kernel: lttng": self.kernel == "lttng",
             "contexts": bool(set(self.contexts) - set(NEEDED_CONTEXTS)),
         }
-        for what, wanted in lttng_only.items():
+        for setting, wanted in lttng_only.items():
             if wanted:
-                raise ValueError(f"the native tracer does not do '{what}'; take LTTng for it")
+                raise ValueError(f"the native tracer does not do '{setting}'; take LTTng for it")
 
     def resolved(self) -> Self:
         """The same with the tracer that ``auto`` means on this machine.

@@ -40,10 +40,10 @@ def find_program(name: str) -> str:
     UsageError
         It is not on PATH; says what to install.
     """
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise UsageError(_MISSING.format(name=name))
-    return found
+    return path
 
 
 def lttng_version() -> str | None:
@@ -52,8 +52,8 @@ def lttng_version() -> str | None:
     if program is None:
         return None
     run = subprocess.run([program, "--version"], text=True, capture_output=True, check=False)
-    found = re.search(r"\d+\.\d+\.\d+", run.stdout)
-    return found.group() if found else None
+    match = re.search(r"\d+\.\d+\.\d+", run.stdout)
+    return match.group() if match else None
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ def _parse(text: str) -> ET.Element | None:
 def _failure(
     arguments: Sequence[str], text: str, complaints: str, root: ET.Element | None
 ) -> LttngError:
-    said = [x.strip() for x in (complaints + "\n" + text).splitlines() if x.strip()]
-    errors = [x.partition("rror:")[2].strip() for x in said if "rror:" in x]
-    reason = "; ".join(dict.fromkeys(errors)) or (said[-1] if said else "")
+    lines = [line.strip() for line in (complaints + "\n" + text).splitlines() if line.strip()]
+    errors = [line.partition("rror:")[2].strip() for line in lines if "rror:" in line]
+    reason = "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else "")
     if not reason and root is not None:
         reason = root.findtext(".//error_description") or root.findtext(".//error") or ""
     kind = NoSpaceError if _NO_SPACE.search(reason) else LttngError

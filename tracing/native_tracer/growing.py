@@ -84,8 +84,8 @@ class Growing:
                 self._metadata = os.pread(file, _LARGEST_METADATA, 0)
         except OSError as error:
             raise UsageError(f"{folder}: cannot be read: {error.strerror}") from error
-        told = re.search(rb"\toffset = (\d{1,19});", self._metadata)
-        self.clock_offset_ns = int(told.group(1)) if told else 0
+        match = re.search(rb"\toffset = (\d{1,19});", self._metadata)
+        self.clock_offset_ns = int(match.group(1)) if match else 0
         self.broken: set[str] = set()
         self._streams: dict[str, _Stream] = {}
 
@@ -130,18 +130,20 @@ class Growing:
         ends = [0]
         for name in self._names() - {LOSS_NAME}:
             with ExitStack() as stack:
-                ends += [x.end for file in self._files(name, stack) for x in packets(file)]
+                ends += [
+                    packet.end for file in self._files(name, stack) for packet in packets(file)
+                ]
         return max(ends)
 
     def _names(self) -> set[str]:
         """Of the streams that there are; those that are gone are forgotten."""
-        there: list[str] = []
+        filenames: list[str] = []
         with suppress(OSError):
-            there = [path.name for path in self.folder.iterdir()]
-        names = {found.group(1) for name in there if (found := STREAM.fullmatch(name))}
-        names |= {LOSS_NAME} & set(there)
-        for gone in self._streams.keys() - names:
-            del self._streams[gone]
+            filenames = [path.name for path in self.folder.iterdir()]
+        names = {match.group(1) for name in filenames if (match := STREAM.fullmatch(name))}
+        names |= {LOSS_NAME} & set(filenames)
+        for name in self._streams.keys() - names:
+            del self._streams[name]
         return names
 
     def _files(self, name: str, stack: ExitStack) -> Iterator[int]:
@@ -164,45 +166,45 @@ class _Stream:
 
     def new(self, files: Iterator[int], since_ns: int | None) -> list[bytes]:
         """What is new, as packets of which the first is empty and says what was before."""
-        there = {}
+        by_key = {}
         for file in files:
             first = next(packets(file), None)
             if first is not None:
                 # The number of a file may be given again when it is gone.
-                there[first.number, first.begin, os.fstat(file).st_ino] = file
+                by_key[first.number, first.begin, os.fstat(file).st_ino] = file
         self.lost = self.more = False
-        made: list[bytes] = []
-        for key in sorted(there):
+        pieces: list[bytes] = []
+        for key in sorted(by_key):
             if key == self._file or key[0] > self._number:
-                self._read(key, there[key], since_ns, made)
-        return made
+                self._read(key, by_key[key], since_ns, pieces)
+        return pieces
 
     def _read(
-        self, key: tuple[int, ...], file: int, since_ns: int | None, made: list[bytes]
+        self, key: tuple[int, ...], file: int, since_ns: int | None, pieces: list[bytes]
     ) -> None:
         looked_at = 0
         for packet in packets(file, self._offset if key == self._file else 0):
             same = key == self._file and packet.offset == self._offset
-            known = self._content if same else HEAD.size
+            bytes_read = self._content if same else HEAD.size
             missing = packet.number - self._number - (not same)
-            if packet.content > _LARGEST_PACKET or packet.content < known or missing < 0:
+            if packet.content > _LARGEST_PACKET or packet.content < bytes_read or missing < 0:
                 self.is_broken = True
                 return
-            looked_at += packet.content - known + HEAD.size
+            looked_at += packet.content - bytes_read + HEAD.size
             if looked_at > _MOST_BYTES:
                 self.more = True
                 return
             old = since_ns is not None and packet.end < since_ns
-            if not old and (packet.content > known or packet.discarded != self._discarded):
+            if not old and (packet.content > bytes_read or packet.discarded != self._discarded):
                 begin = self._end if same else packet.begin
-                if not made:
-                    made.append(_head(0, 0 if missing else self._end or begin, self._discarded))
+                if not pieces:
+                    pieces.append(_head(0, 0 if missing else self._end or begin, self._discarded))
                     self._made = 0
                 self._made += 1 + min(missing, _MOST_MISSING)
-                content = os.pread(file, packet.content - known, packet.offset + known)
+                content = os.pread(file, packet.content - bytes_read, packet.offset + bytes_read)
                 # The head may be older than its length, which is written last.
                 (end,) = _END.unpack(os.pread(file, _END.size, packet.offset + _END_AT))
-                made += [_head(self._made, begin, packet.discarded, end, len(content)), content]
+                pieces += [_head(self._made, begin, packet.discarded, end, len(content)), content]
                 self.lost |= missing > 0 or packet.discarded != self._discarded
             self._file, self._offset, self._content = key, packet.offset, packet.content
             self._number, self._end, self._discarded = packet.number, packet.end, packet.discarded
@@ -229,24 +231,24 @@ def find_growing(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         raise UsageError(f"{path}: no such folder; {_WHERE}")
-    found = [
+    traces = [
         place.parent
         for depth in range(_DEEPEST + 1)
         for place in path.glob("*/" * depth + LOSS_NAME)
         if any((place.parent / name).is_file() for name in ("metadata", FLIGHT_METADATA))
     ]
-    if not found:
+    if not traces:
         raise UsageError(f"{path}: no native tracer writes there; {_WHERE}")
 
-    def made(trace: Path) -> int:
+    def changed_ns(trace: Path) -> int:
         return (trace / LOSS_NAME).stat().st_ctime_ns
 
     def group(trace: Path) -> tuple[Path, str]:
         boot = _BOOT.search(trace.name)
         return trace.absolute().parent, boot.group(1) if boot else ""
 
-    latest = group(max(found, key=made))
-    return sorted(trace for trace in found if group(trace) == latest)
+    latest = group(max(traces, key=changed_ns))
+    return sorted(trace for trace in traces if group(trace) == latest)
 
 
 def is_of_this_boot(trace: Path) -> bool:

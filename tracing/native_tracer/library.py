@@ -68,9 +68,9 @@ def native_library(distribution: str, include: Path | None = None) -> Path:
         return _compiled(distribution, instrumentation_of(distribution))
     if include is not None and (include / "tp_call.h").is_file():
         return _compiled(distribution, read_instrumentation(include))
-    known = ", ".join(distributions())
+    names = ", ".join(distributions())
     raise UsageError(
-        f"the native tracer does not know ROS 2 {distribution} (known: {known}) and finds no "
+        f"the native tracer does not know ROS 2 {distribution} (known: {names}) and finds no "
         "tracetools/tp_call.h of it; record with '--tracer lttng'"
     )
 
@@ -129,18 +129,18 @@ def _installed_headers() -> Path | None:
     """The folder of tracetools' headers of the ROS 2 that is sourced."""
     for prefix in filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(":")):
         for folder in ("tracetools/tracetools", "tracetools"):
-            found = Path(prefix) / "include" / folder
-            if (found / "tp_call.h").is_file():
-                return found
+            headers = Path(prefix) / "include" / folder
+            if (headers / "tp_call.h").is_file():
+                return headers
     return None
 
 
 def _compiled(name: str, instrumentation: Instrumentation) -> Path:
     source = library_source(instrumentation, name)
     compiler = find_compiler()
-    own = [(SOURCES / x).read_text(encoding="utf-8") for x in ("tracer.h", "tracer.c")]
+    texts = [(SOURCES / file).read_text(encoding="utf-8") for file in ("tracer.h", "tracer.c")]
     key = hashlib.sha256(
-        "\0".join((source, *own, *FLAGS, describe_compiler(compiler))).encode()
+        "\0".join((source, *texts, *FLAGS, describe_compiler(compiler))).encode()
     ).hexdigest()[:16]
     return cached_library(
         f"native-{name}-{key}", lambda folder: build_command(compiler, source, folder)

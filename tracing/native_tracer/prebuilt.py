@@ -33,14 +33,14 @@ def build_all(machine: str, folder: Path) -> list[Path]:
         zig fails or is not installed.
     """
     zig = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{OLDEST_GLIBC}"]
-    made = []
+    libraries = []
     for distribution in distributions():
         source = library_source(instrumentation_of(distribution), distribution)
         library = folder / machine / distribution / LIBRARY_NAME
         with tempfile.TemporaryDirectory() as scratch:
             compile_library([*build_command(zig, source, Path(scratch)), "-s"], library)
-        made.append(library)
-    return made
+        libraries.append(library)
+    return libraries
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def native_tracer(hold: Sequence[int] = ()) -> Iterator[NativeTracer]:
         Descriptors that are kept open until all is cleared up, although this process is killed.
     """
     token = secrets.token_hex(6)
-    with scratch_folder(Path(tempfile.gettempdir()), "roslens-native-") as made:
-        home = made.resolve()
+    with scratch_folder(Path(tempfile.gettempdir()), "roslens-native-") as scratch:
+        home = scratch.resolve()
         with guarded(f"{MARKER}={token}", home, hold=hold):
             yield NativeTracer(token, home)
 
@@ -148,7 +148,9 @@ def diagnose_no_native_events(environ: Mapping[str, str]) -> str:
     environ
         The environment that the workload had.
     """
-    wanted = [Path(x) for x in environ.get("LD_PRELOAD", "").split(":") if "libtracetools" in x]
+    wanted = [
+        Path(path) for path in environ.get("LD_PRELOAD", "").split(":") if "libtracetools" in path
+    ]
     if not any(path.is_file() for path in wanted):
         cause = "LD_PRELOAD of the workload does not name the tracer's library"
     else:

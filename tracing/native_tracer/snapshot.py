@@ -93,36 +93,36 @@ def record_snapshot(folder: Path, output: Path, triggered: Sequence[Hit] = ()) -
         output.parent.mkdir(parents=True, exist_ok=True)
         # There as a whole, or not at all: also where this process is killed.
         with scratch_folder(output.parent, _SCRATCH) as scratch:
-            made = scratch / output.name
-            made.mkdir(mode=0o700)
-            take_snapshot(folder, made / TRACE_NAME)
-            write_manifest(_manifest(folder, made, triggered), made / MANIFEST_NAME)
-            made.rename(output)
+            recording = scratch / output.name
+            recording.mkdir(mode=0o700)
+            take_snapshot(folder, recording / TRACE_NAME)
+            write_manifest(_manifest(folder, recording, triggered), recording / MANIFEST_NAME)
+            recording.rename(output)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise UsageError(f"{output}: is there already; give a new folder") from error
         raise RunFailedError(f"{output}: cannot be written: {_reason(error)}") from error
 
 
-def _manifest(folder: Path, made: Path, triggered: Sequence[Hit]) -> Manifest:
+def _manifest(folder: Path, recording: Path, triggered: Sequence[Hit]) -> Manifest:
     metadata = sorted(folder.glob(f"ros2-*/{FLIGHT_METADATA}"))
-    told = re.search(r"flight_ns = (\d+);", metadata[-1].read_text(encoding="utf-8"))
+    match = re.search(r"flight_ns = (\d+);", metadata[-1].read_text(encoding="utf-8"))
     return Manifest(
         suite="flight",
         campaign=folder.name,
-        run=made.name,
+        run=recording.name,
         # Nobody watched the host meanwhile.
         host=HostWatch().facts().model_copy(update=dict.fromkeys(_OVER_TIME)),
         tracing=TracingSettings(
             tracer="native",
             contexts=list(NEEDED_CONTEXTS),
-            flight_seconds=int(told.group(1)) / 1e9 if told else None,
+            flight_seconds=int(match.group(1)) / 1e9 if match else None,
         ),
         start_ns=min(path.stat().st_mtime_ns for path in metadata),
         end_ns=time.time_ns(),
         status="complete",
         triggered=list(triggered),
-        loss=Loss(discarded_events=read_written(made / TRACE_NAME).discarded),
+        loss=Loss(discarded_events=read_written(recording / TRACE_NAME).discarded),
     )
 
 
@@ -138,7 +138,7 @@ def _copy(trace: Path, copied: Path) -> None:
         with opened(path) as file:
             begins += [packet.begin for packet in packets(file)]
     begun = min(begins, default=0)
-    names = {found.group(1) for x in trace.iterdir() if (found := STREAM.fullmatch(x.name))}
+    names = {match.group(1) for path in trace.iterdir() if (match := STREAM.fullmatch(path.name))}
     for name in sorted(names):
         held: dict[int, bytes] = {}
         # Once more what may have got its other name meanwhile.
@@ -158,11 +158,11 @@ def _copy(trace: Path, copied: Path) -> None:
 
 def _held(path: Path) -> dict[int, bytes]:
     """The packets of a stream file by number, without what is reserved behind their content."""
-    found = {}
+    by_number = {}
     with opened(path) as file:
         for packet in packets(file):
             content = bytearray(os.pread(file, packet.content, packet.offset))
             # It may have grown since.
             struct.pack_into("=QQ", content, _SIZES_AT, packet.content * 8, packet.content * 8)
-            found[packet.number] = bytes(content)
-    return found
+            by_number[packet.number] = bytes(content)
+    return by_number

@@ -24,8 +24,8 @@ _C_TYPES = {
 
 @cache
 def _table() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
-    return found
+    table: dict[str, Any] = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))
+    return table
 
 
 def distributions() -> tuple[str, ...]:
@@ -41,15 +41,15 @@ def instrumentation_of(distribution: str) -> Instrumentation:
     KeyError
         The table does not know the distribution.
     """
-    known = list(distributions())
+    ordered = list(distributions())
     facts = _table()["distributions"][distribution]
-    at = known.index(distribution)
+    at = ordered.index(distribution)
     entries = [
         entry
         for entry in _table()["events"]
-        if known.index(entry.get("since", known[0]))
+        if ordered.index(entry.get("since", ordered[0]))
         <= at
-        <= known.index(entry.get("until", known[-1]))
+        <= ordered.index(entry.get("until", ordered[-1]))
     ]
     tracepoints = tuple(_tracepoint(entry, facts) for entry in entries)
     return Instrumentation(

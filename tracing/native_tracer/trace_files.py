@@ -108,9 +108,9 @@ def cut_to_content(trace: Path) -> None:
                 # Refused while anybody has it open for writing, or mapped so.
                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-                found = list(packets(file))
-            if found:
-                _cut(path, found[-1])
+                in_file = list(packets(file))
+            if in_file:
+                _cut(path, in_file[-1])
 
 
 def _cut(path: Path, last: Packet) -> None:

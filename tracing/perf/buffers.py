@@ -86,11 +86,11 @@ def _opened(cpu: int) -> int:
         sample_type=_THREAD_TIME_CPU, flags=_FLAGS, clockid=_MONOTONIC,
     )  # fmt: skip
     libc = ctypes.CDLL(None, use_errno=True)
-    found = int(libc.syscall(number, ctypes.byref(attributes), 0, cpu, -1, _CLOSE_ON_EXEC))
-    if found < 0:
+    descriptor = int(libc.syscall(number, ctypes.byref(attributes), 0, cpu, -1, _CLOSE_ON_EXEC))
+    if descriptor < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    return found
+    return descriptor
 
 
 def _visit_cpus() -> None:

@@ -98,8 +98,8 @@ def _converted(data: mmap.mmap, path: Path, folder: Path, beside: Path) -> Conve
     described = _part(data, features.get(_TRACING_DATA, (0, 0)), where)
     if not described:
         raise UsageError(f"{where}: holds no tracepoints, such as those of 'perf sched record'")
-    own = Clock(name="monotonic" if clock == _MONOTONIC else "perf")
-    joined = clock_beside(beside, own)
+    own_clock = Clock(name="monotonic" if clock == _MONOTONIC else "perf")
+    joined = clock_beside(beside, own_clock)
     if joined is not None and clock != _MONOTONIC:
         raise UsageError(
             f"{where}: its clock is not that of the trace beside it; record with "
@@ -109,12 +109,12 @@ def _converted(data: mmap.mmap, path: Path, folder: Path, beside: Path) -> Conve
     whole = np.memmap(path, dtype=np.uint8, mode="r")
     trace = RawTrace(
         formats=parse_formats(formats_of_perf(described, where)),
-        records={cpu: partial(_records, whole, found) for cpu, found in cpus.items()},
+        records={cpu: partial(_records, whole, events) for cpu, events in cpus.items()},
         hostname=_text(data, features.get(_HOSTNAME), where),
         release=_text(data, features.get(_RELEASE), where),
         tracer="perf",
     )
-    return write_ctf(trace, folder, joined or own)
+    return write_ctf(trace, folder, joined or own_clock)
 
 
 def _part(data: mmap.mmap, place: tuple[int, ...], where: str) -> bytes:
@@ -124,27 +124,29 @@ def _part(data: mmap.mmap, place: tuple[int, ...], where: str) -> bytes:
 
 def _asked(content: bytes, size: int, where: str) -> tuple[int, int | None]:
     """Parts of the samples, and the clock: the same of all events."""
-    found = set()
+    layouts = set()
     for at in range(0, len(content) - size + 1, size):
         kind, _, _, _, parts, _, flags, clock = _ATTRIBUTES.unpack_from(content, at)
         # What is no tracepoint carries the bookkeeping.
         if kind == _TRACEPOINT:
-            found.add((parts, clock if flags & _USE_CLOCK else None))
+            layouts.add((parts, clock if flags & _USE_CLOCK else None))
             if not flags & _ALL_TELL_ID:
                 raise UsageError(f"{where}: written by a perf that is too old to be read")
     needed = _TIME | _CPU | _RAW
-    known = sum(_BEFORE_RAW) | _RAW | _CALLS
-    if len(found) != 1 or any(x & needed != needed or x & ~known for x, _ in found):
+    allowed = sum(_BEFORE_RAW) | _RAW | _CALLS
+    if len(layouts) != 1 or any(
+        parts & needed != needed or parts & ~allowed for parts, _ in layouts
+    ):
         raise UsageError(
             f"{where}: its samples are not all tracepoints with time and CPU; record with "
             "'perf sched record' or 'perf record -a -e sched:sched_switch'"
         )
-    return found.pop()
+    return layouts.pop()
 
 
-def _features(data: mmap.mmap, at: int, there: int) -> Mapping[int, tuple[int, int]]:
+def _features(data: mmap.mmap, at: int, bits: int) -> Mapping[int, tuple[int, int]]:
     """Where each feature lies, by its number."""
-    numbers = [bit for bit in range(64) if there >> bit & 1]
+    numbers = [bit for bit in range(64) if bits >> bit & 1]
     return {
         number: _SECTION.unpack_from(data, at + place * _SECTION.size)
         for place, number in enumerate(numbers)
@@ -152,8 +154,8 @@ def _features(data: mmap.mmap, at: int, there: int) -> Mapping[int, tuple[int, i
 
 
 def _text(data: mmap.mmap, place: tuple[int, int] | None, where: str) -> str | None:
-    found = b"" if place is None else _part(data, place, where)
-    return found[4:].partition(b"\0")[0].decode(errors="replace") or None
+    content = b"" if place is None else _part(data, place, where)
+    return content[4:].partition(b"\0")[0].decode(errors="replace") or None
 
 
 def _events(data: mmap.mmap, content: tuple[int, ...], parts: int, where: str) -> dict[int, _Cpu]:
@@ -175,7 +177,7 @@ def _events(data: mmap.mmap, content: tuple[int, ...], parts: int, where: str) -
         if kind in (_SAMPLE, _LOST):
             tail = kind == _LOST
             times, numbers = (
-                at + size - from_end[x] if tail else at + place[x] for x in (_TIME, _CPU)
+                at + size - from_end[part] if tail else at + place[part] for part in (_TIME, _CPU)
             )
             (time,) = struct.unpack_from("<Q", data, times)
             (number,) = struct.unpack_from("<I", data, numbers)

@@ -134,7 +134,7 @@ def _names(pieces: Iterable[bytes]) -> dict[int, bytes]:
     names: dict[int, bytes] = {
         threading.get_native_id(): Path("/proc/thread-self/comm").read_bytes()
     }
-    made: list[tuple[int, int, int]] = []
+    forks: list[tuple[int, int, int]] = []
     named: list[tuple[int, int, bytes]] = []
     for data in pieces:
         for kind, _, body, tid, moment in records_of(data):
@@ -142,10 +142,10 @@ def _names(pieces: Iterable[bytes]) -> dict[int, bytes]:
                 named.append((moment, tid, body[8:]))
             elif kind == _FORK:
                 _, _, child, parent = _FORKED.unpack_from(body)
-                made.append((moment, child, parent))
+                forks.append((moment, child, parent))
     # A thread may get a name on one CPU and the next on another: the time says which is the last.
     names.update((tid, name) for _, tid, name in sorted(named))
-    for _, child, parent in sorted(made):
+    for _, child, parent in sorted(forks):
         names.setdefault(child, names.get(parent, b""))
     return {tid: re.split(rb"[\n\0]", name)[0][: _NAME_BYTES - 1] for tid, name in names.items()}
 

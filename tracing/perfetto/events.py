@@ -62,18 +62,18 @@ class Kind:
     def __init__(self, own: int, described: str) -> None:
         name, *parts = described.split()
         split = [(field, part.partition(":")) for field, part in enumerate(parts, 1)]
-        told = [(field, column, kind) for field, (column, _, kind) in split if kind]
+        columns = [(field, column, kind) for field, (column, _, kind) in split if kind]
         self.number = own
-        self._columns = [*_HEAD, *((column, _TYPES[kind][0]) for _, column, kind in told)]
-        self._of_format = name, [column for _, column, kind in told if kind == "s"]
-        self._struct = struct.Struct("<HBBI" + "".join(_TYPES[kind][1] for *_, kind in told))
+        self._columns = [*_HEAD, *((column, _TYPES[kind][0]) for _, column, kind in columns)]
+        self._of_format = name, [column for _, column, kind in columns if kind == "s"]
+        self._struct = struct.Struct("<HBBI" + "".join(_TYPES[kind][1] for *_, kind in columns))
         self._places = {
             (sized if kind in _TEXTS else number)(field): place
-            for place, (field, _, kind) in enumerate(told)
+            for place, (field, _, kind) in enumerate(columns)
         }
-        self._bits = [8 * struct.calcsize(f"<{_TYPES[kind][1]}") for *_, kind in told]
-        self._empty: list[int | bytes] = [b"" if kind in _TEXTS else 0 for *_, kind in told]
-        self._texts = [place for place, (*_, kind) in enumerate(told) if kind == "s"]
+        self._bits = [8 * struct.calcsize(f"<{_TYPES[kind][1]}") for *_, kind in columns]
+        self._empty: list[int | bytes] = [b"" if kind in _TEXTS else 0 for *_, kind in columns]
+        self._texts = [place for place, (*_, kind) in enumerate(columns) if kind == "s"]
 
     @cached_property
     def layout(self) -> np.dtype[np.void]:
@@ -99,20 +99,20 @@ class Kind:
             values[place] = len(text) << 16 | (self._struct.size + len(behind))
             behind += text
         cut = (
-            x & ((1 << bits) - 1) if isinstance(x, int) else x
-            for x, bits in zip(values, self._bits, strict=True)
+            value & ((1 << bits) - 1) if isinstance(value, int) else value
+            for value, bits in zip(values, self._bits, strict=True)
         )
         head = self._struct.pack(self.number, flags & 0xFF, 0, tid & 0xFFFFFFFF, *cut)
         return head + behind
 
 
-KINDS = {own: Kind(own, described) for own, described in _DESCRIBED.items()}
+KINDS = {code: Kind(code, described) for code, described in _DESCRIBED.items()}
 
 
 @lru_cache(maxsize=1 << 14)
-def _seen(own: int, flags: int, tid: int, message: bytes) -> bytes:
+def _seen(code: int, flags: int, tid: int, message: bytes) -> bytes:
     """As `Kind.encoded`: most events differ from earlier ones in their time alone."""
-    return KINDS[own].encoded(flags, tid, message)
+    return KINDS[code].encoded(flags, tid, message)
 
 
 @dataclass
@@ -155,8 +155,8 @@ class Decoder:
         told_whole = False
         for tag, content in fields(bundle):
             if tag == EVENT:
-                time, row, own = self._event(bytes(content))
-                told_whole |= own == _SWITCH
+                time, row, code = self._event(bytes(content))
+                told_whole |= code == _SWITCH
                 if row is not None:
                     rows.append(row)
                     times.append(time)
@@ -164,56 +164,58 @@ class Decoder:
                 compact.append(bytes(content))
         if told_whole:
             self.lose()
-        groups = [g for x in compact for g in self._compact(x)]
+        groups = [group for message in compact for group in self._compact(message)]
         if told_whole:
             self.lose()
         size = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         groups.append(_Group(b"".join(rows), size, _checked(np.array(times, dtype=np.uint64))))
-        data = np.frombuffer(b"".join(x.data for x in groups), dtype=np.uint8)
-        size = np.concatenate([x.size for x in groups])
-        moments = np.concatenate([x.time for x in groups])
+        data = np.frombuffer(b"".join(group.data for group in groups), dtype=np.uint8)
+        size = np.concatenate([group.size for group in groups])
+        moments = np.concatenate([group.time for group in groups])
         order = np.argsort(moments, kind="stable")
         return Records(data, (np.cumsum(size) - size)[order], size[order], moments[order])
 
     def _event(self, message: bytes) -> tuple[int, bytes | None, int]:
         """Time, bytes and number of an event; no bytes of one that is not known."""
-        time = tid = flags = own = 0
+        time = tid = flags = code = 0
         content = b""
         for tag, value in fields(message):
             if isinstance(value, bytes):
-                own, content = tag >> 3, value
+                code, content = tag >> 3, value
             elif tag == _TIME:
                 time = value
             elif tag == _TID:
                 tid = value
             elif tag == _FLAGS:
                 flags = value
-        kind = KINDS.get(own)
+        kind = KINDS.get(code)
         if kind is None:
-            known = own in self._unread or len(self._unread) < _MOST_UNREAD
-            self._unread[own if known else 0] += 1
-            return time, None, own
+            known = code in self._unread or len(self._unread) < _MOST_UNREAD
+            self._unread[code if known else 0] += 1
+            return time, None, code
         few = len(content) <= _SHORT
-        row = _seen(own, flags, tid, content) if few else kind.encoded(flags, tid, content)
-        return time, row, own
+        row = _seen(code, flags, tid, content) if few else kind.encoded(flags, tid, content)
+        return time, row, code
 
     def _compact(self, message: bytes) -> list[_Group]:
         names: list[bytes] = []
         packed: dict[int, list[NDArray[np.uint64]]] = {
-            x: [] for x in (*_SWITCH_COLUMNS, *_WAKING_COLUMNS)
+            column: [] for column in (*_SWITCH_COLUMNS, *_WAKING_COLUMNS)
         }
         for tag, value in fields(message):
             if tag == _NAMES and isinstance(value, bytes):
                 names.append(value)
             elif tag >> 3 in packed:
-                told = varints(value) if isinstance(value, bytes) else np.array([value], np.uint64)
-                packed[tag >> 3].append(told)
+                values = (
+                    varints(value) if isinstance(value, bytes) else np.array([value], np.uint64)
+                )
+                packed[tag >> 3].append(values)
         none = np.empty(0, dtype=np.uint64)
-        columns = {x: np.concatenate([none, *found]) for x, found in packed.items()}
+        columns = {column: np.concatenate([none, *arrays]) for column, arrays in packed.items()}
         if not len(columns[_OPTIONAL]):
             columns[_OPTIONAL] = np.zeros(len(columns[_WAKING_COLUMNS[0]]), dtype=np.uint64)
         for together in (_SWITCH_COLUMNS, _WAKING_COLUMNS):
-            if len({len(columns[x]) for x in together}) > 1:
+            if len({len(columns[column]) for column in together}) > 1:
                 raise ValueError("columns of compact_sched with different lengths")
         texts = np.array(names, dtype="S16")
         before = self._running
@@ -233,25 +235,25 @@ class Decoder:
         self, columns: dict[int, NDArray[np.uint64]], texts: NDArray[np.bytes_]
     ) -> tuple[Ints, NDArray[np.void]]:
         times = _since(columns[1])
-        found = _empty(_SWITCH, len(times))
-        found["next_comm"] = _of(texts, columns[6])
+        switches = _empty(_SWITCH, len(times))
+        switches["next_comm"] = _of(texts, columns[6])
         for name, column in (("prev_state", 2), ("next_tid", 3), ("next_prio", 4)):
-            found[name] = columns[column].view(np.int64)
-        if len(found):
+            switches[name] = columns[column].view(np.int64)
+        if len(switches):
             for name in ("comm", "tid", "prio"):
-                found[f"prev_{name}"][1:] = found[f"next_{name}"][:-1]
+                switches[f"prev_{name}"][1:] = switches[f"next_{name}"][:-1]
                 if self._running is not None:
-                    found[f"prev_{name}"][0] = self._running[f"next_{name}"]
+                    switches[f"prev_{name}"][0] = self._running[f"next_{name}"]
             if self._running is None:
-                found["prev_tid"][0] = UNKNOWN
-            self._running = found[-1].copy()
-        found["pid"] = found["prev_tid"]
-        return times, found
+                switches["prev_tid"][0] = UNKNOWN
+            self._running = switches[-1].copy()
+        switches["pid"] = switches["prev_tid"]
+        return times, switches
 
 
-def _empty(own: int, count: int, flags: NDArray[np.uint64] | int = 0) -> NDArray[np.void]:
-    rows: NDArray[np.void] = np.zeros(count, dtype=KINDS[own].layout)
-    rows["type"], rows["flags"] = own, flags
+def _empty(code: int, count: int, flags: NDArray[np.uint64] | int = 0) -> NDArray[np.void]:
+    rows: NDArray[np.void] = np.zeros(count, dtype=KINDS[code].layout)
+    rows["type"], rows["flags"] = code, flags
     return rows
 
 
@@ -262,8 +264,8 @@ def _group(rows: NDArray[np.void], times: Ints) -> _Group:
 def _of(texts: NDArray[np.bytes_], at: NDArray[np.uint64]) -> NDArray[np.bytes_]:
     if len(at) and int(at.max()) >= len(texts):
         raise ValueError("the name of a thread that is not there")
-    found: NDArray[np.bytes_] = texts[at.astype(np.int64)]
-    return found
+    names: NDArray[np.bytes_] = texts[at.astype(np.int64)]
+    return names
 
 
 def _since(steps: NDArray[np.uint64]) -> Ints:

@@ -68,9 +68,9 @@ def varints(data: bytes) -> NDArray[np.uint64]:
     size = ends - begins
     if len(content) and (not len(ends) or ends[-1] != len(content) or size.max() > _MOST_BYTES):
         raise ValueError("a number without end")
-    found = np.zeros(len(ends), dtype=np.uint64)
+    numbers = np.zeros(len(ends), dtype=np.uint64)
     for place in range(int(size.max(initial=0))):
-        those = size > place
-        low = (content[begins[those] + place] & np.uint8(0x7F)).astype(np.uint64)
-        found[those] |= low << np.uint64(7 * place)
-    return found
+        longer = size > place
+        low = (content[begins[longer] + place] & np.uint8(0x7F)).astype(np.uint64)
+        numbers[longer] |= low << np.uint64(7 * place)
+    return numbers

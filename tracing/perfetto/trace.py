@@ -111,18 +111,18 @@ def convert_perfetto(path: Path, folder: Path, *, beside: Path, max_bytes: int) 
     folder.parent.mkdir(parents=True, exist_ok=True)
     # In a file: they may be compressed, and each CPU's are read one after the other.
     with mapped(path) as data, tempfile.TemporaryFile(dir=folder.parent) as bundles:
-        found = _Content(bundles)
-        _read(data, found, Limit(max_bytes), str(path))
-        return _converted(found, str(path), folder, beside)
+        file_content = _Content(bundles)
+        _read(data, file_content, Limit(max_bytes), str(path))
+        return _converted(file_content, str(path), folder, beside)
 
 
-def _converted(found: _Content, where: str, folder: Path, beside: Path) -> Converted:
-    if not found.cpus:
+def _converted(file_content: _Content, where: str, folder: Path, beside: Path) -> Converted:
+    if not file_content.cpus:
         raise UsageError(f"{where}: holds no events of the kernel (data source linux.ftrace)")
-    source = _CLOCK_OF.get(min(found.clocks), 0) if len(found.clocks) == 1 else 0
-    joined = join(found.snapshots, source)
-    own = Clock(joined.epoch_ns or 0) if joined.known else Clock(name=joined.name)
-    clock = clock_beside(beside, own)
+    source = _CLOCK_OF.get(min(file_content.clocks), 0) if len(file_content.clocks) == 1 else 0
+    joined = join(file_content.snapshots, source)
+    own_clock = Clock(joined.epoch_ns or 0) if joined.known else Clock(name=joined.name)
+    clock = clock_beside(beside, own_clock)
     if clock is not None and not joined.known:
         raise UsageError(
             f"{where}: its clock cannot be joined with that of the trace beside it: no snapshot "
@@ -130,13 +130,13 @@ def _converted(found: _Content, where: str, folder: Path, beside: Path) -> Conve
         )
     unread: Counter[int] = Counter()
     trace = RawTrace(
-        formats={own: kind.format for own, kind in KINDS.items()},
-        records={n: partial(_records, found, n, joined, unread) for n in found.cpus},
+        formats={code: kind.format for code, kind in KINDS.items()},
+        records={n: partial(_records, file_content, n, joined, unread) for n in file_content.cpus},
         hostname=host_beside(beside),
-        release=found.release,
+        release=file_content.release,
         tracer="perfetto",
     )
-    done = write_ctf(trace, folder, clock or own)
+    done = write_ctf(trace, folder, clock or own_clock)
     done.notes.append(str(joined) if joined.known else f"clock {joined.name}, joined with no other")
     if unread:
         numbers = ", ".join(map(str, sorted(unread)[:10])) + (", ..." if len(unread) > 10 else "")
@@ -160,23 +160,25 @@ def _packets(data: bytes | mmap.mmap) -> Iterator[bytes]:
         yield data[begin:at]
 
 
-def _read(data: bytes | mmap.mmap, found: _Content, limit: Limit, where: str) -> None:
+def _read(data: bytes | mmap.mmap, file_content: _Content, limit: Limit, where: str) -> None:
     for packet in _packets(data):
-        told = dict(fields(packet))
-        if (bundle := _bytes(told, _FTRACE)) is not None:
+        message = dict(fields(packet))
+        if (bundle := _bytes(message, _FTRACE)) is not None:
             limit.take(len(bundle), where)
-            _bundle(bundle, told, found)
-        elif (content := _bytes(told, _SNAPSHOT)) is not None:
-            found.snapshots.append(_snapshot(content))
-        elif (content := _bytes(told, _STATS)) is not None:
-            _stats(content, found)
-        elif (content := _bytes(told, _SYSTEM)) is not None:
+            _bundle(bundle, message, file_content)
+        elif (content := _bytes(message, _SNAPSHOT)) is not None:
+            file_content.snapshots.append(_snapshot(content))
+        elif (content := _bytes(message, _STATS)) is not None:
+            _stats(content, file_content)
+        elif (content := _bytes(message, _SYSTEM)) is not None:
             uname = dict(fields(_bytes(dict(fields(content)), _UTSNAME) or b""))
-            found.release = (_bytes(uname, _RELEASE) or b"")[:255].decode(errors="replace") or None
-        elif (content := _bytes(told, _PACKED)) is not None:
+            file_content.release = (_bytes(uname, _RELEASE) or b"")[:255].decode(
+                errors="replace"
+            ) or None
+        elif (content := _bytes(message, _PACKED)) is not None:
             if isinstance(data, bytes):
                 raise ValueError("packets compressed twice")
-            _read(_inflated(content, limit, where), found, limit, where)
+            _read(_inflated(content, limit, where), file_content, limit, where)
 
 
 def _bytes(message: dict[int, int | bytes], tag: int) -> bytes | None:
@@ -186,14 +188,14 @@ def _bytes(message: dict[int, int | bytes], tag: int) -> bytes | None:
 
 def _inflated(content: bytes, limit: Limit, where: str) -> bytes:
     unpacker = zlib.decompressobj()
-    found = unpacker.decompress(content, _LARGEST_PACKET)
+    unpacked = unpacker.decompress(content, _LARGEST_PACKET)
     if not unpacker.eof:
         raise ValueError("compressed packets that are too long, or not whole")
-    limit.take(len(found), where)
-    return found
+    limit.take(len(unpacked), where)
+    return unpacked
 
 
-def _bundle(bundle: bytes, packet: dict[int, int | bytes], found: _Content) -> None:
+def _bundle(bundle: bytes, packet: dict[int, int | bytes], file_content: _Content) -> None:
     cpu = clock = lost = 0
     events = False
     for tag, value in fields(bundle):
@@ -205,36 +207,36 @@ def _bundle(bundle: bytes, packet: dict[int, int | bytes], found: _Content) -> N
             lost = value if tag == LOST else lost
     sequence = packet.get(_SEQUENCE, 0)
     # The first packet of a sequence always says so.
-    if packet.get(_DROPPED) and sequence in found.sequences:
-        found.drops += 1
+    if packet.get(_DROPPED) and sequence in file_content.sequences:
+        file_content.drops += 1
     if isinstance(sequence, int):
-        found.sequences.add(sequence)
+        file_content.sequences.add(sequence)
     if cpu >= _MOST_CPUS:
         raise ValueError(f"CPU {cpu:,}")
     if not events and not lost:
         return
-    own = found.cpus.setdefault(cpu, _Cpu(drops=found.drops))
-    if lost or own.drops != found.drops:
+    on_cpu = file_content.cpus.setdefault(cpu, _Cpu(drops=file_content.drops))
+    if lost or on_cpu.drops != file_content.drops:
         # Whoever dropped packets does not say of which CPU.
-        own.drops = found.drops
-        own.lossy.append(len(own.places) // 2)
-    found.clocks.add(clock)
-    own.places.extend((found.bundles.tell(), len(bundle)))
-    found.bundles.write(bundle)
+        on_cpu.drops = file_content.drops
+        on_cpu.lossy.append(len(on_cpu.places) // 2)
+    file_content.clocks.add(clock)
+    on_cpu.places.extend((file_content.bundles.tell(), len(bundle)))
+    file_content.bundles.write(bundle)
 
 
 def _snapshot(content: bytes) -> Snapshot:
     times = {}
     for tag, value in fields(content):
         if tag == _CLOCKS and isinstance(value, bytes):
-            one = dict(fields(value))
-            name, time = one.get(_CLOCK_ID), one.get(_CLOCK_TIME)
+            clock = dict(fields(value))
+            name, time = clock.get(_CLOCK_ID), clock.get(_CLOCK_TIME)
             if isinstance(name, int) and isinstance(time, int) and time <= LATEST:
                 times[name] = time
     return times
 
 
-def _stats(content: bytes, found: _Content) -> None:
+def _stats(content: bytes, file_content: _Content) -> None:
     """How many events each CPU had lost at the begin, or at the end."""
     message = list(fields(content))
     phase = dict(message).get(_PHASE)
@@ -242,33 +244,35 @@ def _stats(content: bytes, found: _Content) -> None:
         return
     for tag, value in message:
         if tag == _OF_CPU and isinstance(value, bytes):
-            one = dict(fields(value))
-            cpu, lost = one.get(CPU, 0), (one.get(x, 0) for x in _LOSSES)
+            stats = dict(fields(value))
+            cpu, lost = stats.get(CPU, 0), (stats.get(loss, 0) for loss in _LOSSES)
             if isinstance(cpu, int) and cpu < _MOST_CPUS:
-                total = sum(x for x in lost if isinstance(x, int))
-                found.losses.setdefault(cpu, {})[phase] = total
+                total = sum(count for count in lost if isinstance(count, int))
+                file_content.losses.setdefault(cpu, {})[phase] = total
 
 
-def _records(found: _Content, cpu: int, joined: Join, unread: Counter[int]) -> Iterator[Records]:
-    own, told = found.cpus[cpu], found.losses.get(cpu, {})
-    total = max(0, told[_LAST_PHASE] - told[_FIRST_PHASE]) if len(told) > 1 else 0
+def _records(
+    file_content: _Content, cpu: int, joined: Join, unread: Counter[int]
+) -> Iterator[Records]:
+    on_cpu, by_phase = file_content.cpus[cpu], file_content.losses.get(cpu, {})
+    total = max(0, by_phase[_LAST_PHASE] - by_phase[_FIRST_PHASE]) if len(by_phase) > 1 else 0
     # The first loss gets all that is missing in the kernel's own sum.
-    losses = dict.fromkeys(own.lossy, 1)
+    losses = dict.fromkeys(on_cpu.lossy, 1)
     if losses:
-        losses[own.lossy[0]] = max(1, total - len(losses) + 1)
+        losses[on_cpu.lossy[0]] = max(1, total - len(losses) + 1)
     decoder, last = Decoder(unread), 0
-    for place in range(len(own.places) // 2):
+    for place in range(len(on_cpu.places) // 2):
         if place in losses:
             decoder.lose()
-        found.bundles.seek(own.places[2 * place])
-        read = decoder.records(found.bundles.read(own.places[2 * place + 1]))
+        file_content.bundles.seek(on_cpu.places[2 * place])
+        read = decoder.records(file_content.bundles.read(on_cpu.places[2 * place + 1]))
         time = joined.monotonic(read.time)
         if len(time):
             if time[0] < last or (np.diff(time) < 0).any() or time[-1] > LATEST:
                 raise ValueError(f"times of CPU {cpu} go back")
             last = int(time[-1])
         yield Records(read.data, read.begin, read.size, time, losses.get(place, 0))
-    rest = max(0 if losses else total, int(own.drops != found.drops))
+    rest = max(0 if losses else total, int(on_cpu.drops != file_content.drops))
     if rest:
         none = np.empty(0, dtype=np.int64)
         yield Records(np.empty(0, dtype=np.uint8), none, none, none, rest)
@@ -312,25 +316,33 @@ class Join:
         first, base = self.times[0], self.differences[0]
         since, more = (self.times - first).astype(float), (self.differences - base).astype(float)
         changed = np.interp((times - first).astype(float), since, more)
-        found: Ints = times + base + np.rint(changed).astype(np.int64)
-        return found
+        shifted: Ints = times + base + np.rint(changed).astype(np.int64)
+        return shifted
 
     def __str__(self) -> str:
         """Between which clocks, by what, and how well, for people."""
         count = len(self.times)
         error = self.error_ns
-        told = "without a known error" if error is None else f"within {error:,} ns"
-        return f"clock {self.name} joined with monotonic by {count} snapshots, {told}"
+        accuracy = "without a known error" if error is None else f"within {error:,} ns"
+        return f"clock {self.name} joined with monotonic by {count} snapshots, {accuracy}"
 
 
 def join(snapshots: Sequence[Snapshot], clock: int) -> Join:
     """How a clock is joined with the monotonic one by snapshots of both."""
-    both = {x[clock]: x[MONOTONIC] - x[clock] for x in snapshots if {clock, MONOTONIC} <= x.keys()}
-    epochs = [x[REALTIME] - x[MONOTONIC] for x in snapshots if {REALTIME, MONOTONIC} <= x.keys()]
-    times = sorted(both)
+    offset_by_time = {
+        snapshot[clock]: snapshot[MONOTONIC] - snapshot[clock]
+        for snapshot in snapshots
+        if {clock, MONOTONIC} <= snapshot.keys()
+    }
+    epochs = [
+        snapshot[REALTIME] - snapshot[MONOTONIC]
+        for snapshot in snapshots
+        if {REALTIME, MONOTONIC} <= snapshot.keys()
+    ]
+    times = sorted(offset_by_time)
     return Join(
         _NAMES.get(clock, "perfetto"),
         np.array(times, dtype=np.int64),
-        np.array([both[x] for x in times], dtype=np.int64),
+        np.array([offset_by_time[time] for time in times], dtype=np.int64),
         max(0, int(median(epochs))) if epochs else None,
     )

@@ -143,8 +143,8 @@ def _trace_calls(client_type: Any, tracepoints: Tracepoints) -> None:
         # A copy, for other threads may call meanwhile.
         pending = list(self._pending_requests.items()) if future.done() else []
         remove(self, future)
-        for number, of in pending:
-            if of is future:
+        for number, waiting in pending:
+            if waiting is future:
                 with self.handle:
                     ends(self.handle.pointer, number)
 

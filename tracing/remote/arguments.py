@@ -19,9 +19,9 @@ def record_arguments(
     for field, value in options.model_dump(exclude_defaults=True, exclude=_OF_SUITES).items():
         # An option of which there may be several is called as one of them.
         name = f"--{field.removesuffix('s').replace('_', '-')}"
-        for one in value if isinstance(value, tuple) else (value,):
-            if one not in KERNEL_EVENTS:
-                words += [name, f"{one:g}" if isinstance(one, float) else str(one)]
+        for item in value if isinstance(value, tuple) else (value,):
+            if item not in KERNEL_EVENTS:
+                words += [name, f"{item:g}" if isinstance(item, float) else str(item)]
     if ros != "auto":
         words += ["--ros", ros]
     if samplers.stacks:

@@ -178,8 +178,10 @@ def record_on_hosts(
     result = HostsResult(folder)
     with held(folder), Interruption() as interruption:
         recorders = {
-            x.name: RemoteRecorder(host, x.folder, arguments, setup, noting(on_event, x.name))
-            for x, host in zip(state.hosts, hosts, strict=True)
+            entry.name: RemoteRecorder(
+                host, entry.folder, arguments, setup, noting(on_event, entry.name)
+            )
+            for entry, host in zip(state.hosts, hosts, strict=True)
         }
         try:
             with _all_stopped(recorders, interruption):
@@ -187,8 +189,12 @@ def record_on_hosts(
                 # Later it is the end of the recording where nothing is recorded here.
                 result.interrupted = interruption.wanted
                 _note_begun(state, recorders, folder, on_event)
-                if here is None and not any(x.begun is not None for x in recorders.values()):
-                    raise RunFailedError("; ".join(f"{x.name}: {x.trouble}" for x in state.hosts))
+                if here is None and not any(
+                    recorder.begun is not None for recorder in recorders.values()
+                ):
+                    raise RunFailedError(
+                        "; ".join(f"{host.name}: {host.trouble}" for host in state.hosts)
+                    )
                 if here is None and not result.interrupted:
                     _wait(recorders.values(), time_limit, interruption)
                 elif here is not None and not interruption.wanted:
@@ -196,13 +202,13 @@ def record_on_hosts(
                 else:
                     result.interrupted = True
         finally:
-            for x in state.hosts:
-                if not recorders[x.name].broke_off:
-                    x.pid = None
-                elif x.status == "begun":
-                    x.trouble = "the connection broke off"
+            for host in state.hosts:
+                if not recorders[host.name].broke_off:
+                    host.pid = None
+                elif host.status == "begun":
+                    host.trouble = "the connection broke off"
             _fetch_all(state, folder, interruption, result, on_event)
-            if not result.unfetched and not any(x.is_dir() for x in folder.iterdir()):
+            if not result.unfetched and not any(path.is_dir() for path in folder.iterdir()):
                 # Nothing was recorded anywhere.
                 shutil.rmtree(folder, ignore_errors=True)
     return result
@@ -243,12 +249,18 @@ def read_hosts(folder: Path) -> HostsState:
 
 def find_hosts(root: Path, name: str | None = None) -> Path | None:
     """A folder of recordings of several hosts: by its path or name, else the last unfinished."""
-    found = sorted(root.glob(f"{HOSTS_SUITE}/*/{HOSTS_NAME}"), key=lambda x: x.stat().st_mtime_ns)
-    folders = [path.parent for path in found]
+    paths = sorted(
+        root.glob(f"{HOSTS_SUITE}/*/{HOSTS_NAME}"), key=lambda path: path.stat().st_mtime_ns
+    )
+    folders = [path.parent for path in paths]
     if name is not None:
-        named = [x for x in folders if name in {x.name, f"{HOSTS_SUITE}/{x.name}"}]
+        named = [
+            folder for folder in folders if name in {folder.name, f"{HOSTS_SUITE}/{folder.name}"}
+        ]
         return next(iter([*(p for p in (Path(name),) if (p / HOSTS_NAME).is_file()), *named]), None)
-    unfinished = (x for x in folders if any(h.status == "begun" for h in read_hosts(x).hosts))
+    unfinished = (
+        folder for folder in folders if any(h.status == "begun" for h in read_hosts(folder).hosts)
+    )
     return max(unfinished, default=None, key=folders.index)
 
 
@@ -270,7 +282,9 @@ def _write(state: HostsState, folder: Path) -> None:
 
 def _wait_for_all(recorders: Iterable[RemoteRecorder], interruption: Interruption) -> None:
     """Until each records or has failed; what takes long there is noted meanwhile."""
-    while not interruption.wanted and not all(x.begun is not None or x.ended for x in recorders):
+    while not interruption.wanted and not all(
+        recorder.begun is not None or recorder.ended for recorder in recorders
+    ):
         time.sleep(_PERIOD_SECONDS)
 
 
@@ -282,8 +296,8 @@ def _note_begun(
         if recorder.begun is not None:
             host.folder, host.roslens = recorder.begun.recording, recorder.begun.roslens
             host.pid = recorder.begun.pid
-            if host.roslens != (own := version("roslens")):
-                noting(on_event, host.name)(f"has roslens {host.roslens}, here is {own}")
+            if host.roslens != (own_version := version("roslens")):
+                noting(on_event, host.name)(f"has roslens {host.roslens}, here is {own_version}")
         elif recorder.ended:
             host.status, host.trouble = "not begun", recorder.trouble
             noting(on_event, host.name)(recorder.trouble)
@@ -295,7 +309,7 @@ def _wait(
 ) -> None:
     until = time.monotonic() + (time_limit if time_limit is not None else float("inf"))
     while not interruption.wanted and time.monotonic() < until:
-        if all(x.ended for x in recorders):
+        if all(recorder.ended for recorder in recorders):
             return
         time.sleep(_PERIOD_SECONDS)
 
@@ -321,7 +335,7 @@ def _fetch_all(
     on_event: OnEvent,
 ) -> None:
     """Fetch what was begun and is not here, from all at once, and say how it went."""
-    wanted = [x for x in state.hosts if x.status == "begun"]
+    wanted = [host for host in state.hosts if host.status == "begun"]
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         list(pool.map(lambda host: _fetch_one(host, folder, interruption), wanted))
     for host in state.hosts:
@@ -354,9 +368,9 @@ def _fetch_one(host: HostState, folder: Path, interruption: Interruption) -> Non
         host.trouble = f"not fetched: {error}"
         return
     host.status = "fetched"
-    own = str(PurePosixPath(host.folder).parent)
-    if not ends_well(host.destination, ["rm", "-rf", "--", own]):
-        host.trouble = f"{own} could not be removed there"
+    remote_folder = str(PurePosixPath(host.folder).parent)
+    if not ends_well(host.destination, ["rm", "-rf", "--", remote_folder]):
+        host.trouble = f"{remote_folder} could not be removed there"
 
 
 def _still_runs(host: HostState, interruption: Interruption) -> bool:
@@ -389,12 +403,12 @@ def fetch(destination: str, there: str, here: Path, interruption: Interruption) 
     part = here.with_name(f".{here.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     command = ssh_command(destination, ["tar", "-C", there, "-cf", "-", "."])
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=errors,
             start_new_session=True,
         )
         asked, trouble = interruption.count, None
@@ -417,8 +431,8 @@ def fetch(destination: str, there: str, here: Path, interruption: Interruption) 
             status = process.wait()
             if process.stdout is not None:
                 process.stdout.close()
-        said.seek(0)
-        words = said.read().decode(errors="replace").strip().splitlines() or [""]
+        errors.seek(0)
+        words = errors.read().decode(errors="replace").strip().splitlines() or [""]
     if status == UNREACHABLE:
         trouble = why_unreachable(words[-1], destination)
     elif status > 0:

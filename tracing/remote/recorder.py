@@ -110,18 +110,18 @@ class RemoteRecorder:
     @property
     def trouble(self) -> str:
         """Why it did not begin, or what it said at its end."""
-        said, status = (self._errors or [""])[-1], self._process.poll()
+        complaint, status = (self._errors or [""])[-1], self._process.poll()
         if status == UNREACHABLE:
-            return why_unreachable(said, self.host.destination)
+            return why_unreachable(complaint, self.host.destination)
         own = version("roslens")
         if status == _NOT_FOUND:
             return (
                 f"has no roslens on its PATH: 'pip install roslens=={own}' there, or say how its "
                 "shell finds it, such as --host-setup '. ~/venv/bin/activate'"
             )
-        if status == _WRONG_USE and "--as-host" in said:
+        if status == _WRONG_USE and "--as-host" in complaint:
             return f"has a roslens that cannot be begun from here: install {own} there"
-        return said.removeprefix("roslens: error: ") or f"ended with status {status}"
+        return complaint.removeprefix("roslens: error: ") or f"ended with status {status}"
 
     def _listen(self, stream: IO[bytes], take: Callable[[str], None]) -> None:
         with suppress(OSError, ValueError):

@@ -108,7 +108,7 @@ def ssh_command(destination: str, words: Sequence[str], setup: str | None = None
     UsageError
         As of `find_ssh`.
     """
-    options = [x for name, value in _OPTIONS.items() for x in ("-o", f"{name}={value}")]
+    options = [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
     line = f"exec {shlex.join(words)}"
     return [*find_ssh(), *options, "--", destination, f"{setup} && {line}" if setup else line]
 

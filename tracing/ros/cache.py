@@ -42,7 +42,7 @@ def cache_folder() -> Path:
 
 def private_folder(folder: Path) -> None:
     """Make a folder, and those above it that are missing, for its owner alone."""
-    for missing in reversed([x for x in (folder, *folder.parents) if not x.exists()]):
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
 
 

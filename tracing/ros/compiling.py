@@ -40,7 +40,7 @@ def named_compiler(variable: str, *names: str) -> list[str]:
     configured = shlex.split(os.environ.get(variable, ""))
     if configured and shutil.which(configured[0]):
         return configured
-    return next(([found] for name in names if (found := shutil.which(name))), [])
+    return next(([path] for name in names if (path := shutil.which(name))), [])
 
 
 def find_cpp_compiler() -> list[str]:
@@ -51,9 +51,9 @@ def find_cpp_compiler() -> list[str]:
     RunFailedError
         There is none.
     """
-    found = named_compiler("CXX", "c++", "g++", "clang++")
-    if found:
-        return found
+    command = named_compiler("CXX", "c++", "g++", "clang++")
+    if command:
+        return command
     raise RunFailedError(
         "no C++ compiler, which rclcpp must be compiled with; install one (apt-get install g++)"
     )
@@ -115,7 +115,7 @@ def run_steps(steps: Sequence[Step], *, what: str, log: Path, note: Callable[[st
     left = [step for step in steps if not step.makes.is_file()]
     if not left:
         return
-    total, begun, told = len(left), time.monotonic(), time.monotonic()
+    total, begun, noted = len(left), time.monotonic(), time.monotonic()
     note(f"compiling {what}: {total} files")
     with ThreadPoolExecutor(_jobs()) as pool:
         waiting: set[Future[None]] = {pool.submit(_run, step, log) for step in left}
@@ -125,11 +125,11 @@ def run_steps(steps: Sequence[Step], *, what: str, log: Path, note: Callable[[st
                 for each in done:
                     each.result()
                 now = time.monotonic()
-                if waiting and now - told >= _NOTE_SECONDS:
+                if waiting and now - noted >= _NOTE_SECONDS:
                     finished = total - len(waiting)
                     rest = (now - begun) / finished * len(waiting)
                     note(f"compiling {what}: {finished} of {total} files, {_about(rest)} left")
-                    told = now
+                    noted = now
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -155,15 +155,15 @@ def run_logged(command: Sequence[str], log: Path, what: str, environment: dict[s
     with log.open("a", encoding="utf-8") as stream:
         stream.write(f"$ {shlex.join(command)}\n{done.stdout}")
     if done.returncode:
-        lines = [x.strip() for x in done.stdout.splitlines() if x.strip()]
+        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         signs = ("error:", "undefined reference", "no space")
-        errors = [x for sign in signs[1:] + signs[:1] for x in lines if sign in x.lower()]
+        errors = [line for sign in signs[1:] + signs[:1] for line in lines if sign in line.lower()]
         first = (errors or lines[-1:] or ["it says nothing"])[0]
         raise RunFailedError(f"{what} cannot be made: {first} (all of it: {log})")
 
 
 def _run(step: Step, log: Path) -> None:
-    made = step.makes.with_name(f".{os.getpid()}.{step.makes.name}")
+    temporary = step.makes.with_name(f".{os.getpid()}.{step.makes.name}")
     step.makes.parent.mkdir(parents=True, exist_ok=True)
     # Of one that was killed.
     for torn in step.makes.parent.glob(f".*.{step.makes.name}"):
@@ -171,10 +171,10 @@ def _run(step: Step, log: Path) -> None:
     # Messages by which errors are found, whatever the user's language.
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        run_logged([*step.command, "-o", str(made)], log, step.makes.name, environment)
-        made.replace(step.makes)
+        run_logged([*step.command, "-o", str(temporary)], log, step.makes.name, environment)
+        temporary.replace(step.makes)
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _jobs() -> int:

@@ -18,8 +18,8 @@ def defaults(cmake: Path) -> dict[str, str]:
 def configured(template: Path, values: Mapping[str, str]) -> str:
     """A template as CMake's ``configure_file`` fills it."""
 
-    def define(found: re.Match[str]) -> str:
-        return f"#define {found[1]}" if values.get(found[1]) else f"/* #undef {found[1]} */"
+    def define(match: re.Match[str]) -> str:
+        return f"#define {match[1]}" if values.get(match[1]) else f"/* #undef {match[1]} */"
 
     text = re.sub(r"#cmakedefine (\w+)", define, template.read_text(encoding="utf-8"))
-    return re.sub(r"@(\w+)@", lambda found: values.get(found[1], ""), text)
+    return re.sub(r"@(\w+)@", lambda match: values.get(match[1], ""), text)

@@ -105,8 +105,8 @@ def found_cyclone() -> Cyclone:
         There is no compiler, no Cyclone DDS, or one with another interface.
     """
     compiler = tuple(find_cpp_compiler())
-    said = preprocessed(compiler, "c++", _PROBE) or ""
-    line = next((x for x in said.splitlines() if x.startswith("roslens_version")), None)
+    output = preprocessed(compiler, "c++", _PROBE) or ""
+    line = next((line for line in output.splitlines() if line.startswith("roslens_version")), None)
     if line is None:
         raise RunFailedError(
             f"no dds/dds.h, which {NAME} is compiled with; apt-get install cyclonedds-dev"
@@ -140,7 +140,7 @@ def _build(
 ) -> dict[str, str]:
     include = prefix / "build" / "include"
     put(include / "rmw_dds_common/security.hpp", _SECURITY.read_text(encoding="utf-8"))
-    flags = (f"-I{include}", *(f"-isystem{x}" for x in cyclone.include))
+    flags = (f"-I{include}", *(f"-isystem{folder}" for folder in cyclone.include))
     linked = (*(f"-l:{soname(name)}" for name in _LINKED), "-lddsc")
     compile_library(
         *(prefix, ros, cyclone.compiler, NAME),

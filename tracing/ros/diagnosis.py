@@ -36,40 +36,40 @@ def diagnose_no_events(
     home = _lttng_home(environ)
     daemon_home = home_of_daemon or _lttng_home(os.environ)
     library = _preloaded(environ)
-    found = []
+    causes = []
     if preload_expected and library is None:
-        found.append(
+        causes.append(
             "libtracetools was not preloaded: LD_PRELOAD of the workload does not name one that "
             "exists (a wrapper such as sudo or env -i drops it)"
         )
     if environ.get(_RUNTIME_DISABLE) and not preload_expected:
-        found.append(
+        causes.append(
             f"{_RUNTIME_DISABLE} is set, by which libtracetools of ROS 2 Lyrical and newer emits "
             "nothing: unset it"
         )
     library = library or _installed(environ)
     daemons = _daemon_generations(daemon_home)
     if not daemons:
-        found.append("no session daemon listens: lttng-sessiond does not run, or has ended")
+        causes.append("no session daemon listens: lttng-sessiond does not run, or has ended")
     if library is None:
-        found.append(
+        causes.append(
             "no libtracetools is on the library path: is ROS 2 sourced? For a program that was "
             "compiled for the embedded one, give --ros embedded, or --tracer native"
         )
     else:
-        found += _library_causes(library, environ, daemons)
+        causes += _library_causes(library, environ, daemons)
     if home != daemon_home and (os.geteuid() != 0 or home_of_daemon is not None):
-        found.append(
+        causes.append(
             f"the workload's {'LTTNG_HOME' if environ.get('LTTNG_HOME') else 'HOME'} is not the "
             "session daemon's, so they cannot meet: give both the same LTTNG_HOME"
         )
-    if not found:
-        found.append(
+    if not causes:
+        causes.append(
             "the tracer and the library fit together, so the workload probably ran no ROS 2 node, "
             "ended before it made one, or ran it as another user or in a container; "
             "'lttng list --userspace' while it runs shows which processes have registered"
         )
-    return "no ros2 events were recorded; likely cause: " + "; ".join(found)
+    return "no ros2 events were recorded; likely cause: " + "; ".join(causes)
 
 
 def ust_generations(file: Path) -> set[int]:
@@ -126,10 +126,10 @@ def _linked_ust(library: Path, environ: Mapping[str, str]) -> Path | None:
         ["ldd", str(library)], env=asked, text=True, capture_output=True, check=False
     )
     for line in run.stdout.splitlines():
-        found = re.match(r"\s*(liblttng-ust(?:-[0-9a-f]{8})?\.so\S*) => (\S+)", line)
-        if found:
-            path = Path(found.group(2))
-            return path if path.is_absolute() else Path(found.group(1))
+        match = re.match(r"\s*(liblttng-ust(?:-[0-9a-f]{8})?\.so\S*) => (\S+)", line)
+        if match:
+            path = Path(match.group(2))
+            return path if path.is_absolute() else Path(match.group(1))
     return None
 
 
@@ -137,8 +137,8 @@ def _daemon_generations(home: Path) -> set[int]:
     """Generations of the sockets at which a living session daemon takes programs."""
     folders = [home / ".lttng"] if os.geteuid() else [home / ".lttng", GLOBAL_FOLDER]
     return {
-        int(found.group(1))
+        int(match.group(1))
         for folder in folders
         for path in folder.glob(PROGRAMS_SOCKETS)
-        if (found := re.fullmatch(r"lttng-ust-sock-(\d+)", path.name)) and answers(path)
+        if (match := re.fullmatch(r"lttng-ust-sock-(\d+)", path.name)) and answers(path)
     }

@@ -107,7 +107,7 @@ class RosEnvironment:
         merged.update(self.variables)
         middleware = self.middlewares.get(self.rmw or "", ())
         if preload or middleware:
-            already = [x for x in merged.get("LD_PRELOAD", "").split(":") if x]
+            already = [library for library in merged.get("LD_PRELOAD", "").split(":") if library]
             merged["LD_PRELOAD"] = ":".join([*map(str, preload), *already, *map(str, middleware)])
         return merged
 
@@ -159,7 +159,7 @@ class RosEnvironment:
 def python_path(environment: Mapping[str, str]) -> str:
     """``PYTHONPATH`` of programs whose Python nodes are to emit callback and publish events."""
     before = environment.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join([_AT_START, *(x for x in before if x and x != _AT_START)])
+    return os.pathsep.join([_AT_START, *(path for path in before if path and path != _AT_START)])
 
 
 def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnvironment:
@@ -195,13 +195,13 @@ def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnviron
             cwd="/",  # never modules of the working directory
         )
         if probe.returncode == 0:
-            found = json.loads(probe.stdout)
+            facts = json.loads(probe.stdout)
             return RosEnvironment(
                 kind="sourced",
                 distro=distro,
-                rmw=found["rmw"],
+                rmw=facts["rmw"],
                 python=Path(candidate),
-                python_version=found["python"],
+                python_version=facts["python"],
                 packages=ament_packages(environ["AMENT_PREFIX_PATH"]),
             )
         failure = failure or (probe.stderr.strip().splitlines() or ["no message"])[-1]
@@ -303,14 +303,16 @@ def _find_python() -> tuple[str, str]:
         return str(base if base.exists() else sys.executable), f"{own[0]}.{own[1]}"
     versions = [f"{major}.{minor}" for major, minor in SUPPORTED_PYTHONS]
     for version in versions:
-        found = shutil.which(f"python{version}")
+        interpreter = shutil.which(f"python{version}")
         # A shim of pyenv may be there without the interpreter.
         if (
-            found
-            and subprocess.run([found, "--version"], capture_output=True, check=False).returncode
+            interpreter
+            and subprocess.run(
+                [interpreter, "--version"], capture_output=True, check=False
+            ).returncode
             == 0
         ):
-            return found, version
+            return interpreter, version
     if shutil.which("uv"):
         # By its version alone, uv finds one that lies elsewhere or else fetches it.
         return versions[0], versions[0]
@@ -366,16 +368,18 @@ def install_command(python: Path) -> list[str]:
     return [str(python), "-P", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
 
 
-def _run(command: list[str], what: str) -> None:
+def _run(command: list[str], task: str) -> None:
     environment = {
         k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV", "LD_PRELOAD"}
     }
     run = subprocess.run(command, text=True, capture_output=True, check=False, env=environment)
     if run.returncode:
-        said = [x.strip() for x in (run.stderr + run.stdout).splitlines() if x.strip()]
-        errors = [x for x in said if re.search("error|failed|no solution", x, re.IGNORECASE)]
-        reason = " ".join((errors or said or ["no message"])[-2:])
-        raise RunFailedError(f"the embedded ROS 2 could not {what} ({reason})")
+        lines = [line.strip() for line in (run.stderr + run.stdout).splitlines() if line.strip()]
+        errors = [
+            line for line in lines if re.search("error|failed|no solution", line, re.IGNORECASE)
+        ]
+        reason = " ".join((errors or lines or ["no message"])[-2:])
+        raise RunFailedError(f"the embedded ROS 2 could not {task} ({reason})")
 
 
 def _wheel_packages(folder: Path) -> dict[str, str]:
@@ -395,11 +399,11 @@ def ament_packages(prefixes: str) -> dict[str, str]:
         for name in (*_NAMED_PACKAGES, *_rmws(prefix)):
             manifest = Path(prefix) / "share" / name / "package.xml"
             if name not in packages and manifest.is_file():
-                found = re.search(
+                match = re.search(
                     r"<version[^>]*>\s*([^<\s]+)", manifest.read_text(encoding="utf-8")
                 )
-                if found:
-                    packages[name] = found.group(1)
+                if match:
+                    packages[name] = match.group(1)
     return dict(sorted(packages.items()))
 
 

@@ -28,14 +28,14 @@ def interfaces(share: Path, package: Path, output: Path) -> None:
 
     name = package.name
     # As absolute paths, from whose folders the packages' names are read.
-    known = [str(x) for x in sorted(share.iterdir()) if (x / "msg").is_dir()]
+    packages = [str(folder) for folder in sorted(share.iterdir()) if (folder / "msg").is_dir()]
     translated = output / "idl" / name
     files = []
     for message in sorted((package / "msg").glob("*.msg")):
-        made = convert_msg_to_idl(package, name, message.relative_to(package), translated / "msg")
-        files.append(f"{translated}:msg/{made.name}")
+        idl = convert_msg_to_idl(package, name, message.relative_to(package), translated / "msg")
+        files.append(f"{translated}:msg/{idl.name}")
     code = output / name
-    hashes = HashTypeDescription("hash").generate_type_hashes(name, files, known, code)
+    hashes = HashTypeDescription("hash").generate_type_hashes(name, files, packages, code)
     for module, kind in GENERATORS.items():
         generator = getattr(import_module(f"{module}.cli"), kind)
         if "typesupport_implementations" in signature(generator).parameters:
@@ -44,7 +44,7 @@ def interfaces(share: Path, package: Path, output: Path) -> None:
             made_by = generator(module)
         wanted = signature(made_by.generate).parameters
         more = {"type_description_files": hashes} if "type_description_files" in wanted else {}
-        made_by.generate(name, files, known, code, **more)
+        made_by.generate(name, files, packages, code, **more)
 
 
 def expand(template: Path, output: Path, *definitions: str) -> None:
@@ -52,7 +52,7 @@ def expand(template: Path, output: Path, *definitions: str) -> None:
     import em  # noqa: PLC0415
 
     output.parent.mkdir(parents=True, exist_ok=True)
-    defined = [x for definition in definitions for x in ("-D", definition)]
+    defined = [word for definition in definitions for word in ("-D", definition)]
     em.invoke([*defined, "-o", str(output), str(template)])
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 _ROSIDL, _DISPATCH = "iron_rosidl", "iron_rosidl_typesupport/rosidl_typesupport_c"
 _MICRO_ROS = "uros_rosidl_typesupport_microxrcedds/rosidl_typesupport_microxrcedds_c"
 _MODULES = (
-    *(f"{_ROSIDL}/rosidl_{x}" for x in ("adapter", "cli", "cmake", "parser", "pycommon")),
-    *(f"{_ROSIDL}/rosidl_generator_{x}" for x in ("c", "type_description")),
+    *(f"{_ROSIDL}/rosidl_{name}" for name in ("adapter", "cli", "cmake", "parser", "pycommon")),
+    *(f"{_ROSIDL}/rosidl_generator_{name}" for name in ("c", "type_description")),
     *(_DISPATCH, _MICRO_ROS),
 )
 
@@ -37,16 +37,16 @@ class Package:
 
         kind, folder = file.suffix[1:], file.parents[1]
         convert = {"msg": convert_msg_to_idl, "srv": convert_srv_to_idl}[kind]
-        made = convert(folder, self.name, file.relative_to(folder), self.idl / kind)
-        self.files.append(f"{kind}/{made.name}")
+        idl = convert(folder, self.name, file.relative_to(folder), self.idl / kind)
+        self.files.append(f"{kind}/{idl.name}")
 
     def arguments(self, place: Path, generator: str = "", *, hashed: bool = True) -> str:
         """The file by which generators are told what to make."""
-        hashes = [f"{x}:{self.hashes / Path(x).with_suffix('.json')}" for x in self.files]
-        told = {
+        hashes = [f"{file}:{self.hashes / Path(file).with_suffix('.json')}" for file in self.files]
+        arguments = {
             "package_name": self.name,
-            "idl_tuples": [f"{self.idl}:{x}" for x in self.files],
-            "include_paths": [f"{x.name}:{x.hashes}" for x in self.known],
+            "idl_tuples": [f"{self.idl}:{file}" for file in self.files],
+            "include_paths": [f"{package.name}:{package.hashes}" for package in self.known],
             "output_dir": str(place),
             "template_dir": str(self.sources / generator / "resource"),
             "type_description_tuples": hashes if hashed else [],
@@ -54,7 +54,7 @@ class Package:
         }
         place.mkdir(parents=True, exist_ok=True)
         path = place / "arguments.json"
-        path.write_text(json.dumps(told), encoding="utf-8")
+        path.write_text(json.dumps(arguments), encoding="utf-8")
         return str(path)
 
     def generate(self) -> None:
@@ -89,13 +89,13 @@ def main(sources: Path, output: Path, files: list[str]) -> None:
     """Make all code."""
     import em  # noqa: PLC0415
 
-    known: list[Package] = []
-    for name, members in groupby((sources / x for x in files), _package):
-        package = Package(name, sources, output, list(known))
+    packages: list[Package] = []
+    for name, members in groupby((sources / file for file in files), _package):
+        package = Package(name, sources, output, list(packages))
         for file in members:
             package.translate(file)
         package.generate()
-        known.append(package)
+        packages.append(package)
     module = sources / "uros_rcutils"
     target = output / "include" / "rcutils" / "logging_macros.h"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,5 +105,5 @@ def main(sources: Path, output: Path, files: list[str]) -> None:
 
 if __name__ == "__main__":
     root = Path(sys.argv[1]).resolve()
-    sys.path[:0] = [str(root / x) for x in _MODULES]
+    sys.path[:0] = [str(root / module) for module in _MODULES]
     main(root, Path(sys.argv[2]).resolve(), sys.argv[3:])

@@ -41,18 +41,18 @@ def look_at_graph(pids: Iterable[int]) -> list[GraphEndpoint]:
             if Path(f"/proc/{pid}/ns/mnt").readlink() != Path("/proc/self/ns/mnt").readlink():
                 continue
             words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-            environment = dict(x.split("=", 1) for x in words if "=" in x)
+            environment = dict(word.split("=", 1) for word in words if "=" in word)
             environment.pop(FOLDER_VARIABLE, None)
             # Shared memory of Fast DDS would lie there for as long as the programs run.
             environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
             owner = Path(f"/proc/{pid}").stat()
-            same = sorted(x for x in environment.items() if _MATTERS.match(x[0]))
+            same = sorted(pair for pair in environment.items() if _MATTERS.match(pair[0]))
             look = (pid, environment, owner.st_uid, owner.st_gid)
             looks.setdefault((owner.st_uid, *same), look)
-    found: dict[str, GraphEndpoint] = {}
+    by_gid: dict[str, GraphEndpoint] = {}
     for look in looks.values():
-        found |= {x.gid: x for x in _look(*look)}
-    return list(found.values())
+        by_gid |= {endpoint.gid: endpoint for endpoint in _look(*look)}
+    return list(by_gid.values())
 
 
 def _look(pid: int, environment: dict[str, str], user: int, group: int) -> list[GraphEndpoint]:

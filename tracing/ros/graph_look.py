@@ -18,16 +18,16 @@ def _endpoints(node: Node) -> Iterator[dict[str, Any]]:
             ("publisher", node.get_publishers_info_by_topic),
             ("subscription", node.get_subscriptions_info_by_topic),
         ):
-            for one in find(topic, no_mangle=True):
-                qos = one.qos_profile
+            for endpoint in find(topic, no_mangle=True):
+                qos = endpoint.qos_profile
                 history = qos.history.name.lower()
                 yield {
                     "name": topic,
                     "kind": kind,
-                    "node": one.node_name,
-                    "namespace": one.node_namespace,
-                    "type": one.topic_type,
-                    "gid": bytes(one.endpoint_gid).hex(),
+                    "node": endpoint.node_name,
+                    "namespace": endpoint.node_namespace,
+                    "type": endpoint.topic_type,
+                    "gid": bytes(endpoint.endpoint_gid).hex(),
                     "depth": qos.depth if history == "keep_last" and qos.depth > 0 else None,
                     "reliability": qos.reliability.name.lower(),
                     "durability": qos.durability.name.lower(),
@@ -47,13 +47,15 @@ def _main() -> None:
     begun = changed = time.monotonic()
     before = None
     while True:
-        found = [x for x in _endpoints(node) if x["node"] != node.get_name()]
+        endpoints = [
+            endpoint for endpoint in _endpoints(node) if endpoint["node"] != node.get_name()
+        ]
         now = time.monotonic()
-        if found != before:
-            before, changed = found, now
+        if endpoints != before:
+            before, changed = endpoints, now
         quiet = now - begun > SHORTEST_S and now - changed > QUIET_S
         # A node becomes known after its endpoints.
-        nodes = {x["node"] for x in found if x["name"].startswith("rt/")}
+        nodes = {endpoint["node"] for endpoint in endpoints if endpoint["name"].startswith("rt/")}
         if now - begun > LONGEST_S or (quiet and nodes and "_NODE_NAME_UNKNOWN_" not in nodes):
             break
         time.sleep(PERIOD_S)

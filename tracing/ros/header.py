@@ -154,7 +154,7 @@ def _without_comments(text: str) -> str:
     # Newlines stay, so that line numbers do.
     return re.sub(
         r"/\*.*?\*/|//[^\n]*",
-        lambda found: re.sub(r"[^\n]", " ", found.group()),
+        lambda match: re.sub(r"[^\n]", " ", match.group()),
         text,
         flags=re.DOTALL,
     )
@@ -162,14 +162,14 @@ def _without_comments(text: str) -> str:
 
 def _defines(text: str) -> dict[str, str]:
     """Object-like macros with their values."""
-    found = re.findall(
+    pairs = re.findall(
         r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?!\()[ \t]*(.*)$", _without_comments(text), re.MULTILINE
     )
-    return {name: value.strip() for name, value in found}
+    return {name: value.strip() for name, value in pairs}
 
 
 def _tracepoints(text: str, name: str) -> list[Tracepoint]:
-    found = []
+    tracepoints = []
     text = _without_comments(text)
     for where, arguments in _calls(text, "TRACEPOINT_EVENT", name):
         if len(arguments) != 4:
@@ -186,10 +186,10 @@ def _tracepoints(text: str, name: str) -> list[Tracepoint]:
             for kind, argument in zip(pieces[::2], pieces[1::2], strict=True)
         )
         fields = tuple(_fields(_inside(arguments[3], "TP_FIELDS", name, where), name, where, event))
-        found.append(Tracepoint(event, parameters, fields))
-    if not found:
+        tracepoints.append(Tracepoint(event, parameters, fields))
+    if not tracepoints:
         raise HeaderError(f"{name}: defines no TRACEPOINT_EVENT; is it tracetools' own?")
-    return found
+    return tracepoints
 
 
 def _fields(text: str, name: str, where: int, event: str) -> list[Field]:
@@ -229,18 +229,18 @@ def _declarations(text: str, name: str) -> dict[str, tuple[Parameter, ...]]:
 def _calls(text: str, macro: str, name: str) -> list[tuple[int, list[str]]]:
     """Line and arguments of each use of a macro."""
     calls = []
-    for found in re.finditer(rf"^[ \t]*{macro}\s*\(", text, re.MULTILINE):
-        where = text.count("\n", 0, found.start()) + 1
-        inner, _ = _balanced(text, found.end() - 1, name, where)
+    for match in re.finditer(rf"^[ \t]*{macro}\s*\(", text, re.MULTILINE):
+        where = text.count("\n", 0, match.start()) + 1
+        inner, _ = _balanced(text, match.end() - 1, name, where)
         calls.append((where, _split(inner)))
     return calls
 
 
 def _inside(text: str, macro: str, name: str, where: int) -> str:
-    found = re.fullmatch(rf"{macro}\s*(\(.*\))", text, re.DOTALL)
-    if found is None:
+    match = re.fullmatch(rf"{macro}\s*(\(.*\))", text, re.DOTALL)
+    if match is None:
         raise HeaderError(f"{name}:{where}: {macro}(...) expected")
-    return _balanced(found.group(1), 0, name, where)[0]
+    return _balanced(match.group(1), 0, name, where)[0]
 
 
 def _balanced(text: str, start: int, name: str, where: int) -> tuple[str, int]:

@@ -51,23 +51,23 @@ _AGENT_FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-w")
 _AGENT_PARTS = 4
 
 INTERFACES = (
-    *(f"iron_rcl_interfaces/builtin_interfaces/msg/{x}.msg" for x in ("Duration", "Time")),
+    *(f"iron_rcl_interfaces/builtin_interfaces/msg/{name}.msg" for name in ("Duration", "Time")),
     "iron_unique_identifier_msgs/msg/UUID.msg",
     "iron_rcl_interfaces/service_msgs/msg/ServiceEventInfo.msg",
     *(
-        f"iron_rcl_interfaces/type_description_interfaces/msg/{x}.msg"
-        for x in (
+        f"iron_rcl_interfaces/type_description_interfaces/msg/{name}.msg"
+        for name in (
             *("FieldType", "Field", "IndividualTypeDescription", "KeyValue"),
             *("TypeDescription", "TypeSource"),
         )
     ),
     "iron_rcl_interfaces/type_description_interfaces/srv/GetTypeDescription.srv",
     *(
-        f"iron_rcl_interfaces/action_msgs/msg/{x}.msg"
-        for x in ("GoalInfo", "GoalStatus", "GoalStatusArray")
+        f"iron_rcl_interfaces/action_msgs/msg/{name}.msg"
+        for name in ("GoalInfo", "GoalStatus", "GoalStatusArray")
     ),
     "iron_rcl_interfaces/action_msgs/srv/CancelGoal.srv",
-    *(f"iron_common_interfaces/std_msgs/msg/{x}.msg" for x in ("Int32", "String")),
+    *(f"iron_common_interfaces/std_msgs/msg/{name}.msg" for name in ("Int32", "String")),
     "iron_common_interfaces/std_srvs/srv/SetBool.srv",
 )
 # Packages whose files do not depend on how a program is configured; where each has headers.
@@ -90,7 +90,7 @@ _HEADERS = (
     *(_CLIENT, _RMW),
 )
 SOURCES = tuple(
-    sorted({*(x.partition("/")[0] for x in (*_HEADERS, *INTERFACES)), "iron_rosidl", _AGENT})
+    sorted({*(path.partition("/")[0] for path in (*_HEADERS, *INTERFACES)), "iron_rosidl", _AGENT})
 )
 BELOW = ("freertos_kernel", "threadx", "lwip")
 """Sources of what some programs of a board have below micro-ROS; compiled with each."""
@@ -145,7 +145,7 @@ CORTEX_M3 = Target(
     ),
     {
         **dict.fromkeys(
-            (f"UCLIENT_PROFILE_{x}" for x in ("UDP", "TCP", "SERIAL", "DISCOVERY")), ""
+            (f"UCLIENT_PROFILE_{profile}" for profile in ("UDP", "TCP", "SERIAL", "DISCOVERY")), ""
         ),
         "RCUTILS_NO_FILESYSTEM": "ON",
         "RCUTILS_NO_THREAD_SUPPORT": "ON",
@@ -203,8 +203,8 @@ def described(made: MicroRos, target: Target) -> dict[str, object]:
     """
     values = {**made.values(target), "RMW_UXRCE_TRANSPORT_CUSTOM": "ON"}
     for step in ("CREATION", "DESTROY"):
-        both = values["RMW_UXRCE_ENTITY_CREATION_DESTROY_TIMEOUT"]
-        values[f"RMW_UXRCE_ENTITY_{step}_TIMEOUT"] = both
+        timeout = values["RMW_UXRCE_ENTITY_CREATION_DESTROY_TIMEOUT"]
+        values[f"RMW_UXRCE_ENTITY_{step}_TIMEOUT"] = timeout
     client, rmw = made.trees / _CLIENT, made.trees / _RMW
     of_client = [
         *_listed(client, ("src/c/core/", "src/c/util/")),
@@ -224,7 +224,9 @@ def described(made: MicroRos, target: Target) -> dict[str, object]:
                 {
                     "header": "rmw_microxrcedds_c/config.h",
                     "template": str(rmw / "src/config.h.in"),
-                    "files": [str(x) for x in of_rmw if (_POOLS in x.read_text("utf-8")) == sized],
+                    "files": [
+                        str(file) for file in of_rmw if (_POOLS in file.read_text("utf-8")) == sized
+                    ],
                 }
                 for sized in (False, True)
             ),
@@ -243,8 +245,8 @@ def found_compiler(target: Target) -> str:
     RunFailedError
         There is none.
     """
-    found = named_compiler("CC", "cc", "gcc") if target is HOST else []
-    path = found[0] if found else shutil.which(target.compiler)
+    command = named_compiler("CC", "cc", "gcc") if target is HOST else []
+    path = command[0] if command else shutil.which(target.compiler)
     if path is None:
         package = "gcc" if target is HOST else "gcc-arm-none-eabi libnewlib-arm-none-eabi"
         raise RunFailedError(
@@ -272,86 +274,86 @@ def micro_ros_for(ros: RosEnvironment, note: Note = lambda _: None) -> MicroRos:
         There is no compiler, no space, no source, or it does not compile.
     """
     prefix = _prefix(ros)
-    made = MicroRos(prefix, prefix / "sources")
+    micro_ros = MicroRos(prefix, prefix / "sources")
 
     def build() -> dict[str, str]:
-        made.trees.mkdir(exist_ok=True)
+        micro_ros.trees.mkdir(exist_ok=True)
         for name in SOURCES:
-            place = made.trees / name
+            place = micro_ros.trees / name
             place.unlink(missing_ok=True)
             place.symlink_to(obtain(name, note))
         note("compiling micro-ROS and its agent, once: some minutes")
-        _build(made, ros, note)
+        _build(micro_ros, ros, note)
         return {
-            "micro-ROS": f"iron for {' and '.join(x.name for x in TARGETS)}",
-            "Micro-XRCE-DDS-Client": ".".join(_version_of(made.trees / _CLIENT)),
-            "Micro-XRCE-DDS-Agent": ".".join(_version_of(made.trees / _AGENT)),
+            "micro-ROS": f"iron for {' and '.join(target.name for target in TARGETS)}",
+            "Micro-XRCE-DDS-Client": ".".join(_version_of(micro_ros.trees / _CLIENT)),
+            "Micro-XRCE-DDS-Agent": ".".join(_version_of(micro_ros.trees / _AGENT)),
         }
 
     made_once(prefix, "micro-ROS", SPACE, build)
-    targets = {x.name: described(made, x) for x in TARGETS}
+    targets = {target.name: described(micro_ros, target) for target in TARGETS}
     below = {name: str(tree) for name in BELOW if (tree := cached(name)) is not None}
-    told = {"agent": str(made.agent), "targets": targets, "sources": below}
-    text = json.dumps(told, indent=1)
+    description = {"agent": str(micro_ros.agent), "targets": targets, "sources": below}
+    text = json.dumps(description, indent=1)
     put(prefix / DESCRIPTION, text)
-    return made
+    return micro_ros
 
 
 def _prefix(ros: RosEnvironment) -> Path:
     """Where it lies."""
-    compilers = [find_cpp_compiler(), *([found_compiler(x)] for x in TARGETS)]
+    compilers = [find_cpp_compiler(), *([found_compiler(target)] for target in TARGETS)]
     parts = (
         repr((INTERFACES, _HEADERS, _LEFT_OUT, TARGETS, _AGENT_PARTS, _AGENT_FLAGS)),
         *(pinned()[name].sha256 for name in SOURCES),
-        *(x.read_text(encoding="utf-8") for x in (_GENERATE, GENERATORS)),
+        *(script.read_text(encoding="utf-8") for script in (_GENERATE, GENERATORS)),
     )
     return prefix_of("micro-ros", ros, compilers, parts)
 
 
-def _build(made: MicroRos, ros: RosEnvironment, note: Note) -> None:
-    build, log = made.prefix / "build", made.prefix / LOG
+def _build(micro_ros: MicroRos, ros: RosEnvironment, note: Note) -> None:
+    build, log = micro_ros.prefix / "build", micro_ros.prefix / LOG
     build.mkdir(exist_ok=True)
-    _generate(made, ros, log)
+    _generate(micro_ros, ros, log)
     steps = []
     for target in TARGETS:
-        _configure(made, target)
-        steps += _library_steps(made, target, build / target.name)
+        _configure(micro_ros, target)
+        steps += _library_steps(micro_ros, target, build / target.name)
     run_steps(steps, what="micro-ROS", log=log, note=note)
     for target in TARGETS:
-        place = made.prefix / target.name / _LIBRARY
+        place = micro_ros.prefix / target.name / _LIBRARY
         place.unlink(missing_ok=True)
         objects = sorted((build / target.name).glob("*.o"))
         command = [target.archiver, "rcsD", str(place), *map(str, objects)]
         run_logged(command, log, place.name, dict(os.environ))
-    _build_agent(made, ros.python.parents[1], log, note)
+    _build_agent(micro_ros, ros.python.parents[1], log, note)
 
 
-def _generate(made: MicroRos, ros: RosEnvironment, log: Path) -> None:
-    done = made.prefix / "build" / "generated-complete"
+def _generate(micro_ros: MicroRos, ros: RosEnvironment, log: Path) -> None:
+    done = micro_ros.prefix / "build" / "generated-complete"
     if done.is_file():
         return
-    code = made.prefix / "build" / "generated"
-    for folder in (code, made.prefix / "include"):
+    code = micro_ros.prefix / "build" / "generated"
+    for folder in (code, micro_ros.prefix / "include"):
         shutil.rmtree(folder, ignore_errors=True)
     run_logged(
-        [str(ros.python), "-s", str(_GENERATE), str(made.trees), str(code), *INTERFACES],
+        [str(ros.python), "-s", str(_GENERATE), str(micro_ros.trees), str(code), *INTERFACES],
         log,
         "the code of interfaces",
-        generating(ros, made.prefix / "build" / "tools", log),
+        generating(ros, micro_ros.prefix / "build" / "tools", log),
     )
-    (code / "include").rename(made.prefix / "include")
+    (code / "include").rename(micro_ros.prefix / "include")
     done.touch()
 
 
-def _configure(made: MicroRos, target: Target) -> None:
+def _configure(micro_ros: MicroRos, target: Target) -> None:
     """The headers that packages make of their options."""
-    values = made.values(target)
-    include = made.prefix / target.name / "include"
+    values = micro_ros.values(target)
+    include = micro_ros.prefix / target.name / "include"
     # What generated code includes although it is compiled as C.
     put(include / "cstddef", "#include <stddef.h>\n")
-    own = _version_values(made.trees / "micro_cdr")
+    version = _version_values(micro_ros.trees / "micro_cdr")
     for template, header, more in (
-        ("micro_cdr/include/ucdr/config.h.in", "ucdr/config.h", own),
+        ("micro_cdr/include/ucdr/config.h.in", "ucdr/config.h", version),
         (
             "uros_rcutils/include/rcutils/configuration_flags.h.in",
             *("rcutils/configuration_flags.h", {}),
@@ -361,13 +363,13 @@ def _configure(made: MicroRos, target: Target) -> None:
             *("tracetools/config.h", {}),
         ),
     ):
-        put(include / header, configured(made.trees / template, {**values, **more}))
+        put(include / header, configured(micro_ros.trees / template, {**values, **more}))
 
 
-def _library_steps(made: MicroRos, target: Target, folder: Path) -> list[Step]:
-    files = [file for package in _PACKAGES for file in _files_of(made.trees / package, target)]
-    files += sorted((made.prefix / "include").rglob("*.c*"))
-    begin = (found_compiler(target), *target.flags, *made.include_flags(target))
+def _library_steps(micro_ros: MicroRos, target: Target, folder: Path) -> list[Step]:
+    files = [file for package in _PACKAGES for file in _files_of(micro_ros.trees / package, target)]
+    files += sorted((micro_ros.prefix / "include").rglob("*.c*"))
+    begin = (found_compiler(target), *target.flags, *micro_ros.include_flags(target))
     steps = []
     for file in files:
         # One name for each: the name of a package and what lies below it.
@@ -379,34 +381,34 @@ def _library_steps(made: MicroRos, target: Target, folder: Path) -> list[Step]:
 
 def _files_of(package: Path, target: Target) -> list[Path]:
     wanted = {"time_unix"} | ({"atomic_64bits"} if target is CORTEX_M3 else set())
-    found = sorted((package / "src").rglob("*.c"))
+    files = sorted((package / "src").rglob("*.c"))
     optional = {"time_unix", "atomic_64bits", *_LEFT_OUT}
-    return [x for x in found if x.stem not in optional or x.stem in wanted]
+    return [file for file in files if file.stem not in optional or file.stem in wanted]
 
 
 def _version_of(package: Path) -> tuple[str, ...]:
     text = (package / "CMakeLists.txt").read_text(encoding="utf-8")
-    found = re.search(r'VERSION "(\d+)\.(\d+)\.(\d+)"', text)
-    if found is None:
+    match = re.search(r'VERSION "(\d+)\.(\d+)\.(\d+)"', text)
+    if match is None:
         raise RunFailedError(f"{package}/CMakeLists.txt: names no version")
-    return found.groups()
+    return match.groups()
 
 
 def _version_values(package: Path) -> dict[str, str]:
     numbers = _version_of(package)
-    names = [f"PROJECT_VERSION{x}" for x in ("_MAJOR", "_MINOR", "_PATCH", "")]
+    names = [f"PROJECT_VERSION{part}" for part in ("_MAJOR", "_MINOR", "_PATCH", "")]
     return dict(zip(names, (*numbers, ".".join(numbers)), strict=True))
 
 
 def _package_of(file: Path) -> Path:
-    return next((x.parent for x in file.parents if x.name == "src"), file.parent)
+    return next((folder.parent for folder in file.parents if folder.name == "src"), file.parent)
 
 
 def _listed(package: Path, below: tuple[str, ...]) -> list[Path]:
     """The files of C that a package's CMakeLists.txt names without a condition."""
     text = (package / "CMakeLists.txt").read_text(encoding="utf-8")
-    found = re.findall(r"^\s*(src/\S+\.c)\s*$", text, re.MULTILINE)
-    return [package / x for x in dict.fromkeys(found) if x.startswith(below)]
+    paths = re.findall(r"^\s*(src/\S+\.c)\s*$", text, re.MULTILINE)
+    return [package / path for path in dict.fromkeys(paths) if path.startswith(below)]
 
 
 def _of_transports(transports: Path, target: Target) -> list[Path]:
@@ -419,43 +421,43 @@ def _of_transports(transports: Path, target: Target) -> list[Path]:
     return [transports / f"{name}.c" for name in names]
 
 
-def _build_agent(made: MicroRos, root: Path, log: Path, note: Note) -> None:
-    tree, build = made.trees / _AGENT, made.prefix / "build" / "agent"
+def _build_agent(micro_ros: MicroRos, root: Path, log: Path, note: Note) -> None:
+    tree, build = micro_ros.trees / _AGENT, micro_ros.prefix / "build" / "agent"
     values = defaults(tree / "CMakeLists.txt")
     # Discovery of agents, other middlewares and CAN are not needed; its logger wants a library.
     off = ("CED", "DISCOVERY", "P2P", "SOCKETCAN", "LOGGER")
-    values |= {f"UAGENT_{x}_PROFILE": "" for x in off}
+    values |= {f"UAGENT_{profile}_PROFILE": "" for profile in off}
     put(
         build / "include/uxr/agent/config.hpp",
         configured(tree / "include/uxr/agent/config.hpp.in", values),
     )
     text = (tree / "CMakeLists.txt").read_text(encoding="utf-8")
     files = list(dict.fromkeys(re.findall(r"^\s*(src/cpp/\S+\.cpp)\s*$", text, re.MULTILINE)))
-    files = [x for x in files if "Windows" not in x]
+    files = [file for file in files if "Windows" not in file]
     files += re.findall(r"UAGENT_FAST_PROFILE}>:(src/cpp/\S+?\.cpp)>", text)
     files.append("microxrce_agent.cpp")
     include = root / "include"
     folders = [
         *(tree / "include", build / "include", tree / "src/cpp", include),
-        *(include / x for x in ("fastcdr", "fastdds", "foonathan_memory")),
+        *(include / name for name in ("fastcdr", "fastdds", "foonathan_memory")),
     ]
     compiler = find_cpp_compiler()
-    flags = (*_AGENT_FLAGS, *(f"-I{x}" for x in folders))
+    flags = (*_AGENT_FLAGS, *(f"-I{folder}" for folder in folders))
     steps = []
     # Files that include several: common headers are then read once. Neighbours of the list define
     # the same names and stay apart.
     for i in range(_AGENT_PARTS):
         together = build / f"agent-{i}.cpp"
-        put(together, "".join(f'#include "{tree / x}"\n' for x in files[i::_AGENT_PARTS]))
+        put(together, "".join(f'#include "{tree / file}"\n' for file in files[i::_AGENT_PARTS]))
         steps.append(Step(together.with_suffix(".o"), (*compiler, *flags, "-c", str(together))))
     run_steps(steps, what="micro-ROS' agent", log=log, note=note)
     # The wheels' libraries do not find each other.
     search = [root / "lib", *bundled(root)]
     program = Step(
-        made.agent,
+        micro_ros.agent,
         (
-            *(*compiler, *(str(x.makes) for x in steps), f"-L{root / 'lib'}"),
-            *("-Wl,--disable-new-dtags", *(f"-Wl,-rpath,{x}" for x in search)),
+            *(*compiler, *(str(step.makes) for step in steps), f"-L{root / 'lib'}"),
+            *("-Wl,--disable-new-dtags", *(f"-Wl,-rpath,{folder}" for folder in search)),
             *("-Wl,--unresolved-symbols=ignore-in-shared-libs", "-lfastdds", "-lfastcdr"),
             *("-pthread", "-lrt", "-ldl"),
         ),

@@ -70,8 +70,11 @@ def compile_library(
     build, log, root = prefix / "build", prefix / LOG, ros.python.parents[1]
     rmw = ros.packages["rmw"].split(".")
     every = (
-        *(*CPP, *flags, *(f"-I{x}" for x in header_folders(root))),
-        *(f"-DRMW_VERSION_{x}={y}" for x, y in zip(("MAJOR", "MINOR", "PATCH"), rmw, strict=True)),
+        *(*CPP, *flags, *(f"-I{folder}" for folder in header_folders(root))),
+        *(
+            f"-DRMW_VERSION_{part}={number}"
+            for part, number in zip(("MAJOR", "MINOR", "PATCH"), rmw, strict=True)
+        ),
     )
     objects = [
         Step(build / f"{file.name}.o", (*compiler, *every, "-c", str(file))) for file in files
@@ -82,7 +85,12 @@ def compile_library(
     library = Step(
         prefix / "lib" / soname(name),
         (
-            *(*shared, f"-Wl,-soname,{soname(name)}", "-pthread", *(str(x.makes) for x in objects)),
+            *(
+                *shared,
+                f"-Wl,-soname,{soname(name)}",
+                "-pthread",
+                *(str(step.makes) for step in objects),
+            ),
             *(f"-L{prefix / 'lib'}", f"-L{root / 'lib'}", "-Wl,--disable-new-dtags"),
             *(f"-Wl,-rpath,{folder}" for folder in (prefix / "lib", *search)),
             *("-Wl,--unresolved-symbols=ignore-in-shared-libs", *linked),
@@ -95,6 +103,6 @@ def compile_library(
             (*shared, "-fPIC", f"-Wl,-soname,{name}", "-x", "c", "/dev/null"),
         )
         for pattern in REPLACED
-        for name in sorted(x.name for x in (root / "lib").glob(pattern))
+        for name in sorted(path.name for path in (root / "lib").glob(pattern))
     ]
     run_steps([library, *replacing], what=f"the library {name}", log=log, note=lambda _: None)

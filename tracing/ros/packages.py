@@ -128,7 +128,9 @@ def facts_of(prefix: Path) -> Facts:
 def existing() -> Iterator[Path]:
     """The folders of all that was compiled so far, complete or not."""
     for name in ("rclcpp", "cyclonedds", "zenoh", "rosbag2", "micro-ros"):
-        yield from sorted(x for x in cache_folder().glob(f"ros/{name}-*") if x.is_dir())
+        yield from sorted(
+            folder for folder in cache_folder().glob(f"ros/{name}-*") if folder.is_dir()
+        )
 
 
 def generating(ros: RosEnvironment, tools: Path, log: Path) -> dict[str, str]:
@@ -170,25 +172,25 @@ def header_folders(root: Path) -> list[Path]:
     """The folders of headers of an embedded ROS 2."""
     include = root / "include"
     # Fast CDR lies in the root itself.
-    return [*(x for x in sorted(include.iterdir()) if x.is_dir()), include]
+    return [*(folder for folder in sorted(include.iterdir()) if folder.is_dir()), include]
 
 
 def listed(package: Path) -> list[Path]:
     """The files that a package's own CMakeLists.txt compiles: not all that lie there."""
     text = (package / "CMakeLists.txt").read_text(encoding="utf-8")
-    found = re.findall(r"^\s*(src/\S+?\.cpp)\)?\s*$", text, re.MULTILINE)
-    return [package / name for name in dict.fromkeys(found)]
+    names = re.findall(r"^\s*(src/\S+?\.cpp)\)?\s*$", text, re.MULTILINE)
+    return [package / name for name in dict.fromkeys(names)]
 
 
 def joined(files: Sequence[Path], folder: Path) -> list[Path]:
     """Files that include several each: their common headers are then read once for all."""
     folder.mkdir(exist_ok=True)
-    made = []
+    paths = []
     for begin in range(0, len(files), FILES_AT_ONCE):
         together = files[begin : begin + FILES_AT_ONCE]
-        made.append(folder / f"{folder.name}-{begin}.cpp")
-        write_atomically(made[-1], "".join(f'#include "{file}"\n' for file in together))
-    return made
+        paths.append(folder / f"{folder.name}-{begin}.cpp")
+        write_atomically(paths[-1], "".join(f'#include "{file}"\n' for file in together))
+    return paths
 
 
 def soname(name: str) -> str:
@@ -220,7 +222,7 @@ def version_of(manifest: Path) -> tuple[str, str]:
         It has none.
     """
     text = manifest.read_text(encoding="utf-8")
-    found = re.search(r"<name>\s*(\S+?)\s*</name>\s*<version[^>]*>\s*([^<\s]+)", text)
-    if found is None:
+    match = re.search(r"<name>\s*(\S+?)\s*</name>\s*<version[^>]*>\s*([^<\s]+)", text)
+    if match is None:
         raise RunFailedError(f"{manifest}: has no name and version")
-    return found[1], found[2]
+    return match[1], match[2]

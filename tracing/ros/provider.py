@@ -108,8 +108,8 @@ def passed_arguments(tracepoint: Tracepoint, parameters: tuple[Parameter, ...]) 
     if len(parameters) == len(tracepoint.parameters):
         return [p.name for p in parameters]
     wanted = [p.name.removesuffix("_arg") for p in tracepoint.parameters]
-    known = {p.name for p in parameters}
-    unknown = [name for name in wanted if name not in known]
+    names = {p.name for p in parameters}
+    unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ValueError(f"{tracepoint.name}: no parameter for {', '.join(unknown)}")
     return wanted

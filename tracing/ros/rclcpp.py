@@ -81,7 +81,7 @@ class Rclcpp:
         # A path of the program that holds for the libraries of its libraries, too: the wheels'
         # own do not find each other.
         search = [self.prefix / "lib", self.ros / "lib", *bundled(self.ros)]
-        own = sorted(x.name for x in (self.prefix / "lib").glob("*.so"))
+        names = sorted(path.name for path in (self.prefix / "lib").glob("*.so"))
         return [
             *(f"-L{self.prefix / 'lib'}", f"-L{self.ros / 'lib'}", "-pthread"),
             "-Wl,--disable-new-dtags",
@@ -89,8 +89,11 @@ class Rclcpp:
             # Those of the wheels name more than they need.
             "-Wl,--unresolved-symbols=ignore-in-shared-libs",
             # The code of an interface is in several libraries, of which only the first is named.
-            *("-Wl,--no-as-needed", *(f"-l:{x}" for x in own if x.startswith(f"lib{_MESSAGES}"))),
-            *("-Wl,--as-needed", *(f"-l:{x}" for x in own if "generator_py" not in x)),
+            *(
+                "-Wl,--no-as-needed",
+                *(f"-l:{name}" for name in names if name.startswith(f"lib{_MESSAGES}")),
+            ),
+            *("-Wl,--as-needed", *(f"-l:{name}" for name in names if "generator_py" not in name)),
             *_wheel_libraries(self.ros),
         ]
 
@@ -123,23 +126,23 @@ def rclcpp_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rclcpp:
         There is no compiler, no space, no source, or it does not compile.
     """
     compiler = tuple(find_cpp_compiler())
-    found = Rclcpp(_prefix(ros, compiler), ros.python.parents[1], compiler)
+    compiled = Rclcpp(_prefix(ros, compiler), ros.python.parents[1], compiler)
 
     def build() -> dict[str, str]:
         trees = {name: obtain(name, note) for name in SOURCES}
         note("compiling rclcpp for the embedded ROS 2, once: some minutes")
-        return _build(found, ros, trees, note)
+        return _build(compiled, ros, trees, note)
 
-    made_once(found.prefix, "rclcpp", SPACE, build)
-    return found
+    made_once(compiled.prefix, "rclcpp", SPACE, build)
+    return compiled
 
 
 def _prefix(ros: RosEnvironment, compiler: tuple[str, ...]) -> Path:
     """Where it lies."""
     parts = (
-        repr(([x.name for x in LIBRARIES], CPP, C, FILES_AT_ONCE)),
+        repr(([library.name for library in LIBRARIES], CPP, C, FILES_AT_ONCE)),
         *(pinned()[name].sha256 for name in SOURCES),
-        *(x.before.read_text(encoding="utf-8") for x in LIBRARIES if x.before),
+        *(library.before.read_text(encoding="utf-8") for library in LIBRARIES if library.before),
         _GENERATE.read_text(encoding="utf-8"),
         GENERATORS.read_text(encoding="utf-8"),
     )
@@ -147,13 +150,13 @@ def _prefix(ros: RosEnvironment, compiler: tuple[str, ...]) -> Path:
 
 
 def _build(
-    made: Rclcpp, ros: RosEnvironment, trees: Mapping[str, Path], note: Note
+    compiled: Rclcpp, ros: RosEnvironment, trees: Mapping[str, Path], note: Note
 ) -> dict[str, str]:
-    prefix, build, log = made.prefix, made.prefix / "build", made.prefix / LOG
+    prefix, build, log = compiled.prefix, compiled.prefix / "build", compiled.prefix / LOG
     build.mkdir(exist_ok=True)
     messages = trees["rcl_interfaces"] / _MESSAGES
     note("making the code of interfaces")
-    code = _generated(made, ros, trees, log)
+    code = _generated(compiled, ros, trees, log)
     include = prefix / "include"
     for library in LIBRARIES:
         folder = trees[library.source] / library.folder / "include"
@@ -166,8 +169,10 @@ def _build(
     groups = {library.name: listed(trees[library.source] / library.folder) for library in LIBRARIES}
     groups = {name: joined(files, build / name) for name, files in groups.items()}
     groups |= _message_groups(code / _MESSAGES)
-    flags = made.compile_flags()
-    before = {x.name: ("-include", str(x.before)) for x in LIBRARIES if x.before}
+    flags = compiled.compile_flags()
+    before = {
+        library.name: ("-include", str(library.before)) for library in LIBRARIES if library.before
+    }
     steps: list[Step] = []
     objects: dict[str, list[Path]] = {}
     for name, files in groups.items():
@@ -176,7 +181,7 @@ def _build(
             kind = [*C, *flags[len(CPP) :]] if file.suffix == ".c" else flags
             target = build / name / f"{file.parent.name}-{file.name}.o"
             options = [*_language(file), *kind, *before.get(name, ())]
-            steps.append(Step(target, (*made.compiler, *options, "-c", str(file))))
+            steps.append(Step(target, (*compiled.compiler, *options, "-c", str(file))))
             objects[name].append(target)
     run_steps(steps, what="rclcpp", log=log, note=note)
     note("linking rclcpp")
@@ -184,13 +189,15 @@ def _build(
         Step(
             prefix / "lib" / soname(name),
             (
-                *(*made.compiler, "-shared", f"-Wl,-soname,{soname(name)}", "-pthread"),
+                *(*compiled.compiler, "-shared", f"-Wl,-soname,{soname(name)}", "-pthread"),
                 *map(str, files),
             ),
         )
         for name, files in objects.items()
     ]
-    run_steps([*libraries, *_empty(made)], what="libraries of rclcpp", log=log, note=lambda _: None)
+    run_steps(
+        [*libraries, *_empty(compiled)], what="libraries of rclcpp", log=log, note=lambda _: None
+    )
     packages = [trees[library.source] / library.folder for library in LIBRARIES]
     return dict(described(prefix, [*packages, messages]))
 
@@ -200,26 +207,29 @@ def _language(file: Path) -> tuple[str, ...]:
 
 
 def _generated(
-    made: Rclcpp,
+    compiled: Rclcpp,
     ros: RosEnvironment,
     trees: Mapping[str, Path],
     log: Path,
 ) -> Path:
     """Code of messages that the wheels do not have, and rclcpp's headers made from templates."""
-    build = made.prefix / "build"
+    build = compiled.prefix / "build"
     code, done = build / "generated", build / "generated-complete"
     if done.is_file():
         return code
     shutil.rmtree(code, ignore_errors=True)
-    own = generating(ros, build / "tools", log)
-    environment = {**own, **ros.variables, "PYTHONPATH": own["PYTHONPATH"]}
+    variables = generating(ros, build / "tools", log)
+    environment = {**variables, **ros.variables, "PYTHONPATH": variables["PYTHONPATH"]}
 
     def generate(*arguments: str) -> None:
         command = [str(ros.python), str(_GENERATE), *arguments]
         run_logged(command, log, "the code of interfaces", environment)
 
     generate(
-        "interfaces", str(made.ros / "share"), str(trees["rcl_interfaces"] / _MESSAGES), str(code)
+        "interfaces",
+        str(compiled.ros / "share"),
+        str(trees["rcl_interfaces"] / _MESSAGES),
+        str(code),
     )
     package = trees["rclcpp"] / "rclcpp"
     resource, target = package / "resource", code / "rclcpp"
@@ -242,27 +252,31 @@ def _message_groups(code: Path) -> dict[str, list[Path]]:
     """Files of generated code by the library that they belong to."""
     files = sorted(code.rglob("*.c*"))
 
-    def of(kind: str) -> list[Path]:
-        return [x for x in files if x.parent.name == kind]
+    def in_folder(kind: str) -> list[Path]:
+        return [file for file in files if file.parent.name == kind]
 
-    c = [x for x in files if x.suffix == ".c"]
+    c = [file for file in files if file.suffix == ".c"]
     return {
         f"{_MESSAGES}__rosidl_generator_c": c,
-        f"{_MESSAGES}__rosidl_typesupport_cpp": of("msg"),
-        f"{_MESSAGES}__rosidl_typesupport_fastrtps_cpp": of("dds_fastrtps"),
+        f"{_MESSAGES}__rosidl_typesupport_cpp": in_folder("msg"),
+        f"{_MESSAGES}__rosidl_typesupport_fastrtps_cpp": in_folder("dds_fastrtps"),
     }
 
 
-def _empty(made: Rclcpp) -> list[Step]:
+def _empty(compiled: Rclcpp) -> list[Step]:
     """Libraries of the wheels that only Python needs, but that others name: empty ones."""
-    command = (*made.compiler, "-shared", "-fPIC", "-x", "c", os.devnull)
+    command = (*compiled.compiler, "-shared", "-fPIC", "-x", "c", os.devnull)
     return [
-        Step(made.prefix / "lib" / library.name, command)
-        for library in sorted((made.ros / "lib").glob("*__rosidl_generator_py.so"))
+        Step(compiled.prefix / "lib" / library.name, command)
+        for library in sorted((compiled.ros / "lib").glob("*__rosidl_generator_py.so"))
     ]
 
 
 def _wheel_libraries(ros: Path) -> list[str]:
     """All of the wheels' that C++ may need; the linker takes those that it does."""
-    libraries = sorted(x.name for x in (ros / "lib").glob("lib*.so"))
-    return [f"-l:{x}" for x in libraries if "generator_py" not in x and "introspection" not in x]
+    libraries = sorted(path.name for path in (ros / "lib").glob("lib*.so"))
+    return [
+        f"-l:{name}"
+        for name in libraries
+        if "generator_py" not in name and "introspection" not in name
+    ]

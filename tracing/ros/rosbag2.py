@@ -53,8 +53,8 @@ LIBRARIES = (
 # By rosbag2_storage_mcap's own CMakeLists.txt, for a rosbag2_storage of this version.
 _DEFINED = {
     "rosbag2_storage_mcap": tuple(
-        f"-DROSBAG2_STORAGE_MCAP_{x}"
-        for x in (
+        f"-DROSBAG2_STORAGE_MCAP_{option}"
+        for option in (
             *("HAS_STORAGE_OPTIONS", "WRITER_CREATES_DIRECTORY", "OVERRIDE_SEEK_METHOD"),
             *("HAS_YAML_HPP", "HAS_SET_READ_ORDER", "HAS_UPDATE_METADATA"),
         )
@@ -119,7 +119,7 @@ OF_SYSTEM = (
     ),
     OfSystem(
         *("zstd", "zstd.h", "libzstd-dev", "zstd", "lib"),
-        tuple(f"lib/{x}/*.c" for x in ("common", "compress", "decompress")),
+        tuple(f"lib/{folder}/*.c" for folder in ("common", "compress", "decompress")),
         ("-DZSTD_DISABLE_ASM",),
     ),
 )
@@ -162,34 +162,38 @@ def sourced_rosbag2(environ: Mapping[str, str]) -> Rosbag2:
     RunFailedError
         There is no C++ compiler.
     """
-    prefixes = tuple(Path(x) for x in environ["AMENT_PREFIX_PATH"].split(os.pathsep) if x)
+    prefixes = tuple(Path(path) for path in environ["AMENT_PREFIX_PATH"].split(os.pathsep) if path)
     packages = {}
     for name in ("rosbag2_storage", *PLUGINS, *COMPRESSION):
         package = next(
-            (y for x in prefixes if (y := x / "share" / name / MANIFEST).is_file()), None
+            (path for prefix in prefixes if (path := prefix / "share" / name / MANIFEST).is_file()),
+            None,
         )
         if package is None:
             debian = f"ros-{environ.get('ROS_DISTRO', 'DISTRO')}-{name.replace('_', '-')}"
             raise UsageError(f"the sourced ROS 2 has no {name}; apt-get install {debian}")
         packages[name] = version_of(package)[1]
     # Headers lie in include/PACKAGE/PACKAGE, in older distributions in include/PACKAGE.
-    roots = [x / "include" for x in prefixes]
-    folders = [*(y for x in roots for y in sorted(x.glob("*")) if y.is_dir()), *roots]
-    folders_of_libraries = [x / "lib" for x in prefixes]
+    roots = [prefix / "include" for prefix in prefixes]
+    folders = [
+        *(folder for root in roots for folder in sorted(root.glob("*")) if folder.is_dir()),
+        *roots,
+    ]
+    folders_of_libraries = [prefix / "lib" for prefix in prefixes]
     names = [
-        "-l:" + x.name
+        "-l:" + library.name
         for folder in folders_of_libraries
-        for x in sorted(folder.glob("lib*.so"))
-        if x.stem.removeprefix("lib") in {*_LINKED, *_OF_ROS}
+        for library in sorted(folder.glob("lib*.so"))
+        if library.stem.removeprefix("lib") in {*_LINKED, *_OF_ROS}
     ]
     return Rosbag2(
         prefixes,
         tuple(find_cpp_compiler()),
-        (*CPP, *(f"-I{x}" for x in folders)),
+        (*CPP, *(f"-I{folder}" for folder in folders)),
         (
-            *(f"-L{x}" for x in folders_of_libraries),
+            *(f"-L{folder}" for folder in folders_of_libraries),
             "-Wl,--disable-new-dtags",
-            *(f"-Wl,-rpath,{x}" for x in folders_of_libraries),
+            *(f"-Wl,-rpath,{folder}" for folder in folders_of_libraries),
             # What those need they name themselves.
             "-Wl,--unresolved-symbols=ignore-in-shared-libs",
             *names,
@@ -218,9 +222,9 @@ def rosbag2_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rosbag2:
         There is no compiler, no space, no source, or it does not compile.
     """
     compiler = tuple(find_cpp_compiler())
-    lacking = tuple(x for x in OF_SYSTEM if not _is_there(compiler, x))
+    lacking = tuple(library for library in OF_SYSTEM if not _is_there(compiler, library))
     prefix = _prefix(ros, compiler, lacking)
-    nowhere = [x for x in lacking if x.source is None]
+    nowhere = [library for library in lacking if library.source is None]
     if nowhere:
         raise RunFailedError(
             f"no {nowhere[0].header}, which rosbag2's plugins are compiled with; apt-get install "
@@ -228,7 +232,7 @@ def rosbag2_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rosbag2:
         )
 
     def build() -> dict[str, str]:
-        names = [*_SOURCES, *(x.source for x in lacking if x.source is not None)]
+        names = [*_SOURCES, *(library.source for library in lacking if library.source is not None)]
         # All of them before anything is compiled, which takes long.
         trees = {name: _obtained(name, lacking, note) for name in names}
         rclcpp = rclcpp_for(ros, note)
@@ -243,10 +247,10 @@ def _obtained(name: str, lacking: Sequence[OfSystem], note: Note) -> Path:
     try:
         return obtain(name, note)
     except (UsageError, RunFailedError) as error:
-        needed = [x for x in lacking if x.source is not None]
-        if name not in {x.source for x in needed}:
+        needed = [library for library in lacking if library.source is not None]
+        if name not in {library.source for library in needed}:
             raise
-        debian = " ".join(x.debian for x in needed)
+        debian = " ".join(library.debian for library in needed)
         raise type(error)(f"{error}; or, instead, apt-get install {debian}") from error
 
 
@@ -258,7 +262,7 @@ def _prefix(ros: RosEnvironment, compiler: tuple[str, ...], lacking: Sequence[Of
     parts = (
         repr((LIBRARIES, _DEFINED, lacking, CPP, C, FILES_AT_ONCE)),
         *(pinned()[name].sha256 for name in ("rclcpp", *_SOURCES)),
-        *(pinned()[x.source].sha256 for x in lacking if x.source is not None),
+        *(pinned()[library.source].sha256 for library in lacking if library.source is not None),
     )
     return prefix_of("rosbag2", ros, [compiler], parts)
 
@@ -271,7 +275,7 @@ def _made(prefix: Path, rclcpp: Rclcpp, ros: RosEnvironment) -> Rosbag2:
         rclcpp.compiler,
         _compile_flags(prefix, rclcpp),
         (
-            *(f"-Wl,-rpath,{x.parent}" for x in ours),
+            *(f"-Wl,-rpath,{library.parent}" for library in ours),
             *("-Wl,--no-as-needed", *map(str, ours)),
             *_link_flags(prefix, rclcpp, *_LINKED),
             _CONSOLE,
@@ -282,15 +286,15 @@ def _made(prefix: Path, rclcpp: Rclcpp, ros: RosEnvironment) -> Rosbag2:
 
 
 def _compile_flags(prefix: Path, rclcpp: Rclcpp) -> tuple[str, ...]:
-    own = sorted((prefix / "include").iterdir())
-    return (*rclcpp.compile_flags(), *(f"-I{folder}" for folder in own))
+    folders = sorted((prefix / "include").iterdir())
+    return (*rclcpp.compile_flags(), *(f"-I{folder}" for folder in folders))
 
 
-def _link_flags(prefix: Path, rclcpp: Rclcpp, *own: str) -> tuple[str, ...]:
+def _link_flags(prefix: Path, rclcpp: Rclcpp, *names: str) -> tuple[str, ...]:
     folder = prefix / "lib"
     return (
         *(f"-L{folder}", "-Wl,--disable-new-dtags", f"-Wl,-rpath,{folder}", "-Wl,--as-needed"),
-        *(f"-l:{soname(name)}" for name in own),
+        *(f"-l:{soname(name)}" for name in names),
         *rclcpp.link_flags(),
     )
 
@@ -315,7 +319,7 @@ def _build(
     for of_system in lacking:
         root = trees[str(of_system.source)]
         headers[of_system.name] = root / of_system.include
-        files = [x for pattern in of_system.files for x in sorted(root.glob(pattern))]
+        files = [file for pattern in of_system.files for file in sorted(root.glob(pattern))]
         compiled[of_system.name] = (files, of_system.options)
     for name, folder in headers.items():
         shutil.copytree(folder, prefix / "include" / name, dirs_exist_ok=True)
@@ -332,14 +336,18 @@ def _build(
     run_steps(every, what="rosbag2's plugins", log=log, note=note)
     note("linking rosbag2's plugins")
     # Each is linked with those before it.
-    first = [x.name for x in lacking]
+    first = [library.name for library in lacking]
     groups = (
         *(first, ["class_loader", "mcap"], ["rosbag2_storage"], ["rosbag2_cpp", *PLUGINS]),
         *([name] for name in COMPRESSION),
     )
     for group in groups:
-        before = [x.name for x in LIBRARIES if (prefix / "lib" / soname(x.name)).is_file()]
-        of_system_flags = [f"-l{x.name}" for x in OF_SYSTEM]
+        before = [
+            library.name
+            for library in LIBRARIES
+            if (prefix / "lib" / soname(library.name)).is_file()
+        ]
+        of_system_flags = [f"-l{library.name}" for library in OF_SYSTEM]
         needed = (*_link_flags(prefix, rclcpp, *before), *of_system_flags)
         links = [
             Step(

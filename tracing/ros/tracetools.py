@@ -129,9 +129,9 @@ def find_compiler() -> list[str]:
     CompileError
         There is none.
     """
-    found = named_compiler("CC", "cc", "gcc", "clang")
-    if found:
-        return found
+    command = named_compiler("CC", "cc", "gcc", "clang")
+    if command:
+        return command
     raise CompileError(
         "no C compiler: what programs load for their recording is compiled for this machine; "
         "install one (apt-get install gcc libc6-dev)"
@@ -146,8 +146,8 @@ def ust_version(compiler: list[str]) -> str:
     CompileError
         Its headers are not there.
     """
-    said = preprocessed(compiler, "c", _VERSION_PROBE) or ""
-    line = next((x for x in said.splitlines() if x.startswith("roslens_version")), None)
+    output = preprocessed(compiler, "c", _VERSION_PROBE) or ""
+    line = next((line for line in output.splitlines() if line.startswith("roslens_version")), None)
     if line is None:
         raise CompileError(
             "no lttng/tracepoint.h: libtracetools must be compiled against LTTng-UST; "
@@ -172,12 +172,14 @@ def compile_library(command: list[str], library: Path) -> None:
     """
     private_folder(library.parent)
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
-        made = Path(scratch) / library.name
+        temporary = Path(scratch) / library.name
         run = subprocess.run(
-            [*command, "-o", str(made)], text=True, capture_output=True, check=False
+            [*command, "-o", str(temporary)], text=True, capture_output=True, check=False
         )
         if run.returncode != 0:
-            errors = [x for x in run.stderr.splitlines() if "error" in x or "cannot find" in x]
+            errors = [
+                line for line in run.stderr.splitlines() if "error" in line or "cannot find" in line
+            ]
             first = (errors or run.stderr.splitlines() or ["it says nothing"])[0]
             raise CompileError(f"{command[0]} cannot compile {library.name}: {first}")
-        made.replace(library)
+        temporary.replace(library)

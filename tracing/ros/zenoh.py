@@ -92,10 +92,13 @@ def zenoh_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvironmen
         trees = {name: obtain(name, note) for name in SOURCES}
         note("compiling Zenoh for the embedded ROS 2, once: some minutes")
         headers = _compile_zenoh(prefix, trees["zenoh_c"], cargo)
-        files = [x for x in listed(trees["rmw_zenoh"]) if x.name not in _OTHERS]
+        files = [file for file in listed(trees["rmw_zenoh"]) if file.name not in _OTHERS]
         include = (
             f"-I{folder}"
-            for folder in (headers, *(trees[x] / "include" for x in ("zenoh_cpp", "rmw_zenoh")))
+            for folder in (
+                headers,
+                *(trees[name] / "include" for name in ("zenoh_cpp", "rmw_zenoh")),
+            )
         )
         compile_library(
             *(prefix, ros, compiler, NAME),
@@ -110,9 +113,9 @@ def zenoh_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvironmen
         return dict(described(prefix, [trees["rmw_zenoh"]])) | {"zenoh-c": version}
 
     made_once(prefix, NAME, SPACE, build)
-    found = with_library(ros, prefix, NAME)
-    own = {} if any(x.startswith("ZENOH_") for x in os.environ) else _DISCOVERY
-    return replace(found, variables={**found.variables, **own})
+    extended = with_library(ros, prefix, NAME)
+    discovery = {} if any(name.startswith("ZENOH_") for name in os.environ) else _DISCOVERY
+    return replace(extended, variables={**extended.variables, **discovery})
 
 
 def _compile_zenoh(prefix: Path, tree: Path, cargo: list[str]) -> Path:
@@ -124,7 +127,7 @@ def _compile_zenoh(prefix: Path, tree: Path, cargo: list[str]) -> Path:
         _edit(crate / "Cargo.toml", r'"([\d.]+)", git = "[^"]*", branch = "[^"]*"', r'"=\1"')
         _edit(crate / "Cargo.lock", r'(?s)\[\[package\]\](?:(?!\n\n).)*?source = "git\+.*?\n\n', "")
     # Else these would compile Zenoh a second and a third time, with all its transports.
-    enabled = "".join(f" zenoh/{x}" for x in _FEATURES)
+    enabled = "".join(f" zenoh/{feature}" for feature in _FEATURES)
     _edit(folder / "Cargo.toml", r"(?<=\[build-dependencies\]\n)zenoh = .*\n", "")
     _edit(folder / "buildrs" / "common_helpers.rs", r"zenoh::FEATURES", f'"{enabled}"')
     _edit(types / "Cargo.toml", r'"zenoh/default"', "")

@@ -168,14 +168,14 @@ class AllocationSites:
             ) as interpreter,
         ):
             assert interpreter.stdout is not None
-            told = Interpreted()
-            told.read(interpreter.stdout)
+            interpreted = Interpreted()
+            interpreted.read(interpreter.stdout)
         if interpreter.returncode:
             raise ValueError(f"heaptrack_interpret ended with status {interpreter.returncode}")
         about = {"host": _HOST, "vpid": int(raw.name)}
         rows = [
-            {"time_ns": end_ns + (at - told.last_ms) * 1_000_000, **about, **row}
-            for at, row in told.rows()
+            {"time_ns": end_ns + (at - interpreted.last_ms) * 1_000_000, **about, **row}
+            for at, row in interpreted.rows()
         ]
         return ALLOCATION_SITES.of_rows(rows)
 
@@ -227,7 +227,7 @@ class Interpreted:
             elif kind == "s":
                 self._strings.append(rest.rstrip("\n").partition(" ")[2])
             elif kind in {"a", "i", "t", "v"}:
-                self._define(kind, [int(x, 16) for x in rest.split()])
+                self._define(kind, [int(word, 16) for word in rest.split()])
         self._end_step()
 
     def _count(self, number: int, sign: int) -> None:
@@ -251,7 +251,7 @@ class Interpreted:
             raise ValueError(f"version {numbers[1]} of heaptrack's data is not known")
 
     def _end_step(self) -> None:
-        changes = [(x, self._bytes[x], self._blocks[x]) for x in sorted(self._changed)]
+        changes = [(path, self._bytes[path], self._blocks[path]) for path in sorted(self._changed)]
         self._steps.append((self.last_ms, changes))
         self._changed.clear()
 
@@ -260,7 +260,7 @@ class Interpreted:
 
         Paths through other lines of the same functions are one.
         """
-        told: list[dict[str, object]] = []
+        descriptions: list[dict[str, object]] = []
         numbers: dict[str, int] = {}
         number_of: dict[int, int] = {}
         held: dict[int, tuple[int, int]] = {}
@@ -271,8 +271,8 @@ class Interpreted:
                 if path not in number_of:
                     description = about(list(self._frames(path)))
                     number_of[path] = numbers.setdefault(str(description), len(numbers))
-                    if len(numbers) > len(told):
-                        told.append(description)
+                    if len(numbers) > len(descriptions):
+                        descriptions.append(description)
                         totals.append((0, 0))
                 number = number_of[path]
                 before = held.get(path, (0, 0))
@@ -282,16 +282,16 @@ class Interpreted:
                 changed.add(number)
             for number in sorted(changed):
                 live, blocks = totals[number]
-                yield at, {**told[number], "live_bytes": live, "live_blocks": blocks}
+                yield at, {**descriptions[number], "live_bytes": live, "live_blocks": blocks}
 
     def _frames(self, path: int) -> Iterator[Frame]:
         """The functions of a path, innermost first."""
         while path:
             instruction, path = self._paths[path]
-            told = self._instructions[instruction]
-            module = self._name(told[1]) if len(told) > 1 else None
-            for k in range(2, max(len(told), 3), 3):
-                part = told[k : k + 3]
+            entry = self._instructions[instruction]
+            module = self._name(entry[1]) if len(entry) > 1 else None
+            for k in range(2, max(len(entry), 3), 3):
+                part = entry[k : k + 3]
                 yield Frame(
                     self._strings[part[0]] or None if part else None,
                     self._name(part[1]) if len(part) > 1 else None,
@@ -316,21 +316,25 @@ def about(frames: list[Frame]) -> dict[str, object]:
     -------
     The columns ``function`` to ``path`` of `ALLOCATION_SITES`.
     """
-    own = next(
-        (x for x in frames if x.function is not None and not _ALLOCATORS.match(x.function)),
+    site = next(
+        (
+            frame
+            for frame in frames
+            if frame.function is not None and not _ALLOCATORS.match(frame.function)
+        ),
         frames[0] if frames else Frame(None, None, None, None),
     )
     callers = (
         name
-        for x in frames
-        for name, what, pattern in _CALLERS
-        if (text := x.module if what == "module" else x.function) and pattern.search(text)
+        for frame in frames
+        for name, kind, pattern in _CALLERS
+        if (text := frame.module if kind == "module" else frame.function) and pattern.search(text)
     )
     return {
-        "function": own.function,
-        "file": own.file,
-        "line": own.line,
-        "module": own.module,
+        "function": site.function,
+        "file": site.file,
+        "line": site.line,
+        "module": site.module,
         "called_by": next(callers, "other"),
-        "path": "\n".join(x.function or x.module or "?" for x in frames[:_DEEPEST]),
+        "path": "\n".join(frame.function or frame.module or "?" for frame in frames[:_DEEPEST]),
     }

@@ -63,7 +63,7 @@ class HeapProbe:
     def own_cpu_ns(self) -> int:
         """CPU time that the threads of the library have used, over all processes."""
         texts = [read(str(path)) for path in self.folder.iterdir()]
-        return sum(int(_NUMBERS.unpack(x)[1]) for x in texts if len(x) == _NUMBERS.size)
+        return sum(int(_NUMBERS.unpack(text)[1]) for text in texts if len(text) == _NUMBERS.size)
 
     def close(self) -> None:
         """Remove its folder."""

@@ -237,9 +237,9 @@ class Sampler(TableSampler):
         second = max(1, round(self.hz))
         if self.rounds > _EAGER_SECONDS * second and self.rounds % second:
             return
-        there = set(process_ids())
-        new = sorted(there - self._seen_twice)
-        self._seen_twice, self._seen_before = there & self._seen_before, there
+        pids = set(process_ids())
+        new = sorted(pids - self._seen_twice)
+        self._seen_twice, self._seen_before = pids & self._seen_before, pids
         count = 0
         # A child may have a lower number than its parent.
         while count < len(self._known):

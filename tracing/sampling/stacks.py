@@ -107,14 +107,14 @@ class StackSampler:
     def __enter__(self) -> None:
         """Sample from now on."""
         with ExitStack() as stack:
-            (told, ask), (answer, tell) = (
+            (control, ask), (answer, reply) = (
                 [
-                    stack.enter_context(os.fdopen(x, m, 0))
-                    for x, m in zip(os.pipe(), _ENDS, strict=True)
+                    stack.enter_context(os.fdopen(end, mode, 0))
+                    for end, mode in zip(os.pipe(), _ENDS, strict=True)
                 ]
                 for _ in range(2)
             )
-            theirs = told.fileno(), tell.fileno()
+            theirs = control.fileno(), reply.fileno()
             whom = ("-t", str(threading.get_native_id()))
             if self._pids:
                 whom = ("-p", ",".join(map(str, self._pids)))
@@ -137,8 +137,8 @@ class StackSampler:
             except OSError as error:
                 self.troubles.append(f"no stacks: perf cannot be run: {error.strerror}")
                 return
-            told.close()
-            tell.close()
+            control.close()
+            reply.close()
             self._begun = time.monotonic()
             self._ask = ask
             self.sample(on=True)
@@ -153,8 +153,8 @@ class StackSampler:
             self._ask.write(b"enable\n" if on else b"disable\n")
 
     def __exit__(self, *_: object) -> None:
-        if self._perf is not None and (said := self._end()):
-            self.troubles.append(f"stacks: perf said: {said}")
+        if self._perf is not None and (complaint := self._end()):
+            self.troubles.append(f"stacks: perf said: {complaint}")
 
     def _end(self) -> str:
         """What perf complained of, on one line."""
@@ -166,14 +166,14 @@ class StackSampler:
         late = threading.Timer(_END_SECONDS, os.kill, (perf.pid, signal.SIGKILL))
         late.start()
         with perf.stderr:
-            said = perf.stderr.read().decode(errors="replace")
+            complaint = perf.stderr.read().decode(errors="replace")
         late.cancel()
         _, status, usage = os.wait4(perf.pid, 0)
         perf.returncode = os.waitstatus_to_exitcode(status)
         self._pipes.close()
         seconds = time.monotonic() - self._begun
         self._cpu_fraction = (usage.ru_utime + usage.ru_stime) / seconds if self._begun else 0.0
-        return " ".join(said.split())
+        return " ".join(complaint.split())
 
     def close(self) -> None:
         """Remove perf's file."""
@@ -210,9 +210,9 @@ class StackSampler:
             return self.troubles
         self._lost, pids = forget_old_maps(self._raw)
         with _python_names(self._raw, pids, ours=not self._pids) as raw:
-            found, waits = self._read(raw, offset_ns)
-        self._rounds = found.height
-        CPU_SAMPLES.write(found, path)
+            samples, waits = self._read(raw, offset_ns)
+        self._rounds = samples.height
+        CPU_SAMPLES.write(samples, path)
         if self._waits:
             WAITS.write(waits, path.with_stem(WAITS.name))
             if waits.height and (waits["path"] == _UNKNOWN).all():
@@ -222,7 +222,7 @@ class StackSampler:
                 f"stacks: perf lost {self._lost:,} samples: record with a lower rate"
                 + (" or without waits" if self._waits else "")
             )
-        return [*self.troubles, *unseen(found)]
+        return [*self.troubles, *unseen(samples)]
 
     def _read(self, raw: Path, offset_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         command = [
@@ -233,10 +233,10 @@ class StackSampler:
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
         ) as script:
             assert script.stdout is not None
-            found = tables_of(script.stdout, offset_ns)
+            tables = tables_of(script.stdout, offset_ns)
         if script.returncode:
             self.troubles.append(f"stacks: perf script ended with status {script.returncode}")
-        return found
+        return tables
 
 
 @contextmanager
@@ -260,11 +260,11 @@ def _python_names(raw: Path, pids: set[int], *, ours: bool) -> Iterator[Path]:
                         left.unlink()
 
 
-def _reason(said: str) -> str:
+def _reason(complaint: str) -> str:
     """Why perf does not record, of what it said, and what to do."""
-    if re.search(r"permi(tted|ssion)|paranoid|access to performance", said, re.IGNORECASE):
+    if re.search(r"permi(tted|ssion)|paranoid|access to performance", complaint, re.IGNORECASE):
         return "perf is not permitted; set /proc/sys/kernel/perf_event_paranoid to 2 or less"
-    return f"perf does not record: {said[:200] or 'it said nothing'}"
+    return f"perf does not record: {complaint[:200] or 'it said nothing'}"
 
 
 def forget_old_maps(path: Path) -> tuple[int, set[int]]:
@@ -292,9 +292,9 @@ def forget_old_maps(path: Path) -> tuple[int, set[int]]:
             if size < _RECORD.size or at + size > end:
                 break
             # Those of perf's own kinds may be shorter, and none of them is the last.
-            pid, other = struct.unpack_from("<II", data, min(at + 8, end - 8))
+            pid, parent = struct.unpack_from("<II", data, min(at + 8, end - 8))
             (moment,) = struct.unpack_from("<Q", data, at + size - from_end)
-            if kind == _FORK and pid != other:
+            if kind == _FORK and pid != parent:
                 forks.setdefault(pid, []).append(at)
             elif kind == _COMM and misc & _EXEC:
                 became[pid] = max(moment, became.get(pid, 0))
@@ -303,7 +303,7 @@ def forget_old_maps(path: Path) -> tuple[int, set[int]]:
             elif kind in (_LOST, _LOST_SAMPLES):
                 lost[kind] += struct.unpack_from("<Q", data, at + (16 if kind == _LOST else 8))[0]
             at += size
-        for fork in (x for pid in became for x in forks.get(pid, ())):
+        for fork in (offset for pid in became for offset in forks.get(pid, ())):
             _, flags, _ = _RECORD.unpack_from(data, fork)
             struct.pack_into("<H", data, fork + 4, flags | _EXEC)
         for pid, moment, mapped in maps:
@@ -320,8 +320,8 @@ def tables_of(lines: Iterable[str], offset_ns: int) -> tuple[pl.DataFrame, pl.Da
         if row["vpid"] != os.getpid():
             rows["wait_ns" in row].append(row)
     samples, waits = (
-        table.of_rows(x).sort("time_ns")
-        for table, x in zip((CPU_SAMPLES, WAITS), rows, strict=True)
+        table.of_rows(records).sort("time_ns")
+        for table, records in zip((CPU_SAMPLES, WAITS), rows, strict=True)
     )
     return samples, waits
 
@@ -357,7 +357,7 @@ def _rows(lines: Iterable[str], offset_ns: int) -> Iterator[dict[str, object]]:
                     "host": _HOST,
                     "vpid": pid,
                     "vtid": tid,
-                    "whole": any(_FIRST.match(x) for x in frames[-_OUTERMOST:]),
+                    "whole": any(_FIRST.match(function) for function in frames[-_OUTERMOST:]),
                     "path": sys.intern("\n".join(frames)) or _UNKNOWN,
                 }
                 if period == _SWITCHES:
@@ -384,25 +384,27 @@ def unseen(samples: pl.DataFrame) -> list[str]:
     """What of samples has no name, or was not reached, a sentence each."""
     if not samples.height:
         return ["stacks: no sample was taken: no thread of the run was on a CPU for long enough"]
-    said = []
+    sentences = []
     cut = samples.height - int(samples["whole"].sum())
     if cut:
-        said.append(
+        sentences.append(
             f"stacks: {cut:,} of {samples.height:,} samples do not reach the first function of "
             f"their thread (deeper than {STACK_BYTES:,} bytes, or code without unwind tables)"
         )
-    nameless = Counter(x for path in samples["path"] if (x := path.partition("\n")[0])[:1] == "[")
+    nameless = Counter(
+        function for path in samples["path"] if (function := path.partition("\n")[0])[:1] == "["
+    )
     if nameless:
         most = ", ".join(name.strip("[]") for name, _ in nameless.most_common(_MOST_NAMED))
-        said.append(
+        sentences.append(
             f"stacks: {nameless.total():,} of {samples.height:,} samples are in functions without "
             f"symbols, most in {most}: compile without strip, or install its debug symbols"
         )
     interpreted = samples["path"].str.contains("_PyEval_EvalFrameDefault", literal=True)
     python = int((interpreted & ~samples["path"].str.contains("py::", literal=True)).sum())
     if python:
-        said.append(
+        sentences.append(
             f"stacks: {python:,} of {samples.height:,} samples are in Python code whose functions "
             "have no names (before Python 3.12, and while it starts): native frames only"
         )
-    return said
+    return sentences

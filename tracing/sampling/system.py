@@ -61,17 +61,19 @@ def system_sample() -> dict[str, object]:
 
 def network_counters(text: str) -> dict[str, int]:
     """Bytes and drops of ``/proc/net/dev``: the loopback's, and all others' added up."""
-    found = dict.fromkeys(("loopback_bytes", "received_bytes", "sent_bytes", "dropped_packets"), 0)
+    counters = dict.fromkeys(
+        ("loopback_bytes", "received_bytes", "sent_bytes", "dropped_packets"), 0
+    )
     for line in text.splitlines()[2:]:
         name, _, rest = line.partition(":")
-        fields = [int(x) for x in rest.split()]
-        found["dropped_packets"] += fields[3] + fields[11]
+        fields = [int(number) for number in rest.split()]
+        counters["dropped_packets"] += fields[3] + fields[11]
         if name.strip() == "lo":
-            found["loopback_bytes"] += fields[8]
+            counters["loopback_bytes"] += fields[8]
         else:
-            found["received_bytes"] += fields[0]
-            found["sent_bytes"] += fields[8]
-    return found
+            counters["received_bytes"] += fields[0]
+            counters["sent_bytes"] += fields[8]
+    return counters
 
 
 def disk_counters(text: str) -> dict[str, int]:
@@ -96,5 +98,5 @@ def disk_counters(text: str) -> dict[str, int]:
 
 
 def _after(text: bytes, pattern: bytes, factor: int = 1) -> int | None:
-    found = re.search(pattern, text, re.MULTILINE)
-    return int(found.group(1)) * factor if found else None
+    match = re.search(pattern, text, re.MULTILINE)
+    return int(match.group(1)) * factor if match else None

@@ -111,24 +111,24 @@ def obtain(name: str, note: Callable[[str], None] = lambda _: None) -> Path:
     RunFailedError
         It cannot be cloned.
     """
-    found = cached(name)
-    if found is not None:
-        return found
+    folder = cached(name)
+    if folder is not None:
+        return folder
     source = pinned()[name]
     place = _place_of(source)
     archives = given_folder()
     with locked(place.with_name(place.name + ".lock")):
         if not place.is_dir():
             with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}.") as scratch:
-                made = Path(scratch) / "made"
-                private_folder(made)
+                unpacked = Path(scratch) / "made"
+                private_folder(unpacked)
                 if archives is None:
                     note(f"cloning {source.url} at {source.commit[:12]}")
-                    where = _clone(source, made)
+                    where = _clone(source, unpacked)
                 else:
-                    where = _unpack(source, archives, made)
-                _verify(source, made / name, where)
-                made.rename(place)
+                    where = _unpack(source, archives, unpacked)
+                _verify(source, unpacked / name, where)
+                unpacked.rename(place)
     return place / name
 
 
@@ -154,8 +154,8 @@ def tree_digest(folder: Path, entries: Sequence[str] = ()) -> str:
     """
     digest = hashlib.sha256()
     roots = [folder / entry for entry in entries] or [folder]
-    files = {x for root in roots for x in (root, *root.rglob("*"))}
-    for path in sorted(files, key=lambda x: x.relative_to(folder).as_posix()):
+    files = {path for root in roots for path in (root, *root.rglob("*"))}
+    for path in sorted(files, key=lambda path: path.relative_to(folder).as_posix()):
         state = path.lstat()
         if stat.S_ISLNK(state.st_mode):
             kind, content = "link", os.fsencode(path.readlink())
@@ -170,7 +170,7 @@ def tree_digest(folder: Path, entries: Sequence[str] = ()) -> str:
 
 
 def _verify(source: Source, folder: Path, where: str) -> None:
-    missing = [x for x in source.folders if not (folder / x).exists()]
+    missing = [path for path in source.folders if not (folder / path).exists()]
     if missing or not folder.is_dir():
         raise UsageError(f"{where}: has no {source.name}/{missing[0] if missing else ''}")
     if tree_digest(folder, source.folders) != source.sha256:
@@ -182,7 +182,7 @@ def _verify(source: Source, folder: Path, where: str) -> None:
 
 def _unpack(source: Source, archives: Path, folder: Path) -> str:
     names = [source.name + suffix for suffix in _SUFFIXES]
-    archive = next((archives / x for x in names if (archives / x).is_file()), None)
+    archive = next((archives / name for name in names if (archives / name).is_file()), None)
     if archive is None:
         raise UsageError(
             f"{archives}: has no {names[0]} ({source.repository} at {source.commit[:12]}); "
@@ -226,9 +226,11 @@ def _clone(source: Source, folder: Path) -> str:
             timeout=_CLONE_SECONDS,
         )
         if done.returncode:
-            said = [x for x in done.stderr.splitlines() if x.strip()] or ["git says nothing"]
+            lines = [line for line in done.stderr.splitlines() if line.strip()] or [
+                "git says nothing"
+            ]
             raise RunFailedError(
-                f"{source.url}: cannot be cloned ({said[0].strip()}); set {VARIABLE} to a folder "
+                f"{source.url}: cannot be cloned ({lines[0].strip()}); set {VARIABLE} to a folder "
                 f"with {source.name}.tar.zst of commit {source.commit[:12]}"
             )
 

@@ -23,16 +23,16 @@ _FOREVER_SECONDS = 1e6
 
 def parser(description: str, *, rate: float, seconds: float) -> argparse.ArgumentParser:
     """A parser with the options that every workload has."""
-    found = argparse.ArgumentParser(description=description)
-    found.add_argument("--rate", type=float, default=rate, help="per second")
-    found.add_argument("--seconds", type=float, default=seconds, help="how long is worked")
-    found.add_argument(
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rate", type=float, default=rate, help="per second")
+    parser.add_argument("--seconds", type=float, default=seconds, help="how long is worked")
+    parser.add_argument(
         "--output",
         type=Path,
         default=os.environ.get("ROSLENS_NATIVE_DIR"),
         help="where the logs go (default: $ROSLENS_NATIVE_DIR)",
     )
-    return found
+    return parser
 
 
 def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
@@ -80,11 +80,11 @@ def nodes(*names: str, **options: Any) -> Iterator[tuple[Stop, list[Any]]]:
 
     stop = Stop()
     start_rclpy()
-    made = [rclpy.create_node(name, **options) for name in names]
+    nodes = [rclpy.create_node(name, **options) for name in names]
     try:
-        yield stop, made
+        yield stop, nodes
     finally:
-        for node in made:
+        for node in nodes:
             node.destroy_node()
         rclpy.shutdown()
 

@@ -45,13 +45,13 @@ def _trace() -> None:
 def _run_the_one_behind() -> None:
     """Run the sitecustomize that this one hides, where there is one."""
     sys.path.remove(_FOLDER)
-    own = sys.modules.pop("sitecustomize")
+    module = sys.modules.pop("sitecustomize")
     try:
         importlib.import_module("sitecustomize")
     except ModuleNotFoundError as error:
         if error.name != "sitecustomize":
             raise
-        sys.modules["sitecustomize"] = own
+        sys.modules["sitecustomize"] = module
 
 
 sys.meta_path.insert(0, _Rclpy())

@@ -218,23 +218,23 @@ def main() -> int:
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         parser.error("needs two CPUs")
-    other = None
+    subscriber = None
     if options.role == "both":
-        other = subprocess.Popen([sys.executable, *sys.argv, "--role", "subscriber"])
+        subscriber = subprocess.Popen([sys.executable, *sys.argv, "--role", "subscriber"])
     # Before the middleware makes threads: only the executor has the last CPU.
     os.sched_setaffinity(0, cpus[:1])
     settings = Settings(options)
     try:
-        with side.nodes("publisher" if other else "subscriber") as (stop, (node,)):
-            if other is None:
+        with side.nodes("publisher" if subscriber else "subscriber") as (stop, (node,)):
+            if subscriber is None:
                 Subscriber(settings, node).run(cpus[-1], stop)
             else:
                 publish(settings, node, stop)
     except BaseException:
-        if other is not None:
-            other.terminate()
+        if subscriber is not None:
+            subscriber.terminate()
         raise
-    return 0 if other is None else min(other.wait(), 1)
+    return 0 if subscriber is None else min(subscriber.wait(), 1)
 
 
 if __name__ == "__main__":

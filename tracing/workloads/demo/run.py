@@ -175,12 +175,12 @@ def subscribe(process: Process) -> int:
 
 
 def _endpoints(node: Any) -> list[dict[str, Any]]:
-    found = []
+    descriptions = []
     for kind, endpoints in (("publisher", node.publishers), ("subscription", node.subscriptions)):
         for endpoint in endpoints:
             qos = endpoint.qos_profile
             package = endpoint.msg_type.__module__.split(".")[0]
-            found.append(
+            descriptions.append(
                 {
                     "topic": endpoint.topic_name,
                     "node": node.get_fully_qualified_name(),
@@ -192,7 +192,7 @@ def _endpoints(node: Any) -> list[dict[str, Any]]:
                     "depth": qos.depth,
                 }
             )
-    return found
+    return descriptions
 
 
 class Nodes:
@@ -251,13 +251,13 @@ class Nodes:
 
     def work(self, seconds: float) -> None:
         """Let both processes find each other, work for this many seconds, and end."""
-        said, processes = self.said, self.processes
-        self.wait(READY_SECONDS, "finding each other", lambda: all(said.values()))
+        lines, processes = self.said, self.processes
+        self.wait(READY_SECONDS, "finding each other", lambda: all(lines.values()))
         side.say_ready()
         self.tell("publisher", "start")
         most = seconds + SETTLE_SECONDS + SPARE_SECONDS
-        self.wait(most, "publishing", lambda: len(said["publisher"]) > 1)
-        self.tell("subscriber", said["publisher"][1])
+        self.wait(most, "publishing", lambda: len(lines["publisher"]) > 1)
+        self.tell("subscriber", lines["publisher"][1])
         most = DRAIN_SECONDS + END_SECONDS
         self.wait(most, "ending the subscriber", lambda: processes["subscriber"].poll() is not None)
         self.tell("publisher", "stop")
@@ -279,19 +279,19 @@ class Nodes:
 
 def write_logs(folder: Path) -> None:
     """Merge what the two processes logged."""
-    found: dict[str, Any] = {"graph": []}
+    logs: dict[str, Any] = {"graph": []}
     for role in ROLES:
         path = folder / f".{role}.json"
         part = json.loads(path.read_text(encoding="utf-8"))
-        found = {**found, **part, "graph": part["graph"] + found["graph"]}
+        logs = {**logs, **part, "graph": part["graph"] + logs["graph"]}
         path.unlink()
     messages, calls, goals = all_traffic = traffic(None, None)
-    messages.sent = found["sent"]
-    messages.received = {int(number): at for number, at in found["received"].items()}
-    calls.calls, goals.goals, goals.executed = found["calls"], found["goals"], found["executed"]
+    messages.sent = logs["sent"]
+    messages.received = {int(number): at for number, at in logs["received"].items()}
+    calls.calls, goals.goals, goals.executed = logs["calls"], logs["goals"], logs["executed"]
     for each in all_traffic:
         side.write_csv(folder / each.file, each.header, each.rows())
-    text = json.dumps(found["graph"], indent=1)
+    text = json.dumps(logs["graph"], indent=1)
     (folder / "graph.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -31,7 +31,7 @@ def create(kind: str, node: Any) -> Callable[[int], Any]:
     from std_msgs.msg import String  # noqa: PLC0415
     from std_srvs.srv import Trigger  # noqa: PLC0415
 
-    made: dict[str, Callable[[int], Any]] = {
+    creators: dict[str, Callable[[int], Any]] = {
         "node": lambda n: rclpy.create_node(f"node_{n}"),
         "publisher": lambda n: node.create_publisher(String, f"/topic_{n}", 10),
         "subscription": lambda n: node.create_subscription(String, f"/topic_{n}", print, 10),
@@ -39,7 +39,7 @@ def create(kind: str, node: Any) -> Callable[[int], Any]:
         "client": lambda n: node.create_client(Trigger, f"/service_{n}"),
         "timer": lambda _: node.create_timer(NEVER_SECONDS, print),
     }
-    return made[kind]
+    return creators[kind]
 
 
 def main() -> int:
@@ -51,17 +51,17 @@ def main() -> int:
     if options.count < 0:
         parser.error("--count is at least 0")
     with side.nodes("entities") as (stop, (node,)):
-        one = create(options.entity, node)
-        made = [one(number) for number in range(options.count)]
+        creator = create(options.entity, node)
+        entities = [creator(number) for number in range(options.count)]
         side.say_ready()
         end = time.monotonic() + options.seconds
         while not stop.signal and time.monotonic() < end:
             time.sleep(0.02)
-        found = {"entity": options.entity, "count": len(made)}
-        (options.output / "entities.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
+        facts = {"entity": options.entity, "count": len(entities)}
+        (options.output / "entities.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
         if options.entity == "node":
-            for other in made:
-                other.destroy_node()
+            for entity in entities:
+                entity.destroy_node()
     return int(stop.status)
 
 

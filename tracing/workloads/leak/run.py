@@ -103,8 +103,8 @@ class Leaking:
         """Leave the logs."""
         rows = ((TOPIC, n, self.sent[n], self.received[n]) for n in range(self.count))
         side.write_csv(folder / "messages.csv", Messages.header, rows)
-        found = {"bytes": self.leak, "chunk_bytes": self.chunk(), "messages": self.arrived}
-        (folder / "leak.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
+        facts = {"bytes": self.leak, "chunk_bytes": self.chunk(), "messages": self.arrived}
+        (folder / "leak.json").write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
 def main() -> int:

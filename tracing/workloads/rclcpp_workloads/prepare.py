@@ -99,9 +99,9 @@ def _build(colcon: str, folder: Path) -> None:
     built = (folder / "install" / "lib" / PACKAGE / "messages").is_file()
     if done.returncode or not built:
         shutil.rmtree(folder / "install", ignore_errors=True)
-        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        errors = [x for x in said if "error" in x.lower()]
-        first = (errors or said[-1:] or ["it said nothing"])[0]
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        errors = [line for line in lines if "error" in line.lower()]
+        first = (errors or lines[-1:] or ["it said nothing"])[0]
         raise RunFailedError(f"colcon did not build {PACKAGE}: {first} (all of it: {log})")
 
 
@@ -115,8 +115,12 @@ def _key() -> str:
     for path in (*(_HERE / name for name in _SOURCES), *sorted((_HERE / "src").iterdir())):
         digest.update(path.read_bytes())
     prefixes = os.environ.get("AMENT_PREFIX_PATH", "")
-    own = (x for x in prefixes.split(os.pathsep) if (Path(x) / "share" / "rclcpp").is_dir())
-    rclcpp, versions = next(own, ""), repr(ament_packages(prefixes))
+    with_rclcpp = (
+        prefix
+        for prefix in prefixes.split(os.pathsep)
+        if (Path(prefix) / "share" / "rclcpp").is_dir()
+    )
+    rclcpp, versions = next(with_rclcpp, ""), repr(ament_packages(prefixes))
     for text in (os.environ.get("ROS_DISTRO", ""), rclcpp, versions):
         digest.update(text.encode())
     return digest.hexdigest()[:16]

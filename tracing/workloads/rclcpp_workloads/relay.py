@@ -49,8 +49,8 @@ class Relay:
             fcntl.ioctl(device, _SET_DEVICE, request)
             _ip("link", "set", called, "netns", name)
             _ip("-n", name, "addr", "add", f"10.99.0.{number}/24", "dev", called)
-            for one in ("lo", called):
-                _ip("-n", name, "link", "set", one, "up", "multicast", "on")
+            for interface in ("lo", called):
+                _ip("-n", name, "link", "set", interface, "up", "multicast", "on")
             _ip("-n", name, "route", "add", "default", "dev", called)
             self._devices.append(device)
         thread = threading.Thread(target=self._run, name="relay")

@@ -38,11 +38,11 @@ HEADER = (
 
 def find_program(name: str) -> Path | None:
     """The path of a workload's program; None if it is not built."""
-    own = os.environ.get("RCLCPP_WORKLOADS")
+    configured = os.environ.get("RCLCPP_WORKLOADS")
     prefixes = filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep))
-    folders = [Path(own)] if own else []
+    folders = [Path(configured)] if configured else []
     folders += [Path(prefix) / "lib" / PACKAGE for prefix in prefixes]
-    return next((x / name for x in folders if os.access(x / name, os.X_OK)), None)
+    return next((folder / name for folder in folders if os.access(folder / name, os.X_OK)), None)
 
 
 def merge(folder: Path) -> None:
@@ -53,22 +53,22 @@ def merge(folder: Path) -> None:
     sent: dict[tuple[str, str, str], str] = {}
     seen: set[tuple[tuple[str, str, str], str]] = set()
     subscriptions: dict[str, set[str]] = {}
-    beside = 0
+    offset = 0
     with (folder / "messages.csv").open("w", newline="") as output:
         writer = csv.DictWriter(output, HEADER, lineterminator="\n")
         writer.writeheader()
-        both = folder / "messages_both.csv"
-        sender = both if both.exists() else folder / "messages_publisher.csv"
+        of_both = folder / "messages_both.csv"
+        sender = of_both if of_both.exists() else folder / "messages_publisher.csv"
         with sender.open(newline="") as stream:
             for row in csv.DictReader(stream):
                 sent[row["topic"], row["publisher"], row["sequence"]] = row["publish_realtime_ns"]
                 if row["subscription"]:
-                    beside = max(beside, int(row["subscription"]) + 1)
+                    offset = max(offset, int(row["subscription"]) + 1)
                     writer.writerow(row)
         with (folder / "messages_subscriber.csv").open(newline="") as stream:
             for row in csv.DictReader(stream):
                 key = row["topic"], row["publisher"], row["sequence"]
-                row["subscription"] = str(int(row["subscription"]) + beside)
+                row["subscription"] = str(int(row["subscription"]) + offset)
                 seen.add((key, row["subscription"]))
                 subscriptions.setdefault(row["topic"], set()).add(row["subscription"])
                 writer.writerow({**row, "publish_realtime_ns": sent.get(key, "")})
@@ -89,9 +89,9 @@ def split(arguments: list[str]) -> dict[str, str]:
     ValueError
         They are not pairs of ``--name value``.
     """
-    if len(arguments) % 2 or not all(x.startswith("--") for x in arguments[::2]):
+    if len(arguments) % 2 or not all(name.startswith("--") for name in arguments[::2]):
         raise ValueError("options are pairs of --name value")
-    return {x[2:]: value for x, value in zip(arguments[::2], arguments[1::2], strict=True)}
+    return {name[2:]: value for name, value in zip(arguments[::2], arguments[1::2], strict=True)}
 
 
 def main() -> int:
@@ -146,8 +146,8 @@ def _relayed(commands: list[list[str]], options: dict[str, str], output: Path) -
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"
     try:
         with relay(step_ns, hold_ns) as between:
-            there, here = (["ip", "netns", "exec", name] for name in between.networks)
-            status = _run([[*here, *commands[0]], [*there, *commands[1]]])
+            publisher, subscriber = (["ip", "netns", "exec", name] for name in between.networks)
+            status = _run([[*subscriber, *commands[0]], [*publisher, *commands[1]]])
             between.write(output)
     except OSError as error:
         return _fail(f"relay: {error} (needs root)")
@@ -168,10 +168,10 @@ def _run(commands: list[list[str]]) -> int:
     for process in reversed(running):
         statuses.append(process.wait())
         if statuses[-1]:
-            for other in running:
-                if other.poll() is None:
-                    other.terminate()
-    worst = next((x for x in statuses if x), 0)
+            for remaining in running:
+                if remaining.poll() is None:
+                    remaining.terminate()
+    worst = next((status for status in statuses if status), 0)
     return 128 - worst if worst < 0 else worst
 
 

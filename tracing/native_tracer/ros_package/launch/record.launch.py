@@ -12,9 +12,9 @@ ENV = Path(__file__).resolve().parents[3] / "lib" / "roslens_tracer" / "env"
 
 
 def _variables(context):
-    output, events = (LaunchConfiguration(x).perform(context) for x in ("output", "events"))
-    told = subprocess.run([ENV, output, events], capture_output=True, check=True, text=True).stdout
-    exports = shlex.split(told.replace("export ", ""))
+    output, events = (LaunchConfiguration(name).perform(context) for name in ("output", "events"))
+    text = subprocess.run([ENV, output, events], capture_output=True, check=True, text=True).stdout
+    exports = shlex.split(text.replace("export ", ""))
     return [SetEnvironmentVariable(*export.split("=", 1)) for export in exports]
 
 
