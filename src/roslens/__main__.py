@@ -44,8 +44,10 @@ def run() -> NoReturn:
     try:
         main()
     except SystemExit as ended:
-        others = (thread for thread in threading.enumerate() if not thread.daemon)
-        if isinstance(ended.code, int) and all(one is threading.main_thread() for one in others):
+        threads = (thread for thread in threading.enumerate() if not thread.daemon)
+        if isinstance(ended.code, int) and all(
+            thread is threading.main_thread() for thread in threads
+        ):
             _leave(ended.code)
         raise
 

@@ -26,21 +26,21 @@ Maker = Callable[["LatencyReport", Sequence[str]], list[Estimate]]
 
 def asked_estimates(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
     """Estimates of those `metrics` that a report of latency does not compute by itself."""
-    found: list[Estimate] = []
+    estimates: list[Estimate] = []
     for pattern, (make, _) in ASKED.items():
         names = [name for name in metrics if re.fullmatch(pattern, name)]
         if names:
-            found += make(report, names)
-    return found
+            estimates += make(report, names)
+    return estimates
 
 
 def _latency(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
-    known = {e.metric for e in report.main_estimates}
+    computed = {e.metric for e in report.main_estimates}
     wanted = _percentiles(names)
-    if not wanted or known >= set(names):
+    if not wanted or computed >= set(names):
         return []
-    found = chain.from_iterable(report.estimates_of(report.groups, wanted))
-    return [e for e in found if e.metric not in known]
+    estimates = chain.from_iterable(report.estimates_of(report.groups, wanted))
+    return [e for e in estimates if e.metric not in computed]
 
 
 def _memory(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
@@ -63,8 +63,8 @@ def _chains(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
 
 
 def _callbacks(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
-    found = report.callback_estimates(report.groups, _percentiles(names))
-    return list(chain.from_iterable(found))
+    estimates = report.callback_estimates(report.groups, _percentiles(names))
+    return list(chain.from_iterable(estimates))
 
 
 def _periods(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
@@ -100,10 +100,10 @@ def _by_level(
     report: LatencyReport, rows: pl.LazyFrame, factor: str, metric: Metric, names: Sequence[str]
 ) -> list[Estimate]:
     """Percentiles of ``value`` per cell and ``level``, which becomes a factor of the cell."""
-    found = rows.drop_nulls().collect()
+    frame = rows.drop_nulls().collect()
     estimates = []
-    for level in found["level"].unique().sort():
-        of_level = found.filter(pl.col("level") == level)
+    for level in frame["level"].unique().sort():
+        of_level = frame.filter(pl.col("level") == level)
         for members in cells_of(report.counting).values():
             arrays = [of_level.filter(pl.col("run") == r.name)["value"].to_numpy() for r in members]
             if any(a.size for a in arrays):
@@ -137,8 +137,8 @@ def _times(report: LatencyReport, _: Sequence[str]) -> list[Estimate]:
 
 
 def _percentiles(names: Sequence[str]) -> list[float]:
-    found = (re.search(r"_p(\d+(?:\.\d+)?)$", name) for name in names)
-    asked = {float(match[1]) / 100 for match in found if match}
+    matches = (re.search(r"_p(\d+(?:\.\d+)?)$", name) for name in names)
+    asked = {float(match[1]) / 100 for match in matches if match}
     return sorted(q for q in asked if 0 < q < 1)
 
 

@@ -28,11 +28,11 @@ def run_check(
 ) -> int:
     """Check, print the table, write JSON if asked for; the exit code of the verb."""
     budgets = read_budgets(budgets_file)
-    found = check_budgets(budgets, load(budgets, paths, factors=factors))
+    checks = check_budgets(budgets, load(budgets, paths, factors=factors))
     if json_file is not None:
-        write_text(json_file, found.json_text())
-    print_verdicts(checks_table(found), summary(found), markdown=markdown)
-    return found.exit_code
+        write_text(json_file, checks.json_text())
+    print_verdicts(checks_table(checks), summary(checks), markdown=markdown)
+    return checks.exit_code
 
 
 def load(
@@ -46,13 +46,13 @@ def load(
     metrics = [b.metric for b in budgets]
     side = load_side(paths, metrics, collect=collect, factors=factors)
     topics = list(dict.fromkeys(b.topic for b in budgets if b.topic is not None))
-    known = {(e.metric, str(e.cell.get("topic"))) for e in side.estimates}
-    if all((b.metric, b.topic) in known for b in budgets if b.topic is not None):
+    estimated = {(e.metric, str(e.cell.get("topic"))) for e in side.estimates}
+    if all((b.metric, b.topic) in estimated for b in budgets if b.topic is not None):
         return side
     named = load_side(paths, metrics, topics, collect=collect, factors=factors)
     with_topic = [e for e in named.estimates if e.cell.get("topic") in topics]
-    others = [e for e in side.estimates if e.cell.get("topic") not in topics]
-    return replace(side, estimates=[*others, *with_topic])
+    rest = [e for e in side.estimates if e.cell.get("topic") not in topics]
+    return replace(side, estimates=[*rest, *with_topic])
 
 
 def checks_table(found: Checks) -> ReportTable:
@@ -62,10 +62,10 @@ def checks_table(found: Checks) -> ReportTable:
     labels, common = labels_of(cells)
     rows = []
     for check, label in zip(found.checks, labels, strict=True):
-        said = list(check.notes)
+        reasons = list(check.notes)
         if check.runs_needed is not None:
-            said.append(f"about {check.runs_needed} runs would probably do")
-        references = "".join(f" ({reference(note, notes)})" for note in said)
+            reasons.append(f"about {check.runs_needed} runs would probably do")
+        references = "".join(f" ({reference(note, notes)})" for note in reasons)
         row = [check.verdict + references, check.budget.text, label]
         if check.estimate is None:
             rows.append([*row, "-", "-", "0"])
@@ -90,9 +90,9 @@ def summary(found: Checks) -> str:
         counts[check.verdict] += 1
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
     cells = len({cell_label(c.estimate.cell) for c in found.checks if c.estimate is not None})
-    made = f"{counted(len(found.checks), 'check')} in {counted(cells, 'cell')}"
+    total = f"{counted(len(found.checks), 'check')} in {counted(cells, 'cell')}"
     exceeded = [c for c in found.checks if c.verdict == "exceeded" and c.confirmed]
     named = "; ".join(
         f"{c.budget.text} ({cell_label(c.estimate.cell)})" for c in exceeded[:5] if c.estimate
     )
-    return f"check: {made}: {', '.join(parts)}" + (f" - EXCEEDED: {named}" if exceeded else "")
+    return f"check: {total}: {', '.join(parts)}" + (f" - EXCEEDED: {named}" if exceeded else "")

@@ -70,7 +70,7 @@ def collect_all(
     if merge:
         recordings, options = _merged(paths, output, options)
     else:
-        recordings = [found for path in paths for found in _found(opened(path), console)]
+        recordings = [recording for path in paths for recording in _found(opened(path), console)]
         if output is not None:
             recordings = _with_output(recordings, output)
     together = workers.wanted(len(recordings))
@@ -124,8 +124,8 @@ def _one_by_one(
                 return collect(recording, **vars(options), progress=step, done=read)
 
             # A single recording's unforeseen error is a defect, to be seen whole.
-            alone = len(recordings) == 1
-            yield recording, work(recording) if alone else attempt(work, recording)
+            is_single = len(recordings) == 1
+            yield recording, work(recording) if is_single else attempt(work, recording)
             progress.reset(task, total=None)
 
 
@@ -139,10 +139,13 @@ def _by_workers(
     sent = [recording.absolute() for recording in recordings] if away else recordings
     with progress_bar(MofNCompleteColumn(), console) as progress:
         task = progress.add_task("collecting", total=len(recordings))
-        for number, result in each(function, sent, workers, [one.path for one in sent]):
+        for number, result in each(function, sent, workers, [recording.path for recording in sent]):
             progress.update(task, advance=1, description=escape(recordings[number].name))
-            own = recordings[number]
-            yield own, replace(result, recording=own) if isinstance(result, Collected) else result
+            recording = recordings[number]
+            yield (
+                recording,
+                replace(result, recording=recording) if isinstance(result, Collected) else result,
+            )
 
 
 def _collect(options: Options, recording: Recording) -> Collected:
@@ -163,7 +166,7 @@ def _merged(
 
 
 def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recording]:
-    excerpts = [found.path for found in recordings if found.is_excerpt]
+    excerpts = [recording.path for recording in recordings if recording.is_excerpt]
     if excerpts:
         raise UsageError(f"{excerpts[0]}: only tables; give the recording that it was made of")
     if len(recordings) == 1:
@@ -185,7 +188,7 @@ def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
     """
     if list(texts) == ["auto"]:
         return "auto"
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     for text in texts:
         host, _, number = text.rpartition("=")
         try:
@@ -196,10 +199,10 @@ def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
             raise UsageError(
                 f"--clock-offset: '{text}' is not HOST=NANOSECONDS, such as h1=-2500, or auto"
             )
-        if host in found:
+        if host in offsets:
             raise UsageError(f"--clock-offset: host '{host}' is given twice")
-        found[host] = value
-    return found
+        offsets[host] = value
+    return offsets
 
 
 def _line(collected: Collected) -> str:
@@ -215,5 +218,5 @@ def _line(collected: Collected) -> str:
         lost = "see the warnings" if unsure else "none discarded"
     messages = f", {collected.rows['messages']:,} messages" if "messages" in collected.rows else ""
     fresh = "" if collected.rebuilt else " (up to date)"
-    what = f" (excerpt: {escape(collected.excerpt)})" if collected.excerpt else ""
-    return f"{escape(str(collected.recording.output))}{what}: {events}, {lost}{messages}{fresh}"
+    excerpt = f" (excerpt: {escape(collected.excerpt)})" if collected.excerpt else ""
+    return f"{escape(str(collected.recording.output))}{excerpt}: {events}, {lost}{messages}{fresh}"

@@ -112,20 +112,24 @@ def load_side(
         raise UsageError(f"{stored[0]}: a metrics.json stands alone; give it or recordings")
     path = given[0]
     if stored:
-        found = read_metrics(path)
-        cells: list[Cell] = [entry["cell"] for entry in found.recordings]
+        stored_metrics = read_metrics(path)
+        cells: list[Cell] = [entry["cell"] for entry in stored_metrics.recordings]
         return Side(
             (path if path.is_dir() else path.parent).resolve().name,
-            _of_application(_without(found.estimates, ignore, path)),
+            _of_application(_without(stored_metrics.estimates, ignore, path)),
             [_left(cell, ignore) for cell in cells],
-            len(found.recordings),
-            sum(not entry["counts"] for entry in found.recordings),
-            sum(entry["discarded_events"] or 0 for entry in found.recordings),
-            frozenset(name for e in found.recordings if (name := e.get("suite"))),
-            [part for e in found.recordings if (part := e.get("excerpt"))],
+            len(stored_metrics.recordings),
+            sum(not entry["counts"] for entry in stored_metrics.recordings),
+            sum(entry["discarded_events"] or 0 for entry in stored_metrics.recordings),
+            frozenset(name for entry in stored_metrics.recordings if (name := entry.get("suite"))),
+            [part for entry in stored_metrics.recordings if (part := entry.get("excerpt"))],
             _levels(cells, ignore),
-            [found.environment_of(entry) for entry in found.recordings],
-            {e["run"]: e["disturbances"] for e in found.recordings if e.get("disturbances")},
+            [stored_metrics.environment_of(entry) for entry in stored_metrics.recordings],
+            {
+                entry["run"]: entry["disturbances"]
+                for entry in stored_metrics.recordings
+                if entry.get("disturbances")
+            },
         )
     opened = open_as(Runs, given, factors=factors, collect=collect)
     return _side_of(opened, path.resolve(), metrics, topics, ignore, by=by)
@@ -165,22 +169,22 @@ def _side_of(
 def _by_cause(report: LatencyReport, cells: Sequence[Cell]) -> list[RunsByCause | None]:
     from roslens.analysis.path.path import Paths, parts_of_quantile  # noqa: PLC0415
 
-    left = set(map(key_of, cells))
-    of_run: dict[str, list[tuple[Key, frozenset[str], Floats]]] = {}
+    pending = set(map(key_of, cells))
+    by_run: dict[str, list[tuple[Key, frozenset[str], Floats]]] = {}
     for group in report.groups:
         key = {run.name: key_of(group.cell(run)) for run in report.counting}
-        runs = [run for run in report.counting if key[run.name] in left]
+        runs = [run for run in report.counting if key[run.name] in pending]
         for samples in run_samples(report.messages, runs, group) if runs else ():
             if samples.delivered_ns.size:
                 name = samples.run.name
-                found = (key[name], group.topics_of_run[name], samples.delivered_ns)
-                of_run.setdefault(name, []).append(found)
-                left.discard(key[name])
+                entry = (key[name], group.topics_of_run[name], samples.delivered_ns)
+                by_run.setdefault(name, []).append(entry)
+                pending.discard(key[name])
     by_cell: dict[Key, RunsByCause] = {}
     # The paths of a run serve all of its topics, and take their memory one run at a time.
-    for name in (run.name for run in report.counting if run.name in of_run):
+    for name in (run.name for run in report.counting if run.name in by_run):
         paths = Paths.of_run(report.tables, name)
-        for cell, topics, delivered_ns in of_run[name]:
+        for cell, topics, delivered_ns in by_run[name]:
             causes = by_cell.setdefault(cell, RunsByCause({metric: [] for metric in SPLIT}, []))
             causes.kernel.append(paths.kernel is not None)
             for metric, q in SPLIT.items():
@@ -229,13 +233,13 @@ def estimates_of_run(
     They have a value although one run gives no interval.
     """
     opened = open_as(Runs, [path])
-    of_run = opened.runs[0].cell
-    found = measured(opened, metrics, topics)[1]
-    own = {e.metric for e in found if e.cell == of_run}
+    run_cell = opened.runs[0].cell
+    estimates = measured(opened, metrics, topics)[1]
+    run_metrics = {e.metric for e in estimates if e.cell == run_cell}
     return [
-        replace(e, cell=_left(e.cell, [*of_run]))
-        for e in found
-        if e.cell == of_run or e.metric not in own
+        replace(e, cell=_left(e.cell, [*run_cell]))
+        for e in estimates
+        if e.cell == run_cell or e.metric not in run_metrics
     ]
 
 
@@ -260,16 +264,16 @@ def values_of_runs(
     if given[0].is_file() or (given[0] / METRICS_NAME).is_file():
         return {}
     opened = open_as(Runs, given, factors=factors)
-    alone = _with_cells(opened, {run.name: {BARE: run.name} for run in opened.runs})
+    separate_runs = _with_cells(opened, {run.name: {BARE: run.name} for run in opened.runs})
     runs = {run.name: run for run in opened.runs}
-    found: dict[str, list[Observation]] = {}
-    for e in measured(alone, metrics)[1]:
+    observations: dict[str, list[Observation]] = {}
+    for e in measured(separate_runs, metrics)[1]:
         if e.value is not None and math.isfinite(e.value):
             more = {name: level for name, level in e.cell.items() if name != BARE}
             run = runs[str(e.cell[BARE])]
             cell = {**_left(run.cell, ignore, by), **more}
-            found.setdefault(e.metric, []).append(Observation(cell, e.value, run.block))
-    return found
+            observations.setdefault(e.metric, []).append(Observation(cell, e.value, run.block))
+    return observations
 
 
 def _left(cell: Cell, ignore: Sequence[str], by: str | None = FOLDER) -> Cell:
@@ -283,8 +287,8 @@ def _of_application(estimates: list[Estimate]) -> list[Estimate]:
 
     They carry few messages, too few to say anything of, which must not decide a comparison.
     """
-    own = [e for e in estimates if e.cell.get("topic") not in INTERNAL]
-    return own if any(e.metric.startswith("latency") for e in own) else estimates
+    application = [e for e in estimates if e.cell.get("topic") not in INTERNAL]
+    return application if any(e.metric.startswith("latency") for e in application) else estimates
 
 
 def _levels(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Level]]:
@@ -293,8 +297,8 @@ def _levels(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Level
 
 def _without(estimates: Sequence[Estimate], ignore: Sequence[str], path: Path) -> list[Estimate]:
     """Estimates without those factors, which cannot be taken together any more."""
-    found = [replace(e, cell=_left(e.cell, ignore)) for e in estimates]
-    keys = [(e.metric, tuple(sorted(e.cell.items()))) for e in found]
+    reduced = [replace(e, cell=_left(e.cell, ignore)) for e in estimates]
+    keys = [(e.metric, tuple(sorted(e.cell.items()))) for e in reduced]
     if len(set(keys)) < len(keys):
         raise UsageError(
             f"{path}: a metrics.json has an estimate for each level of {', '.join(ignore)}; to "
@@ -302,7 +306,7 @@ def _without(estimates: Sequence[Estimate], ignore: Sequence[str], path: Path) -
             if ignore
             else f"{path}: two estimates of a metric are of the same cell; make the report again"
         )
-    return found
+    return reduced
 
 
 def parse_threshold(text: str, option: str = "--threshold") -> float:
@@ -368,7 +372,7 @@ def run_compare(
         side = load_side(base, metrics, ignore=ignore, by=by, factors=factors)
         _check_ignored({"the recordings": side}, ())
         observed = values_of_runs(base, metrics, ignore, by, factors)
-        found = compare_levels(
+        comparisons = compare_levels(
             side, by, observed, metrics, fraction, across_machines=across_machines
         )
     elif new is None:
@@ -381,15 +385,19 @@ def run_compare(
             load_side(path, metrics, ignore=dropped, factors=factors) for path in (base, new)
         )
         notes = _check_ignored({"BASE": left, "NEW": right}, across)
-        found = compare_sides(left, right, metrics, fraction, across_machines=across_machines)
-        found = replace(found, notes=[*notes, *_nothing_in_both(found), *found.notes])
+        comparisons = compare_sides(left, right, metrics, fraction, across_machines=across_machines)
+        comparisons = replace(
+            comparisons, notes=[*notes, *_nothing_in_both(comparisons), *comparisons.notes]
+        )
     if json_file is not None:
-        write_text(json_file, found.json_text())
+        write_text(json_file, comparisons.json_text())
     if plot_file is not None:
-        write_plot(plot_file, found)
-    picture = chart(found) if markdown else ""
-    print_verdicts(comparison_table(found), summary(found), markdown=markdown, picture=picture)
-    return found.exit_code
+        write_plot(plot_file, comparisons)
+    picture = chart(comparisons) if markdown else ""
+    print_verdicts(
+        comparison_table(comparisons), summary(comparisons), markdown=markdown, picture=picture
+    )
+    return comparisons.exit_code
 
 
 def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str]:
@@ -402,26 +410,30 @@ def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str
     """
     notes = []
     for name in next(iter(sides.values())).ignored:
-        of_side = {which: list(map(str, side.ignored[name])) for which, side in sides.items()}
-        if not any(of_side.values()):
+        levels_by_side = {
+            label: list(map(str, side.ignored[name])) for label, side in sides.items()
+        }
+        if not any(levels_by_side.values()):
             option = "--across" if name in across else "--ignore"
-            known = sorted({n for side in sides.values() for cell in side.cells for n in cell})
+            factors = sorted({n for side in sides.values() for cell in side.cells for n in cell})
             raise UsageError(
                 f"{option} {name}: no run has this factor; the others are: "
-                f"{', '.join(known) or 'none'}"
+                f"{', '.join(factors) or 'none'}"
             )
-        told = ", ".join(f"{which} {' and '.join(x) or 'none'}" for which, x in of_side.items())
+        listing = ", ".join(
+            f"{label} {' and '.join(levels) or 'none'}" for label, levels in levels_by_side.items()
+        )
         if name not in across:
-            notes.append(f"{name} is ignored ({told})")
+            notes.append(f"{name} is ignored ({listing})")
             continue
-        for which, levels in of_side.items():
+        for label, levels in levels_by_side.items():
             if len(levels) > 1:
                 raise UsageError(
-                    f"--across {name}: {which} has several levels ({', '.join(levels)}); give one "
+                    f"--across {name}: {label} has several levels ({', '.join(levels)}); give one "
                     f"of them, take them together with --ignore {name}, or compare them with "
                     f"'roslens compare PATH --by {name}'"
                 )
-        notes.append(f"across {name}: {told}")
+        notes.append(f"across {name}: {listing}")
     return notes
 
 
@@ -429,19 +441,19 @@ def _nothing_in_both(found: Comparisons) -> list[str]:
     """If nothing is compared: which factors have no level in common, and what compares them."""
     if found.compared:
         return []
-    sides = [[u.cell for u in found.unmatched if u.only_in == x] for x in ("base", "new")]
-    apart, options = [], []
+    sides = [[u.cell for u in found.unmatched if u.only_in == side] for side in ("base", "new")]
+    differences, options = [], []
     for name in dict.fromkeys(name for cells in sides for cell in cells for name in cell):
         base, new = ({str(cell[name]) for cell in cells if name in cell} for cells in sides)
         if base and new and base.isdisjoint(new):
-            levels = [", ".join(sorted(x)) for x in (base, new)]
-            apart.append(f"{name} is {levels[0]} in BASE and {levels[1]} in NEW")
+            levels = [", ".join(sorted(values)) for values in (base, new)]
+            differences.append(f"{name} is {levels[0]} in BASE and {levels[1]} in NEW")
             option = "--across" if len(base) == len(new) == 1 else "--ignore"
             options.append(f"{option} {name}")
-    if not apart:
+    if not differences:
         return []
-    told = f"{'; '.join(apart)}. {' '.join(options)}"
-    return [f"No cell is in both: {told} compares them all the same."]
+    advice = f"{'; '.join(differences)}. {' '.join(options)}"
+    return [f"No cell is in both: {advice} compares them all the same."]
 
 
 def write_text(path: Path, text: str) -> None:
@@ -490,7 +502,7 @@ def comparison_table(found: Comparisons) -> ReportTable:
     """
     notes: list[str] = []
     compared, unmatched, hidden = _first_rows(found)
-    cells = [c.cell for c in compared] + [alone.cell for alone in unmatched]
+    cells = [c.cell for c in compared] + [entry.cell for entry in unmatched]
     by = found.by
     pairs = [] if by is None else [[str(cell[by])] for cell in cells]
     rest = cells if by is None else [_left(cell, (by,)) for cell in cells]
@@ -513,9 +525,9 @@ def comparison_table(found: Comparisons) -> ReportTable:
                 runs,
             ]
         )
-    for alone, place in zip(unmatched, where[len(compared) :], strict=True):
-        verdict = f"only in {alone.only_in.upper()}" if not pairs else "only this level"
-        rows.append([verdict, alone.metric, *place, "", "", "", ""])
+    for entry, place in zip(unmatched, where[len(compared) :], strict=True):
+        verdict = f"only in {entry.only_in.upper()}" if not pairs else "only this level"
+        rows.append([verdict, entry.metric, *place, "", "", "", ""])
     of_pairs = ["new / base"] if pairs else []
     return numbered(
         ReportTable(
@@ -540,13 +552,13 @@ def _first_rows(
         return compared, unmatched, []
     ordered = found.by_interest
     shown, rest = ordered[:_MOST_ROWS], ordered[_MOST_ROWS:]
-    alone = unmatched[: _MOST_ROWS - len(shown)]
+    shown_unmatched = unmatched[: _MOST_ROWS - len(shown)]
     counts = Counter(_word(c, found) for c in rest)
     parts = [f"{count:,} {name}" for name, count in counts.items()]
-    if len(unmatched) > len(alone):
-        parts.append(f"{len(unmatched) - len(alone):,} unmatched")
+    if len(unmatched) > len(shown_unmatched):
+        parts.append(f"{len(unmatched) - len(shown_unmatched):,} unmatched")
     note = f"More rows, which --json and frame() have: {', '.join(parts)}."
-    return shown, alone, [note]
+    return shown, shown_unmatched, [note]
 
 
 def chart(found: Comparisons) -> str:
@@ -583,21 +595,21 @@ def summary(found: Comparisons) -> str:
     doubted = Counter(words.get(c.doubted, c.doubted) for c in found.compared if c.doubted)
     parts += [f"{count} {name} only with disturbed runs" for name, count in doubted.items()]
     cells = len({cell_label(c.cell) for c in found.compared})
-    made = f"{counted(len(found.compared), 'comparison')} in {counted(cells, 'cell')}"
+    total = f"{counted(len(found.compared), 'comparison')} in {counted(cells, 'cell')}"
     if found.unmatched:
         parts.append(f"{len(found.unmatched)} unmatched")
     if found.by is not None:
         sure = [c for c in found.compared if c.confirmed]
         most = max(sure, key=lambda c: c.apart, default=None)
-        told = "no pair surely differs" if most is None else f"most differs {label_of(most)}"
+        headline = "no pair surely differs" if most is None else f"most differs {label_of(most)}"
         change = "" if most is None else f", worse by {_with_unit(most)}"
-        return f"compare by {found.by}: {told}{change}; {made}: {', '.join(parts)}"
+        return f"compare by {found.by}: {headline}{change}; {total}: {', '.join(parts)}"
     confirmed = [c for c in found.compared if c.verdict == "regression" and c.confirmed]
     named = "; ".join(f"{label_of(c)} {_with_unit(c)}" for c in confirmed[:5])
     tail = f" - REGRESSION: {named}" if confirmed else ""
     if counts["not_comparable"]:
         tail = " - OTHER MACHINES: see the notes; --across-machines compares them all the same"
-    return f"compare: {made}: {', '.join(parts)} (threshold {found.threshold:.3g}){tail}"
+    return f"compare: {total}: {', '.join(parts)} (threshold {found.threshold:.3g}){tail}"
 
 
 def _value(estimate: Estimate) -> tuple[str, str]:
@@ -622,8 +634,8 @@ def _bounded(low: float | None, high: float | None) -> bool:
 def _all_notes(comparison: Comparison) -> list[str]:
     notes = list(comparison.notes)
     if comparison.causes and comparison.difference is not None:
-        told, rest = comparison.causes[:_MOST_CAUSES], comparison.causes[_MOST_CAUSES:]
-        parts = [f"{_in_ms(effect)} {name}" for name, effect in told]
+        leading, rest = comparison.causes[:_MOST_CAUSES], comparison.causes[_MOST_CAUSES:]
+        parts = [f"{_in_ms(effect)} {name}" for name, effect in leading]
         parts += [f"{_signed(sum(e.value for _, e in rest))} the rest"] if rest else []
         notes.append(f"{_in_ms(comparison.difference)} ms: {'; '.join(parts)}")
     if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:

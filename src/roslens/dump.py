@@ -116,8 +116,8 @@ def _found(target: str) -> tuple[int, Path | None]:
 
 
 def _trace_of(pid: int) -> Path | None:
-    found = _STREAM.search(_text(PROC / str(pid) / "maps"))
-    return Path(found.group(1)) if found and Path(found.group(1)).is_dir() else None
+    match = _STREAM.search(_text(PROC / str(pid) / "maps"))
+    return Path(match.group(1)) if match and Path(match.group(1)).is_dir() else None
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def _text(path: Path) -> str:
 
 def _threads(pid: int) -> Iterator[_Thread]:
     try:
-        tasks = sorted((PROC / str(pid) / "task").iterdir(), key=lambda x: int(x.name))
+        tasks = sorted((PROC / str(pid) / "task").iterdir(), key=lambda task: int(task.name))
     except OSError as error:
         raise UsageError(f"{pid}: the process has ended") from error
     for task in tasks:
@@ -149,9 +149,9 @@ def _threads(pid: int) -> Iterator[_Thread]:
         stack = re.findall(r"\] (\w+)", _text(task / "stack"))
         where = _text(task / "wchan")
         at = " < ".join(stack[:3]) or ("" if where == "0" else where)
-        told = _STATES.get("".join(state), "".join(state))
+        status = _STATES.get("".join(state), "".join(state))
         holder = _holder(pid, _text(task / "syscall").split())
-        yield _Thread(namespace_id(int(task.name)), _text(task / "comm"), told, at, holder)
+        yield _Thread(namespace_id(int(task.name)), _text(task / "comm"), status, at, holder)
 
 
 def _holder(pid: int, call: list[str]) -> int | None:
@@ -162,7 +162,7 @@ def _holder(pid: int, call: list[str]) -> int | None:
     """
     if call[:1] != [_FUTEX.get(platform.machine())]:
         return None
-    address, operation, expected = (int(x, 16) for x in call[1:4])
+    address, operation, expected = (int(word, 16) for word in call[1:4])
     if operation & _COMMAND != _FUTEX_WAIT or expected != _CONTENDED:
         return None
     with suppress(OSError), (PROC / str(pid) / "mem").open("rb") as memory:
@@ -185,7 +185,7 @@ def mutexes(holders: Mapping[int, int]) -> Iterator[str]:
         chain = [holders[thread]]
         while chain[-1] in holders and chain.count(chain[-1]) == 1 and chain[-1] != thread:
             chain.append(holders[chain[-1]])
-        held = ", which waits for one that ".join(f"thread {x} holds" for x in chain)
+        held = ", which waits for one that ".join(f"thread {holder} holds" for holder in chain)
         deadlock = ": a deadlock" if chain[-1] == thread else ""
         yield f"Thread {thread} waits for a mutex that {held}{deadlock}."
 
@@ -203,7 +203,7 @@ def _cpu_samples(pid: int) -> pl.DataFrame:
 
 def _doing(tables: Mapping[str, pl.LazyFrame], vpid: int, now: int) -> dict[int, tuple[str, str]]:
     """By thread what it does as far as ROS 2 tells, and for how long."""
-    found: dict[int, tuple[str, str]] = {}
+    doing: dict[int, tuple[str, str]] = {}
     words = {"wait": "waits for work", "blocked": "waits for the executor's lock",
              "busy": "the executor's own work"}  # fmt: skip
     since: dict[int, int] = {}
@@ -211,14 +211,14 @@ def _doing(tables: Mapping[str, pl.LazyFrame], vpid: int, now: int) -> dict[int,
     for row in states.unique("vtid", keep="last", maintain_order=True).iter_rows(named=True):
         since[row["vtid"]] = row["begin_ns"]
         if row["end_ns"] is None:
-            found[row["vtid"]] = words[row["state"]], duration(now - row["begin_ns"])
+            doing[row["vtid"]] = words[row["state"]], duration(now - row["begin_ns"])
     calls = tables["callback_instances"].filter(vpid=vpid).sort("start_ns").collect()
     for row in calls.unique("vtid", keep="last", maintain_order=True).iter_rows(named=True):
         # One whose end was lost is over, if its thread did something else since.
         if row["end_ns"] is None and row["start_ns"] >= since.get(row["vtid"], 0):
-            told = f"in the {row['kind']} callback {row['name'] or '?'} of {row['node'] or '?'}"
-            found[row["vtid"]] = told, duration(now - row["start_ns"])
-    return found
+            callback = f"in the {row['kind']} callback {row['name'] or '?'} of {row['node'] or '?'}"
+            doing[row["vtid"]] = callback, duration(now - row["start_ns"])
+    return doing
 
 
 def _table(threads: list[_Thread], doing: Mapping[int, tuple[str, str]]) -> ReportTable:

@@ -33,18 +33,18 @@ def run_estimates(
         Nothing can be estimated.
     """
     opened = open_as(Runs, paths, factors=factors)
-    there = opened.names("topic", "publishers", "subscriptions", "messages") if topics else ()
-    wanted = [name for topic in topics for name in sorted(matching(topic, there, "topic"))]
-    _, found = measured(opened, metrics, wanted)
-    if not found:
+    existing = opened.names("topic", "publishers", "subscriptions", "messages") if topics else ()
+    wanted = [name for topic in topics for name in sorted(matching(topic, existing, "topic"))]
+    _, estimates = measured(opened, metrics, wanted)
+    if not estimates:
         raise NotEnoughEvidenceError(opened.without_ros_events() or "nothing can be estimated")
-    known = {estimate.metric for estimate in found}
-    if absent := [name for name in metrics if name not in known]:
+    estimated = {estimate.metric for estimate in estimates}
+    if absent := [name for name in metrics if name not in estimated]:
         raise UsageError(
             f"there is no metric {absent[0]!r} in these recordings; "
-            f"{instead_of(absent[0], known)}, and those that 'roslens compare --help' names"
+            f"{instead_of(absent[0], estimated)}, and those that 'roslens compare --help' names"
         )
-    chosen = [estimate for estimate in found if not metrics or estimate.metric in metrics]
+    chosen = [estimate for estimate in estimates if not metrics or estimate.metric in metrics]
     if as_json:
         print(json.dumps({"estimates": [estimate.to_json() for estimate in chosen]}, indent=1))
     else:

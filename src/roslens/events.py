@@ -97,7 +97,7 @@ def write_events(
         _to_parquet(trace, chosen, times, columns, output, threads=threads)
         return
     to_lines = _Lines(form, schemas, columns, first, trace.display_bases)
-    some = False
+    has_lines = False
     bar = progress_bar(TaskProgressColumn(), disable=output is None)
     with _opened(output) as file, bar as progress:
         # A program gets what was recorded, a terminal what it may show.
@@ -105,23 +105,23 @@ def write_events(
         file.write(safe(to_lines.head()))
         parts = trace.windows(begin_ns=begin_ns, end_ns=end_ns)
         for low, high in progress.track(parts, description="writing events"):
-            found = trace.read(chosen, begin_ns=low, end_ns=high, fields=columns, threads=threads)
-            lines = to_lines.body(_with_levels(found, levels))
-            some = some or bool(lines)
+            frames = trace.read(chosen, begin_ns=low, end_ns=high, fields=columns, threads=threads)
+            lines = to_lines.body(_with_levels(frames, levels))
+            has_lines = has_lines or bool(lines)
             file.write(safe(lines))
-    if not some:
+    if not has_lines:
         last = trace.last_event_ns
         span = "" if first is None or last is None else f"; the trace has {_span(first, last)}"
-        what = f"none of {_listed(chosen)}" if names else "no event"
-        print(shown(f"roslens: {what} in this time{span}"), file=sys.stderr)
+        subject = f"none of {_listed(chosen)}" if names else "no event"
+        print(shown(f"roslens: {subject} in this time{span}"), file=sys.stderr)
 
 
 def _check_fields(
     columns: Sequence[str] | None, schemas: Mapping[str, pl.DataFrame], chosen: Sequence[str]
 ) -> None:
-    known = {column for frame in schemas.values() for column in frame.columns}
-    if missing := [column for column in columns or () if column not in known]:
-        raise UsageError(f"no field '{missing[0]}' in {_listed(chosen)}{_like(missing[0], known)}")
+    names = {column for frame in schemas.values() for column in frame.columns}
+    if missing := [column for column in columns or () if column not in names]:
+        raise UsageError(f"no field '{missing[0]}' in {_listed(chosen)}{_like(missing[0], names)}")
 
 
 def _span(first: int, last: int) -> str:
@@ -155,10 +155,10 @@ def choose(declared: Sequence[str], patterns: Sequence[str], path: Path) -> list
         return list(declared)
     wanted: set[str] = set()
     for pattern in patterns:
-        found = fnmatch.filter(declared, pattern)
-        if not found:
+        matches = fnmatch.filter(declared, pattern)
+        if not matches:
             raise UsageError(f"{path}: no event '{pattern}' is declared{_like(pattern, declared)}")
-        wanted.update(found)
+        wanted.update(matches)
     return [name for name in declared if name in wanted]
 
 
@@ -338,20 +338,20 @@ def _to_parquet(
     with progress_bar(TaskProgressColumn()) as bar:
         task = bar.add_task("writing events")
 
-        def tell(done: int, total: int) -> None:
+        def update(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
         if len(names) > 1 or output.is_dir():
-            write(output, tell)
+            write(output, update)
             return
         with writing(output):
             output.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".events-") as scratch:
-                write(Path(scratch), tell)
-                found = list(Path(scratch).rglob("*.parquet"))
-                if found:
-                    sync(found[0])
-                    shutil.move(found[0], output)
+                write(Path(scratch), update)
+                files = list(Path(scratch).rglob("*.parquet"))
+                if files:
+                    sync(files[0])
+                    shutil.move(files[0], output)
                 else:
                     empty = trace.read(names, begin_ns=0, end_ns=-1, fields=fields)[names[0]]
                     content = io.BytesIO()

@@ -109,10 +109,10 @@ def known_parameters(notebook: Path) -> Mapping[str, Mapping[str, Any]]:
         It cannot be read as a notebook.
     """
     try:
-        found: Mapping[str, Mapping[str, Any]] = papermill.inspect_notebook(str(notebook))
+        parameters: Mapping[str, Mapping[str, Any]] = papermill.inspect_notebook(str(notebook))
     except (OSError, ValueError, AttributeError, nbformat.ValidationError) as error:
         raise UsageError(f"{notebook}: not a readable notebook: {error}") from error
-    return found
+    return parameters
 
 
 def execute(
@@ -159,9 +159,9 @@ def execute(
         except PapermillExecutionError as error:
             if error.ename == "UsageError":
                 raise UsageError(error.evalue) from error
-            what = " ".join(f"{error.ename}: {error.evalue}".split())
+            failure = " ".join(f"{error.ename}: {error.evalue}".split())
             raise RunFailedError(
-                f"notebook {notebook.name} failed in cell {error.cell_index}: {what} "
+                f"notebook {notebook.name} failed in cell {error.cell_index}: {failure} "
                 f"(kept with its traceback: {output})"
             ) from error
         except CellTimeoutError as error:

@@ -53,7 +53,7 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     if table is not None:
         text = _csv(recordings.table(table))
     elif form == "otlp":
-        each = ((one.runs[0].name, _tables(one, opentelemetry.NEEDED)) for one in recordings)
+        each = ((run.runs[0].name, _tables(run, opentelemetry.NEEDED)) for run in recordings)
         text = opentelemetry.otlp_json(each)
     elif form in ("hgrm", "hlog"):
         text = _histogram(recordings, path, form)
@@ -117,13 +117,13 @@ def _histogram(recordings: Recordings, path: Path, form: str) -> str:
     """Latencies of the work topic, else the busiest: percentiles, or a log with each run's."""
     messages = recordings.table("messages")
     samples = run_samples(messages, recordings.runs, topic_groups(messages, recordings.runs)[0])
-    known = {s.run.name: s for s in samples if s.delivered_ns.size}
-    if not known:
+    by_run = {s.run.name: s for s in samples if s.delivered_ns.size}
+    if not by_run:
         raise UsageError(f"{path}: no message was delivered: there is no latency to export")
     if form == "hgrm":
-        return percentile_table(np.concatenate([s.sent_ns for s in known.values()]), 1e6)
-    longest = max(s.seconds for s in known.values())
-    return log({name: s.delivered_ns for name, s in known.items()}, longest)
+        return percentile_table(np.concatenate([s.sent_ns for s in by_run.values()]), 1e6)
+    longest = max(s.seconds for s in by_run.values())
+    return log({name: s.delivered_ns for name, s in by_run.items()}, longest)
 
 
 def _csv(frame: pl.LazyFrame) -> str:

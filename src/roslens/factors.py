@@ -52,7 +52,11 @@ def told_by_names(
     UsageError
         The name of a folder tells a factor that cannot have its name.
     """
-    bare = {x.path: _below(x.path, opened) for x in recordings if not x.has_manifest}
+    bare = {
+        recording.path: _below(recording.path, opened)
+        for recording in recordings
+        if not recording.has_manifest
+    }
     named = {path: factors_in(parts) for path, parts in bare.items()}
     for path, factors in named.items():
         _check_names(path, factors)
@@ -63,9 +67,9 @@ def told_by_names(
         named = {path: {FOLDER: name} for path, name in folders.items()}
     return [
         GivenFactors()
-        if x.has_manifest
-        else GivenFactors(named[x.path] or {BARE: "/".join(bare[x.path])})
-        for x in recordings
+        if recording.has_manifest
+        else GivenFactors(named[recording.path] or {BARE: "/".join(bare[recording.path])})
+        for recording in recordings
     ]
 
 
@@ -77,9 +81,9 @@ def told_by_systems(recordings: Sequence[Recording]) -> list[GivenFactors] | Non
     recordings
         Collected; one without tables is like no other.
     """
-    if len(recordings) == 1 or any(x.has_manifest for x in recordings):
+    if len(recordings) == 1 or any(recording.has_manifest for recording in recordings):
         return None
-    systems = [_system(x) for x in recordings]
+    systems = [_system(recording) for recording in recordings]
     names = unique_names([recording.path for recording in recordings])
     if len(set(systems)) == 1 and systems[0] is not None:
         return [GivenFactors()] * len(recordings)
@@ -95,20 +99,24 @@ def told_by_systems(recordings: Sequence[Recording]) -> list[GivenFactors] | Non
 def _system(recording: Recording) -> tuple[object, ...] | None:
     """What recordings of one system have in common; None where nothing tells."""
     columns = {"nodes": ("namespace", "name"), "publishers": ("topic",), "processes": ("rmw",)}
-    found: list[object] = [_NUMBERS.sub("#", recording.name)]
-    for table, own in columns.items():
+    features: list[object] = [_NUMBERS.sub("#", recording.name)]
+    for table, names in columns.items():
         file = recording.tables / f"{table}.parquet"
         if not file.is_file():
             return None
-        rows = pl.read_parquet(text_path(file), columns=list(own), glob=False).drop_nulls()
-        found.append(frozenset(_NUMBERS.sub("#", "/".join(row)) for row in rows.iter_rows()))
-    return tuple(found) if found[1] else None
+        rows = pl.read_parquet(text_path(file), columns=list(names), glob=False).drop_nulls()
+        features.append(frozenset(_NUMBERS.sub("#", "/".join(row)) for row in rows.iter_rows()))
+    return tuple(features) if features[1] else None
 
 
 def factors_in(names: Iterable[str]) -> dict[str, Level]:
     """The factors in names of folders; a repetition is none."""
-    found = (_NAMED_FACTOR.fullmatch(part) for name in names for part in name.split(","))
-    return {x[1]: _level(x[2]) for x in found if x is not None and x[1] != _REPETITION}
+    matches = (_NAMED_FACTOR.fullmatch(part) for name in names for part in name.split(","))
+    return {
+        match[1]: _level(match[2])
+        for match in matches
+        if match is not None and match[1] != _REPETITION
+    }
 
 
 def _check_names(where: Path, names: Iterable[str]) -> None:
@@ -121,7 +129,7 @@ def _check_names(where: Path, names: Iterable[str]) -> None:
 
 def _below(path: Path, opened: Iterable[Path]) -> tuple[str, ...]:
     place = path.resolve()
-    tops = [x.resolve() for x in opened]
+    tops = [top.resolve() for top in opened]
     parts = [place.relative_to(top).parts for top in tops if place.is_relative_to(top)]
     return min(parts, key=len, default=())
 
@@ -188,18 +196,20 @@ class Factors:
         UsageError
             There is none, or a trace in the folder belongs to no row.
         """
-        found = find_runs(path)
-        if any(recording.has_manifest for recording in found):
-            return found
+        recordings = find_runs(path)
+        if any(recording.has_manifest for recording in recordings):
+            return recordings
         top = path.resolve()
         named = {place for row in self.rows for place in self._places(row, [path])}
         below = sorted(p for p in named if top in p.parents and p.is_dir() and find_traces(p))
         if not below:
-            return found
+            return recordings
         for trace in find_traces(path):
             whole = trace.resolve()
             if not any(p == whole or p in whole.parents for p in below):
-                session = next(x for x in find_sessions(path) if x in (trace, *trace.parents))
+                session = next(
+                    session for session in find_sessions(path) if session in (trace, *trace.parents)
+                )
                 raise UsageError(
                     f"{self.path}: no row for the recording {session}; add one, or open only the "
                     "others"
@@ -248,12 +258,12 @@ class Factors:
             if recording.manifest is not None:
                 return GivenFactors()
             raise UsageError(self._no_row(f"the recording {recording.name}"))
-        known = recording.manifest.factors if recording.manifest is not None else {}
+        factors = recording.manifest.factors if recording.manifest is not None else {}
         for name, level in row.given.factors.items():
-            if name in known and known[name] != level:
+            if name in factors and factors[name] != level:
                 raise UsageError(
                     f"{self.path}, line {row.line}: {name} is {level!r}, but the manifest of "
-                    f"{recording.name} says {known[name]!r}; the manifest holds, leave it out"
+                    f"{recording.name} says {factors[name]!r}; the manifest holds, leave it out"
                 )
         return row.given
 

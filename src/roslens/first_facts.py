@@ -48,36 +48,36 @@ class Facts:
     def recorded(self) -> dict[str, str]:
         """What was recorded, by name; what the recording does not tell is left out."""
         runs, processes = self._all.runs, self._all.table("processes").collect()
-        found = {"runs": f"{len(runs)}: no intervals" if len(runs) == 1 else str(len(runs))}
-        found["runs"] += not_read_in_words(len(self._all.not_read))
+        facts = {"runs": f"{len(runs)}: no intervals" if len(runs) == 1 else str(len(runs))}
+        facts["runs"] += not_read_in_words(len(self._all.not_read))
         seen = self._all.recorded_processes.collect()
         begin, end = seen["begin_ns"].min(), seen["end_ns"].max()
         if isinstance(begin, int) and isinstance(end, int):
             begins = seen.group_by("run").agg(pl.col("begin_ns").min())["begin_ns"]
             days = (begins.drop_nulls() // _DAY_NS).n_unique()
-            found["recorded"] = utc(begin) if days == 1 else f"{utc(begin)} to {utc(end)}"
+            facts["recorded"] = utc(begin) if days == 1 else f"{utc(begin)} to {utc(end)}"
             span = (pl.col("end_ns").max() - pl.col("begin_ns").min()) / 1e9
             spans = seen.group_by("run").agg(s=span)["s"].drop_nulls().sort()
             shortest, longest = (significant(spans[i], 3) for i in (0, -1))
-            found["for"] = f"{longest} s" if shortest == longest else f"{shortest} to {longest} s"
+            facts["for"] = f"{longest} s" if shortest == longest else f"{shortest} to {longest} s"
             until = pl.min_horizontal("end_ns", pl.lit(end)) - pl.col("begin_ns")
             pauses = self._all.table("losses").filter(PAUSE).select(until.clip(0))
             if paused_ns := pauses.sum().collect().item():
-                found["for"] += f" with {significant(paused_ns / 1e9, 3)} s of pauses"
+                facts["for"] += f" with {significant(paused_ns / 1e9, 3)} s of pauses"
         versions = processes["tracetools_version"].drop_nulls().unique().sort().to_list()
         distros = [name.capitalize() for name in distros_of(runs, versions)]
-        told = f"{' and '.join(distros)} (tracetools {', '.join(versions)})"
-        found["ROS 2"] = told.strip() if versions else ", ".join(distros) or "not recorded"
+        distribution = f"{' and '.join(distros)} (tracetools {', '.join(versions)})"
+        facts["ROS 2"] = distribution.strip() if versions else ", ".join(distros) or "not recorded"
         rmw = processes["rmw"].drop_nulls().unique().sort().to_list()
-        found["middleware"] = ", ".join(rmw) or "not recorded"
-        found["processes"] = f"{processes.height:,}"
-        found["nodes"] = f"{len(self._all.names('node', 'nodes')):,}"
-        found["topics"] = f"{len(self._all.names('topic', 'publishers', 'subscriptions')):,}"
+        facts["middleware"] = ", ".join(rmw) or "not recorded"
+        facts["processes"] = f"{processes.height:,}"
+        facts["nodes"] = f"{len(self._all.names('node', 'nodes')):,}"
+        facts["topics"] = f"{len(self._all.names('topic', 'publishers', 'subscriptions')):,}"
         # For an excerpt more was read than is in it.
         if not any(run.excerpt for run in runs):
-            found["events"] = f"{int(processes['events'].sum()):,}"
-        found["the tracer lost"] = self._lost or "nothing that it reported"
-        return found
+            facts["events"] = f"{int(processes['events'].sum()):,}"
+        facts["the tracer lost"] = self._lost or "nothing that it reported"
+        return facts
 
     @cached_property
     def _lost(self) -> str:
@@ -102,12 +102,12 @@ class Facts:
     @property
     def looked_for(self) -> list[str]:
         """What could be seen, had it happened."""
-        found = ["silence", "loss"]
+        kinds = ["silence", "loss"]
         if not self.callbacks.is_empty():
-            found += ["timer that did not run when due", "tail"]
+            kinds += ["timer that did not run when due", "tail"]
         if self._absent.get("service_calls", 0) < len(self._all.runs):
-            found += ["unanswered request", "goal that was aborted or rejected"]
-        return [*found, *(["memory that surely climbs"] if self.leaks else [])]
+            kinds += ["unanswered request", "goal that was aborted or rejected"]
+        return [*kinds, *(["memory that surely climbs"] if self.leaks else [])]
 
     @cached_property
     def not_seen(self) -> str:
@@ -126,21 +126,25 @@ class Facts:
             "service_calls": "requests of services, without which calls and goals are not known",
             "heap": "memory allocations",
         }
-        told = [
+        missing = [
             self._in_runs(of_table[table]) + text
             for table, text in words.items()
             if table in of_table
         ]
         if self.callbacks.is_empty():
-            told.insert(0, "callbacks, so that no latency has an end")
+            missing.insert(0, "callbacks, so that no latency has an end")
         goals = self._all.table("action_goals").group_by("run").agg(pl.col("outcome").count())
         if untold := int((goals.collect()["outcome"] == 0).sum()):
-            told.append(f"{self._in_runs(untold)}how goals ended (roslens record sees it)")
-        return f"Not recorded: {'; '.join(told)}." if told else "All that is looked for was seen."
+            missing.append(f"{self._in_runs(untold)}how goals ended (roslens record sees it)")
+        return (
+            f"Not recorded: {'; '.join(missing)}."
+            if missing
+            else "All that is looked for was seen."
+        )
 
     def _in_runs(self, some: int) -> str:
-        of = len(self._all.runs)
-        return "" if some == of else f"in {some} of {of} runs "
+        total = len(self._all.runs)
+        return "" if some == total else f"in {some} of {total} runs "
 
     @cached_property
     def _health(self) -> pl.DataFrame:
@@ -164,7 +168,7 @@ class Facts:
     @cached_property
     def callbacks(self) -> pl.DataFrame:
         """Callbacks, those first that kept their thread longest; as of ``callbacks.summary``."""
-        own = (pl.col("kind") != "subscription") | of_application("name")
+        relevant = (pl.col("kind") != "subscription") | of_application("name")
         order = ("max_ns", "cell", *CALLBACK)
         return (
             durations(
@@ -173,7 +177,7 @@ class Facts:
                 self._all.table("losses"),
                 self._cells,
             )
-            .filter(own.fill_null(value=True))
+            .filter(relevant.fill_null(value=True))
             .sort(order, descending=[name == "max_ns" for name in order], nulls_last=True)
         )
 
@@ -193,13 +197,13 @@ class Facts:
             ChainsParameters.checked({"recordings": [str(r.path) for r in self._all.recordings]}),
         )
         try:
-            found = [chain.found for chain in report.chains]
+            instances = [chain.found for chain in report.chains]
         except TooLargeError:
             return None
         return by_cell(
             self._cells,
             lambda runs: chains_overview(
-                [replace(each, instances=each.instances.filter(runs)) for each in found]
+                [replace(each, instances=each.instances.filter(runs)) for each in instances]
             ).filter(pl.col("instances") > 0),
         ).sort("worst_ms", descending=True, nulls_last=True, maintain_order=True)
 

@@ -113,20 +113,22 @@ class FirstPage(Facts):
             yield Suspicion(text, self._info(run.name))
         disturbed = [run for run in self._all.runs if run.disturbances]
         if disturbed:
-            what = "; ".join(dict.fromkeys(x for run in disturbed for x in run.disturbances))
+            sources = "; ".join(
+                dict.fromkeys(disturbance for run in disturbed for disturbance in run.disturbances)
+            )
             without = f"roslens report latency {self._paths} -p 'leave_out=[disturbed]'"
             some_left = any(run.complete and not run.disturbances for run in self._all.runs)
             yield Suspicion(
-                f"{_disturbed(len(disturbed), len(self._all.runs))}: {what}. Latencies may be "
+                f"{_disturbed(len(disturbed), len(self._all.runs))}: {sources}. Latencies may be "
                 "those of the machine's other work.",
                 without if some_left else self._info(disturbed[0].name),
             )
 
     def _lost_messages(self) -> Iterator[Suspicion]:
         for row in self.topics.filter(pl.col("not_arrived") > 0).head(_MOST).iter_rows(named=True):
-            of = f"{row['not_arrived']:,} of {row['messages']:,} messages"
+            count = f"{row['not_arrived']:,} of {row['messages']:,} messages"
             text = (
-                f"{of} on {row['topic']} did not arrive at {row['to'] or 'its subscription'}"
+                f"{count} on {row['topic']} did not arrive at {row['to'] or 'its subscription'}"
                 f"{_where(row)}."
             )
             topic = row["topic"] if _PLAIN.fullmatch(row["topic"]) else json.dumps(row["topic"])
@@ -138,8 +140,8 @@ class FirstPage(Facts):
         timers = self._all.table("timer_activations").group_by("node", "period_ns").agg(
             skipped.sum(), len=skipped.count(), late=late
         )  # fmt: skip
-        found = timers.filter(pl.col("skipped") > 0).sort("late", descending=True).collect()
-        for row in found.head(_MOST).iter_rows(named=True):
+        skipping = timers.filter(pl.col("skipped") > 0).sort("late", descending=True).collect()
+        for row in skipping.head(_MOST).iter_rows(named=True):
             due = row["skipped"] + row["len"]
             yield Suspicion(
                 f"The {duration(row['period_ns'])} timer of {row['node'] or 'an unknown node'} "
@@ -150,8 +152,8 @@ class FirstPage(Facts):
 
     def _tails(self) -> Iterator[Suspicion]:
         long = pl.coalesce("p99_ms", "worst_ms")
-        found = self.topics.filter(long >= pl.max_horizontal(_TAIL * pl.col("p50_ms"), _TAIL_MS))
-        for row in found.head(_MOST).iter_rows(named=True):
+        topics = self.topics.filter(long >= pl.max_horizontal(_TAIL * pl.col("p50_ms"), _TAIL_MS))
+        for row in topics.head(_MOST).iter_rows(named=True):
             named = "P99" if row["p99_ms"] is not None else "the longest"
             value = duration(1e6 * (row["p99_ms"] or row["worst_ms"]))
             yield Suspicion(
@@ -183,7 +185,9 @@ class FirstPage(Facts):
             pl.len(), *((pl.col("outcome") == x).sum().alias(x) for x in ("aborted", "rejected"))
         )  # fmt: skip
         for row in goals.sort("run", "action").collect().iter_rows(named=True):
-            ends = [f"{row[x]:,} {x}" for x in ("aborted", "rejected") if row[x]]
+            ends = [
+                f"{row[outcome]:,} {outcome}" for outcome in ("aborted", "rejected") if row[outcome]
+            ]
             if ends:
                 yield Suspicion(
                     f"Of {row['len']:,} goals of {row['action']} in {row['run']}, "
@@ -202,19 +206,21 @@ class FirstPage(Facts):
                 )
 
     def _findings(self) -> Iterator[Suspicion]:
-        found = health_findings(self._health.lazy(), "warning")
-        told = [*_LOSSES, *(["no_ros_events"] if self._all.without_ros_events() else [])]
-        for row in found.filter(~pl.col("kind").is_in(told)).head(_MOST).iter_rows(named=True):
+        findings = health_findings(self._health.lazy(), "warning")
+        covered = [*_LOSSES, *(["no_ros_events"] if self._all.without_ros_events() else [])]
+        for row in (
+            findings.filter(~pl.col("kind").is_in(covered)).head(_MOST).iter_rows(named=True)
+        ):
             text = f"{_capital(row['what'])} ({row['count']:,} in {row['where']})."
-            of = self._health.filter(pl.col("kind") == row["kind"])
-            yield Suspicion(text, self._info(of["run"][0]))
+            same_kind = self._health.filter(pl.col("kind") == row["kind"])
+            yield Suspicion(text, self._info(same_kind["run"][0]))
 
     def _info(self, run: str | None = None, option: str = "") -> str:
         """What ``roslens info`` says of all, or of the run: it takes one path."""
         paths = self._given[:1]
         if run is not None and len(self._given) > 1:
             places = zip(self._all.runs, self._all.recordings, strict=True)
-            paths = [recording.path for one, recording in places if one.name == run]
+            paths = [recording.path for candidate, recording in places if candidate.name == run]
         return f"roslens info {option}{shlex.quote(str(paths[0]))}"
 
     # ------------------------------------------------------------ the page
@@ -235,18 +241,18 @@ class FirstPage(Facts):
         """What was recorded, in sentences."""
         r = self.recorded
         count = len(self._all.runs)
-        what = "1 run, so no intervals" if count == 1 else f"{count} runs"
+        runs = "1 run, so no intervals" if count == 1 else f"{count} runs"
         when = f", recorded {r['recorded']}, events of {r['for']}" if "recorded" in r else ""
-        what += not_read_in_words(len(self._all.not_read))
-        yield f"{what}{when}. ROS 2 {r['ROS 2']}, middleware {r['middleware']}."
+        runs += not_read_in_words(len(self._all.not_read))
+        yield f"{runs}{when}. ROS 2 {r['ROS 2']}, middleware {r['middleware']}."
         several = {"nodes": "node", "processes": "process", "topics": "topic", "events": "event"}
         nodes, *counts = (
-            f"{r[many]} {one if r[many] == '1' else many}"
-            for many, one in several.items()
-            if many in r
+            f"{r[plural]} {singular if r[plural] == '1' else plural}"
+            for plural, singular in several.items()
+            if plural in r
         )
-        told = f"lost events: {self._lost}" if self._lost else "reported no loss"
-        yield f"{nodes} in {', '.join(counts)}; the tracer {told}."
+        loss = f"lost events: {self._lost}" if self._lost else "reported no loss"
+        yield f"{nodes} in {', '.join(counts)}; the tracer {loss}."
         differ = telling_factors([run.cell for run in self._all.runs])
         if differ:
             yield (
@@ -260,13 +266,13 @@ class FirstPage(Facts):
     def _wrong(self) -> list[Part]:
         if not self.suspicions:
             return [Sentence(self._nothing)]
-        rows = [[x.what, x.command] for x in self.suspicions]
+        rows = [[suspicion.what, suspicion.command] for suspicion in self.suspicions]
         columns = ["what the recording shows", "look closer"]
         return [ReportTable(columns, rows, "", left=frozenset(columns))]
 
     @property
     def _nothing(self) -> str:
-        return f"Nothing that is looked for: {', '.join(f'no {x}' for x in self.looked_for)}."
+        return f"Nothing that is looked for: {', '.join(f'no {kind}' for kind in self.looked_for)}."
 
     def _topics(self) -> list[Part]:
         if self.topics.is_empty():
@@ -278,8 +284,8 @@ class FirstPage(Facts):
              *(_ms(r[name]) for name in ("p50_ms", "p99_ms", "worst_ms")), _arrival(r)]
             for r in self.topics.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
-        told = "From publish to the start of the callback, the slowest at P99 first"
-        return [ReportTable([*self._heading, *columns], rows, told,
+        caption = "From publish to the start of the callback, the slowest at P99 first"
+        return [ReportTable([*self._heading, *columns], rows, caption,
                             [*_more(self.topics), *_too_few(rows, -4)],
                             left=frozenset((*self._heading, *columns[:3])),
                             minor=["to", "from"])]  # fmt: skip
@@ -314,11 +320,13 @@ class FirstPage(Facts):
              "-" if r["callbacks"] is None else f"{significant(100 * r['callbacks'], 3)} %"]
             for r in self.processes.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
-        told = "Which use most of the CPU (first to last sample), and how much their callbacks ran"
+        caption = (
+            "Which use most of the CPU (first to last sample), and how much their callbacks ran"
+        )
         absent = "-: CPU time is sampled by roslens record only; a trace does not contain it."
         notes = [*_more(self.processes), *([absent] * self.processes["cpu"].has_nulls())]
         left = frozenset((*self._heading, *columns[:2]))
-        return [ReportTable([*self._heading, *columns], rows, told, notes, left=left,
+        return [ReportTable([*self._heading, *columns], rows, caption, notes, left=left,
                             minor=["process"])]  # fmt: skip
 
     def _late(self) -> list[Part]:
@@ -328,15 +336,15 @@ class FirstPage(Facts):
         if late.is_empty():
             return [Sentence("No message was late.")]
         several, first = len(self._all.runs) > 1, late.head(_MOST)
-        told: list[Part] = [
+        sentences: list[Part] = [
             Sentence(f"{row['run'] + ', at' if several else 'At'} {at} s: {row['sentence']}")
             for at, row in zip(
                 _seconds(first["at_s"].to_list()), first.iter_rows(named=True), strict=True
             )
         ]
-        more = late.height - len(told)
+        more = late.height - len(sentences)
         again = f"{more:,} more: roslens why {self._paths}"
-        return [*told, *([Sentence(again)] if more > 0 else []), Sentence(_LATE)]
+        return [*sentences, *([Sentence(again)] if more > 0 else []), Sentence(_LATE)]
 
     def _chains(self) -> list[Part]:
         if self.chains is None:
@@ -361,9 +369,9 @@ class FirstPage(Facts):
             *_too_few(rows, -3),
             f"Where the time goes: roslens chains {self._paths}",
         ]
-        told = "From the first publication to the end of the last callback, the longest first"
+        caption = "From the first publication to the end of the last callback, the longest first"
         left = (*self._heading, columns[0])
-        return [ReportTable([*self._heading, *columns], rows, told, notes, left=frozenset(left))]
+        return [ReportTable([*self._heading, *columns], rows, caption, notes, left=frozenset(left))]
 
     def json_text(self) -> str:
         """All that the page shows, times with their units in their names."""
@@ -396,19 +404,23 @@ class FirstPage(Facts):
         from roslens.analysis.overview.figure import topics_plot  # noqa: PLC0415  (matplotlib)
 
         first, *more = self.suspicions or [Suspicion(self._nothing, "")]
-        told = [first.what + (f" {counted(len(more), 'more thing')} below." if more else "")]
-        known = self.topics.filter(pl.col("worst_ms") > 0)
-        for row in known.head(1).iter_rows(named=True):
+        sentences = [first.what + (f" {counted(len(more), 'more thing')} below." if more else "")]
+        timed = self.topics.filter(pl.col("worst_ms") > 0)
+        for row in timed.head(1).iter_rows(named=True):
             count = self.topics["topic"].n_unique()
             names = {"p50_ms": "median", "p99_ms": "P99", "worst_ms": "longest"}
-            took = [f"{name} {_ms(row[x])}" for x, name in names.items() if row[x] is not None]
-            told.append(
+            took = [
+                f"{name} {_ms(row[column])}"
+                for column, name in names.items()
+                if row[column] is not None
+            ]
+            sentences.append(
                 f"Slowest{f' of {count} topics' if count > 1 else ''}: {row['topic']} to "
                 f"{row['to'] or '?'}{_where(row)}, {', '.join(took)}."
             )
         facts = {k: v for k, v in self.recorded.items() if k in _STRIP}
-        picture = None if known.is_empty() else topics_plot(known)
-        return Front(told, picture, {"recording": self.title, **facts},
+        picture = None if timed.is_empty() else topics_plot(timed)
+        return Front(sentences, picture, {"recording": self.title, **facts},
                      frozenset({"the tracer lost"} if self._lost else ()))  # fmt: skip
 
     def _drawn(self) -> list[Part | Drawing]:
@@ -416,17 +428,17 @@ class FirstPage(Facts):
         from roslens.analysis.figures.timeline import LEGEND  # noqa: PLC0415  (matplotlib)
         from roslens.analysis.reports.moment import drawn  # noqa: PLC0415
 
-        of, where = (
+        key, where = (
             ["run", "message_id", "subscription_id"],
             ["subscription_host", "subscription_vpid"],
         )
         if self.late is None:
             return []
-        messages = self._all.table("messages").select(*of, *where, "callback_start_ns")
-        late = self.late.head(_MOST_DRAWN).lazy().join(messages, on=of, maintain_order="left")
+        messages = self._all.table("messages").select(*key, *where, "callback_start_ns")
+        late = self.late.head(_MOST_DRAWN).lazy().join(messages, on=key, maintain_order="left")
         rows = list(enumerate(late.collect().iter_rows(named=True), 1))
-        told = Sentence(f"{LEGEND}. Click a mark to see what it is.")
-        return [told, *(drawn(number, row, self._all) for number, row in rows)] if rows else []
+        legend = Sentence(f"{LEGEND}. Click a mark to see what it is.")
+        return [legend, *(drawn(number, row, self._all) for number, row in rows)] if rows else []
 
 
 def show_page(paths: Sequence[Path], *, html: Path | None, as_json: bool) -> None:
@@ -440,10 +452,10 @@ def show_page(paths: Sequence[Path], *, html: Path | None, as_json: bool) -> Non
         Nothing of ROS 2 was recorded; printed all the same.
     """
     with Console(stderr=True).status("reading") as status:
-        found = open_recordings(
-            paths, progress=lambda done, of, _: status.update(f"reading {done + 1} of {of}")
+        recordings = open_recordings(
+            paths, progress=lambda done, total, _: status.update(f"reading {done + 1} of {total}")
         )
-        page = FirstPage(found, paths)
+        page = FirstPage(recordings, paths)
         text, parts = page.json_text() if as_json else "", page.parts()
     if as_json:
         print(text)
@@ -457,7 +469,7 @@ def show_page(paths: Sequence[Path], *, html: Path | None, as_json: bool) -> Non
     if html is not None:
         write_text(html, page.html())
         print(f"roslens: written: {shown(str(html))}", file=sys.stderr)
-    why = found.without_ros_events()
+    why = recordings.without_ros_events()
     if why is not None:
         raise NotEnoughEvidenceError(why)
 
@@ -482,10 +494,10 @@ def _capital(text: str) -> str:
 def _seconds(times: Sequence[float]) -> list[str]:
     """With so many digits, 3 at least, that what differs looks different."""
     for digits in range(3, 10):
-        told = [f"{time:.{digits}f}" for time in times]
-        if len(set(told)) == len(set(times)):
+        texts = [f"{time:.{digits}f}" for time in times]
+        if len(set(texts)) == len(set(times)):
             break
-    return told
+    return texts
 
 
 def _ms(value: float | None) -> str:
@@ -501,8 +513,8 @@ def _where(row: Mapping[str, Any]) -> str:
 
 
 def _callback(row: Mapping[str, Any]) -> str:
-    of = "" if row["kind"] == "function" else f" of {row['node'] or 'an unknown node'}"
-    return f"{row['kind'] or 'callback'} {row['name'] or '?'}{of}"
+    node = "" if row["kind"] == "function" else f" of {row['node'] or 'an unknown node'}"
+    return f"{row['kind'] or 'callback'} {row['name'] or '?'}{node}"
 
 
 def _arrival(row: Mapping[str, Any]) -> str:

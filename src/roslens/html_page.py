@@ -134,12 +134,12 @@ def _sections(
     cells: Sequence[nbformat.NotebookNode],
 ) -> list[tuple[str, list[nbformat.NotebookNode]]]:
     """Cells by the heading of second order that they stand below; first those above any."""
-    found: list[tuple[str, list[nbformat.NotebookNode]]] = [("", [])]
+    sections: list[tuple[str, list[nbformat.NotebookNode]]] = [("", [])]
     for cell in cells:
         if cell.cell_type == "markdown" and cell.source.startswith("## "):
-            found.append((cell.source.splitlines()[0].removeprefix("## ").strip(), []))
-        found[-1][1].append(cell)
-    return found
+            sections.append((cell.source.splitlines()[0].removeprefix("## ").strip(), []))
+        sections[-1][1].append(cell)
+    return sections
 
 
 def _with_something(cells: Sequence[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
@@ -160,9 +160,9 @@ def _with_something(cells: Sequence[nbformat.NotebookNode]) -> list[nbformat.Not
 
 def _shows(cell: nbformat.NotebookNode) -> bool:
     """Whether any output is more than an empty section."""
-    found = (output.get("data", {"text/plain": "x"}) for output in cell.outputs)
+    outputs = (output.get("data", {"text/plain": "x"}) for output in cell.outputs)
     return any(
-        "".join(data.get("text/html", data.get("text/plain", "x"))).strip() for data in found
+        "".join(data.get("text/html", data.get("text/plain", "x"))).strip() for data in outputs
     )
 
 

@@ -77,18 +77,20 @@ def _is_whole(page: Path) -> bool:
 
 def _row(page: Path, folder: Path) -> str:
     place = page.relative_to(folder)
-    found = Summary.read(page.parent, page.stem) if (page.parent / METRICS_NAME).is_file() else None
-    recorded = found.recorded if found else {}
+    summary = (
+        Summary.read(page.parent, page.stem) if (page.parent / METRICS_NAME).is_file() else None
+    )
+    recorded = summary.recorded if summary else {}
     texts: Sequence[str] = (
-        found.answer[0] if found and found.answer else "-",
+        summary.answer[0] if summary and summary.answer else "-",
         ", ".join(recorded[name] for name in ("suite", "recording") if name in recorded) or "-",
         *(recorded.get(name, "-") for name in ("recorded", "ROS 2")),
         place.parent.as_posix(),
-        found.runs if found else "no metrics.json",
-        (found.verdicts if found else "") or "-",
+        summary.runs if summary else "no metrics.json",
+        (summary.verdicts if summary else "") or "-",
         significant(page.stat().st_size / 1e6, 2),
     )
-    mark = ' style="background:#fde2d4;color:#7a2b00"' if found and found.lossy else ""
+    mark = ' style="background:#fde2d4;color:#7a2b00"' if summary and summary.lossy else ""
     cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
     link = f'<a href="{escape(quote(place.as_posix()), quote=True)}">{escape(page.stem)}</a>'
     return f"<tr{mark}><td>{link}</td>{cells}</tr>"

@@ -60,19 +60,19 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
     from roslens.collectors.collection import collect  # noqa: PLC0415
     from roslens.collectors.excerpt import excerpt_of  # noqa: PLC0415
 
-    there = collect(recording)
+    collected = collect(recording)
     processes = TABLES["processes"].empty()
-    if there.rows:
+    if collected.rows:
         processes = pl.read_parquet(text_path(recording.tables / "processes.parquet"), glob=False)
     info = TraceInfo(
-        events=there.events,
-        events_by_name=there.events_by_name,
-        discarded_events=there.discarded_events,
+        events=collected.events,
+        events_by_name=collected.events_by_name,
+        discarded_events=collected.discarded_events,
         begin_ns=processes.select(pl.col("begin_ns").min()).item(),
         end_ns=processes.select(pl.col("end_ns").max()).item(),
         processes=[Process(*about) for about in processes.select(_PROCESS).iter_rows()],
         hosts=sorted(processes["host"].unique()),
-        warnings=there.warnings,
+        warnings=collected.warnings,
         loss_rows=[],
     )
     return info, excerpt_of(recording)
@@ -93,10 +93,12 @@ def run_info(path: Path, *, as_json: bool) -> None:
     place = opened(path)
     runs = find_runs(place) if place.is_dir() else []
     if len(runs) < 2:
-        one = Recording.at(place)
-        info, excerpt = read_each([one], lambda _: find_info(place), [one])[0][one]
-        silences = _silences(one, info)
-        ros = _of_ros(one)
+        recording = Recording.at(place)
+        info, excerpt = read_each([recording], lambda _: find_info(place), [recording])[0][
+            recording
+        ]
+        silences = _silences(recording, info)
+        ros = _of_ros(recording)
         if as_json:
             more = {"excerpt": excerpt} if excerpt else {}
             _print_json(info.to_json() | {"silences": silences, "ros": ros} | more)
@@ -104,7 +106,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
             show_info(info, Console(), excerpt)
             _show_ros(ros, path)
             _show_silences(silences, Console())
-        there = bool(info.events)
+        has_events = bool(info.events)
     else:
         infos, not_read = read_each(runs, lambda run: find_info(run.path)[0])
         silent = {run: _silences(run, info) for run, info in infos.items()}
@@ -118,8 +120,8 @@ def run_info(path: Path, *, as_json: bool) -> None:
         else:
             _show_runs(place, infos, len(not_read), Console())
             _show_silences([row for rows in silent.values() for row in rows], Console())
-        there = any(info.events for info in infos.values())
-    if not there:
+        has_events = any(info.events for info in infos.values())
+    if not has_events:
         raise NotEnoughEvidenceError(f"{path}: no event was recorded, or none was saved")
 
 
@@ -151,16 +153,16 @@ def _of_ros(recording: Recording) -> dict[str, Any] | None:
     from roslens.opening import open_as  # noqa: PLC0415
     from roslens.recordings import Recordings  # noqa: PLC0415
 
-    there = open_as(Recordings, recording.path, collect=False)
-    facts = Facts(there)
+    recordings = open_as(Recordings, recording.path, collect=False)
+    facts = Facts(recordings)
     topics = facts.topics.select("topic", "from", "to", "messages", "rate_hz")
     names = ("messages", "publishers", "subscriptions", "losses")
     return {
         "distro": facts.recorded["ROS 2"],
         "middleware": facts.recorded["middleware"],
-        "nodes": sorted(there.names("node", "nodes")),
+        "nodes": sorted(recordings.names("node", "nodes")),
         "topics": topics.to_dicts(),
-        "discovery": discovery_overview(*(there.table(name) for name in names)).to_dicts(),
+        "discovery": discovery_overview(*(recordings.table(name) for name in names)).to_dicts(),
     }
 
 
@@ -174,14 +176,14 @@ def _show_ros(ros: Mapping[str, Any] | None, path: Path) -> None:
     show_text(f"nodes: {', '.join(ros['nodes']) or 'none known'}")
     columns = ["topic", "from", "to", "n", "Hz", "found after [ms]"]
     pair = itemgetter("topic", "from", "to")
-    found: dict[tuple[Any, ...], str] = {}
+    delays: dict[tuple[Any, ...], str] = {}
     for x in ros["discovery"]:
         least, most = (significant(x[name], 3) for name in ("at_least_ms", "delivered_ms"))
-        found.setdefault(pair(x), f"{least} to {most}")
+        delays.setdefault(pair(x), f"{least} to {most}")
     rows = [
-        [x["topic"], x["from"] or "?", x["to"] or "?", f"{x['messages']:,}",
-         significant(x["rate_hz"], 3), found.get(pair(x), "-")]
-        for x in ros["topics"]
+        [row["topic"], row["from"] or "?", row["to"] or "?", f"{row['messages']:,}",
+         significant(row["rate_hz"], 3), delays.get(pair(row), "-")]
+        for row in ros["topics"]
     ]  # fmt: skip
     if rows:
         note = (
@@ -216,9 +218,9 @@ def run_check(path: Path, *, as_json: bool) -> None:
     from roslens.runs import Runs  # noqa: PLC0415
 
     runs = open_as(Runs, path)
-    beside = [row for run, recording in zip(runs.runs, runs.recordings, strict=True)
+    issues = [row for run, recording in zip(runs.runs, runs.recordings, strict=True)
               for row in _beside(run, recording)]  # fmt: skip
-    rows = [*beside, *health_findings(runs.table("health")).iter_rows(named=True)]
+    rows = [*issues, *health_findings(runs.table("health")).iter_rows(named=True)]
     if as_json:
         _print_json({"findings": rows})
     else:
@@ -252,11 +254,11 @@ def _beside(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:
 
     if not run.complete:
         yield row("incomplete_run", run.failure or str(run.why_incomplete), "manifest.json")
-    for what in run.disturbances:
-        yield row("disturbed_run", what, "manifest.json")
+    for disturbance in run.disturbances:
+        yield row("disturbed_run", disturbance, "manifest.json")
     for name, file in recording.samples.items():
         try:
-            scan_samples(next(x for x in SAMPLED if x.name == name), file)
+            scan_samples(next(table for table in SAMPLED if table.name == name), file)
         except UsageError as error:
             yield row("damaged_neighbour", str(error), file.name)
     bag = bag_beside(recording.path)
@@ -304,17 +306,17 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
     if excerpt is not None:
         text = escape(excerpt["text"])
         console.print(f"[yellow]Only part of the recording is here: {text}.[/]", soft_wrap=True)
-    gone = ("lost_packets", "missing_stream")
-    packets = sum(row["count"] or 0 for row in info.loss_rows if row["kind"] in gone)
+    lost_kinds = ("lost_packets", "missing_stream")
+    packets = sum(row["count"] or 0 for row in info.loss_rows if row["kind"] in lost_kinds)
     if info.discarded_events:
         discarded = [row for row in info.loss_rows if row["kind"] == "discarded_events"]
         of_kernel = sum(
             row["count"] or 0 for row in discarded if "kernel" in Path(row["trace"]).parts
         )
-        whose = {info.discarded_events: ", all of the kernel", 0: ""}.get(
+        share = {info.discarded_events: ", all of the kernel", 0: ""}.get(
             of_kernel, f", {of_kernel:,} of them of the kernel"
         )
-        console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events{whose}.[/]")
+        console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events{share}.[/]")
     if packets:
         console.print(f"[bold red]{packets:,} packets of the recording are missing.[/]")
     if info.events and all(row["kind"] == NOT_SAMPLED for row in info.loss_rows):

@@ -94,8 +94,8 @@ def run_lab(
     with own_folder(folder):
         notebook = _own_copy(folder)
     environment[FOLDER] = str(folder.resolve())
-    others = environment.get("JUPYTER_PATH")
-    environment["JUPYTER_PATH"] = os.pathsep.join([str(_OWN), *([others] if others else [])])
+    existing = environment.get("JUPYTER_PATH")
+    environment["JUPYTER_PATH"] = os.pathsep.join([str(_OWN), *([existing] if existing else [])])
     token, page = secrets.token_hex(24), notebook.as_posix()
     address = f"http://{_in_url(ip)}:{port}/lab?token={token}"
     arguments = [

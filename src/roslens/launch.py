@@ -57,15 +57,15 @@ class RoslensRecord(Action):  # type: ignore[misc]
     @classmethod
     def parse(cls, entity: Entity, parser: Parser) -> tuple[type[RoslensRecord], dict[str, Any]]:
         """Read it from XML or YAML: ``output``, ``events`` (separated by blanks), ``flight``."""
-        _, found = super().parse(entity, parser)
-        found["output"] = parser.parse_substitution(entity.get_attr("output"))
+        _, arguments = super().parse(entity, parser)
+        arguments["output"] = parser.parse_substitution(entity.get_attr("output"))
         events = entity.get_attr("events", optional=True)
         if events:
-            found["events"] = events.split()
+            arguments["events"] = events.split()
         flight = entity.get_attr("flight", data_type=float, optional=True)
         if flight is not None:
-            found["flight"] = flight
-        return cls, found
+            arguments["flight"] = flight
+        return cls, arguments
 
     def execute(self, context: LaunchContext) -> list[Action]:
         """Set the environment of what is launched from now on."""
@@ -75,5 +75,5 @@ class RoslensRecord(Action):  # type: ignore[misc]
         for name, value in variables(folder, self._events, self._flight).items():
             before = context.environment.get(name, "") if name in LISTS else ""
             context.environment[name] = f"{value}{os.pathsep}{before}" if before else value
-        said = LogInfo(msg=f"recorded by roslens: {folder}")
-        return [RegisterEventHandler(OnShutdown(on_shutdown=[said]))]
+        message = LogInfo(msg=f"recorded by roslens: {folder}")
+        return [RegisterEventHandler(OnShutdown(on_shutdown=[message]))]

@@ -73,20 +73,27 @@ def merge(
     NotEnoughEvidenceError
         With ``"auto"``: clocks that cannot be told.
     """
-    found = [one for path in paths for one in find_runs(opened(path))]
-    if len(found) < 2:
+    recordings = [recording for path in paths for recording in find_runs(opened(path))]
+    if len(recordings) < 2:
         raise UsageError("only one recording; give two or more to merge")
-    if excerpts := [one.path for one in found if one.is_excerpt]:
+    if excerpts := [recording.path for recording in recordings if recording.is_excerpt]:
         raise UsageError(f"{excerpts[0]}: only tables; give the recording that it was made of")
     members = [
-        Member(name=name, hosts=[], content=_content(one, clock_offsets), manifest=one.manifest)
-        for name, one in zip(_names(found), found, strict=True)
+        Member(
+            name=name,
+            hosts=[],
+            content=_content(recording, clock_offsets),
+            manifest=recording.manifest,
+        )
+        for name, recording in zip(_names(recordings), recordings, strict=True)
     ]
-    with _made(output, members) as made:
-        if made is not None:
-            manifest = _fill(made, found, members, clock_offsets=clock_offsets, progress=progress)
+    with _made(output, members) as folder:
+        if folder is not None:
+            manifest = _fill(
+                folder, recordings, members, clock_offsets=clock_offsets, progress=progress
+            )
             named = manifest.model_copy(update={"run": output.resolve().name})
-            write_manifest(named, made / MANIFEST_NAME)
+            write_manifest(named, folder / MANIFEST_NAME)
     recording = Recording.at(output)
     return recording, read_clocks(recording.clocks)
 
@@ -94,7 +101,7 @@ def merge(
 def _names(found: Sequence[Recording]) -> list[str]:
     """Numbered, so that no two are alike and the first stays first."""
     digits = len(str(len(found) - 1))
-    return [f"{place:0{digits}}_{one.name}" for place, one in enumerate(found)]
+    return [f"{place:0{digits}}_{recording.name}" for place, recording in enumerate(found)]
 
 
 def _content(recording: Recording, clock_offsets: ClockOffsets | None) -> str:
@@ -115,9 +122,9 @@ def _trace_files(recording: Recording) -> Iterator[Path]:
     if not folders:
         raise UsageError(f"{recording.path}: no trace here, so nothing that can be merged")
     for folder in folders:
-        nested = {other for other in folders if other != folder and other.is_relative_to(folder)}
+        nested = {inner for inner in folders if inner != folder and inner.is_relative_to(folder)}
         for file in sorted(folder.rglob("*")):
-            if file.is_file() and not any(file.is_relative_to(other) for other in nested):
+            if file.is_file() and not any(file.is_relative_to(inner) for inner in nested):
                 yield file
 
 
@@ -128,23 +135,25 @@ def _made(output: Path, members: Sequence[Member]) -> Iterator[Path | None]:
         stack.enter_context(held(output))
         # Made to be held; it goes if nothing came of it.
         stack.callback(_remove_empty, output)
-        there = Recording.at(output)
+        existing = Recording.at(output)
         if any(output.iterdir()):
-            old = there.manifest.members if there.has_manifest and there.manifest else []
+            old = existing.manifest.members if existing.has_manifest and existing.manifest else []
             if not old:
                 raise UsageError(
                     f"{output}: something else lies there; give another folder with -o"
                 )
-            if [(x.name, x.content) for x in old] == [(x.name, x.content) for x in members]:
+            if [(member.name, member.content) for member in old] == [
+                (member.name, member.content) for member in members
+            ]:
                 yield None
                 return
         scratch = stack.enter_context(scratch_folder(output.parent, ".merging-"))
-        made = scratch / output.name
-        made.mkdir()
-        yield made
+        folder = scratch / output.name
+        folder.mkdir()
+        yield folder
         if any(output.iterdir()):
             shutil.rmtree(output)
-        made.rename(output)
+        folder.rename(output)
 
 
 def _remove_empty(folder: Path) -> None:
@@ -168,8 +177,8 @@ def _fill(
     progress("reading clocks")
     trace = open_trace(made / "trace")
     labels = _labels(trace, members)
-    for member, of in zip(members, labels, strict=True):
-        member.hosts = sorted(of.values())
+    for member, host_by_label in zip(members, labels, strict=True):
+        member.hosts = sorted(host_by_label.values())
     if clock_offsets and clock_offsets != "auto":
         trace = open_trace(made / "trace", clock_offsets=clock_offsets)
         clocks = find_clocks(trace, given=clock_offsets)
@@ -181,9 +190,11 @@ def _fill(
     added = {} if clocks is None else clocks.added
     for table in SAMPLED:
         rows = [
-            _by_clock(scan_samples(table, one.samples[table.name]).collect(), of, added)
-            for one, of in zip(found, labels, strict=True)
-            if table.name in one.samples
+            _by_clock(
+                scan_samples(table, recording.samples[table.name]).collect(), host_by_label, added
+            )
+            for recording, host_by_label in zip(found, labels, strict=True)
+            if table.name in recording.samples
         ]
         if rows:
             whole = pl.concat(rows).sort("time_ns")
@@ -221,14 +232,14 @@ def _take(file: Path, there: Path) -> None:
 
 def _labels(trace: Trace, members: Sequence[Member]) -> list[dict[str, str]]:
     """Of each member its own labels of hosts, and theirs here."""
-    found = []
+    labels = []
     for member in members:
-        own: dict[str, str] = {}
+        label_by_host: dict[str, str] = {}
         for label, host in trace.host_of.items():
             if label.split("/")[0] == member.name:
-                own.setdefault(host, f"h{len(own)}")
-        found.append({label: host for host, label in own.items()})
-    return found
+                label_by_host.setdefault(host, f"h{len(label_by_host)}")
+        labels.append({label: host for host, label in label_by_host.items()})
+    return labels
 
 
 def _by_clock(

@@ -42,13 +42,17 @@ def open_as(
     for path in (*given, factors or ""):
         if not isinstance(path, (str, os.PathLike)):
             raise UsageError(f"{path!r} is no path of a recording or of factors")
-    told = Factors.read(resolve(factors)) if factors else None
+    factors_file = Factors.read(resolve(factors)) if factors else None
     places = [opened(resolve(path)) for path in given]
-    found, named = _found(places, told, _writable if collect else lambda x: x)
-    readable, not_read = read_each(found, attrgetter("manifest"), named)
+    candidates, named = _found(
+        places, factors_file, _writable if collect else lambda recording: recording
+    )
+    readable, not_read = read_each(candidates, attrgetter("manifest"), named)
     recordings, copies = without_copies(list(readable))
     given_factors = (
-        told_by_names(recordings, places) if told is None else told.of(recordings, places)
+        told_by_names(recordings, places)
+        if factors_file is None
+        else factors_file.of(recordings, places)
     )
     if collect:
         collected, not_collected = _collect(recordings, named, progress)
@@ -63,20 +67,22 @@ def open_as(
     if given_factors is None:
         given_factors = told_by_systems(recordings)
     runs = runs_of(recordings, given_factors)
-    return kind(recordings, runs, copies=copies, not_read=[x.name for x in not_read])
+    return kind(
+        recordings, runs, copies=copies, not_read=[recording.name for recording in not_read]
+    )
 
 
 def _found(
     places: Iterable[Path], told: Factors | None, made: Callable[[Recording], Recording]
 ) -> tuple[list[Recording], set[Recording]]:
     """All recordings, each once; and those that a place names by itself."""
-    found: dict[Path, Recording] = {}
+    by_path: dict[Path, Recording] = {}
     named: set[Recording] = set()
     for place in places:
-        there = find_runs(place) if told is None else told.recordings(place)
-        own = [found.setdefault(x.path.resolve(), made(x)) for x in there]
-        named |= set(own) if len(own) == 1 else set()
-    return list(found.values()), named
+        runs = find_runs(place) if told is None else told.recordings(place)
+        members = [by_path.setdefault(run.path.resolve(), made(run)) for run in runs]
+        named |= set(members) if len(members) == 1 else set()
+    return list(by_path.values()), named
 
 
 def _writable(recording: Recording) -> Recording:
@@ -125,9 +131,9 @@ def without_copies(
     copies: dict[str, list[str]] = {}
     for recording in recordings:
         mark = _mark(recording)
-        for other in first.get(mark, ()):
-            if mark and _content(other.path) == _content(recording.path):
-                copies.setdefault(other.name, []).append(recording.name)
+        for earlier in first.get(mark, ()):
+            if mark and _content(earlier.path) == _content(recording.path):
+                copies.setdefault(earlier.name, []).append(recording.name)
                 break
         else:
             first.setdefault(mark, []).append(recording)

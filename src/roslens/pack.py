@@ -63,9 +63,9 @@ def unpack_recordings(archive: Path, folder: Path | None, max_size: str | None) 
     """
     limit = parse_size("--max-size", max_size)
     err = Console(stderr=True)
-    made = unpack(
+    paths = unpack(
         archive, folder or RECORDINGS, max_bytes=limit,
         note=lambda line: err.print(escape(line), highlight=False, soft_wrap=True),
     )  # fmt: skip
-    for path in made:
+    for path in paths:
         say(path)

@@ -15,8 +15,8 @@ def resolve(path: PathLike) -> Path:
     wanted = Path(path).expanduser()
     if wanted.is_absolute() or wanted.exists():
         return wanted
-    here = Path.cwd()
-    for base in (*here.parents, shipped()):
+    folder = Path.cwd()
+    for base in (*folder.parents, shipped()):
         if (base / wanted).exists():
             return base / wanted
     return wanted

@@ -39,17 +39,19 @@ def run_predict(
     """
     cells = _models(paths, warm_up_s, factors, recorded)
     if model_file is not None:
-        models = [model for of in cells.values() for model in of]
+        models = [model for timings in cells.values() for model in timings]
         if len(models) != 1:
             raise UsageError(f"--model: a model is of one run, and these are {len(models)}")
         models[0].write(model_file)
-    found = {cell: predicted(models, changes, seed) for cell, models in cells.items()}
+    predictions = {cell: predicted(models, changes, seed) for cell, models in cells.items()}
     if json_file is not None:
-        text = json.dumps([{"cell": c, **x.to_json()} for c, x in found.items()], indent=1)
+        text = json.dumps(
+            [{"cell": c, **prediction.to_json()} for c, prediction in predictions.items()], indent=1
+        )
         write_text(json_file, text + "\n")
-    for part in prediction_parts(found):
+    for part in prediction_parts(predictions):
         show_text(part.text) if isinstance(part, Sentence) else show_table(part)
-    refused = any(x.refused is not None for x in found.values())
+    refused = any(prediction.refused is not None for prediction in predictions.values())
     return EXIT_NOT_ENOUGH_EVIDENCE if refused else EXIT_OK
 
 

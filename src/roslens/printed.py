@@ -122,13 +122,13 @@ def table_lines(table: ReportTable, width: int) -> list[tuple[str, int | None]]:
         for number, row in enumerate([table.columns, *table.rows], -1):
             broken = [_broken(row[i], w) if left or number < 0 else _broken_number(row[i], w)
                       for i, w, left in zip(columns, widths, sides, strict=True)]  # fmt: skip
-            of = _HEAD if number < 0 else number
+            place = _HEAD if number < 0 else number
             lines += [
                 ("  ".join(
                     (cell[at] if at < len(cell) else "").ljust(w) if left
                     else (cell[at] if at < len(cell) else "").rjust(w)
                     for cell, w, left in zip(broken, widths, sides, strict=True)
-                ).rstrip(), of)
+                ).rstrip(), place)
                 for at in range(max((len(cell) for cell in broken), default=0))
             ]  # fmt: skip
         hidden = [name for i, name in enumerate(table.columns) if i not in columns]
@@ -177,10 +177,10 @@ def _shared_out(least: Sequence[int], natural: Sequence[int], room: int) -> list
 def _block(table: ReportTable, row: Sequence[str], width: int) -> list[str]:
     """A row as the text in its first column, and what the others hold, by name, below it."""
     first, *rest = row
-    told = [f"{name}: {cell}" if name else cell
-            for name, cell in zip(table.columns[1:], rest, strict=True) if cell]  # fmt: skip
+    texts = [f"{name}: {cell}" if name else cell
+             for name, cell in zip(table.columns[1:], rest, strict=True) if cell]  # fmt: skip
     lines = [""]
-    for text in told:
+    for text in texts:
         if lines[-1] and len(lines[-1]) + len(text) + 3 <= width - 2:
             lines[-1] += f"   {text}"
         else:
@@ -190,7 +190,7 @@ def _block(table: ReportTable, row: Sequence[str], width: int) -> list[str]:
 
 def _broken(text: str, width: int) -> list[str]:
     """Text in lines, broken at spaces but not within an interval; a longer word stands alone."""
-    whole = _INTERVAL.sub(lambda found: found[0].replace(" ", _NO_BREAK), text)
+    whole = _INTERVAL.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
     return [
         line.replace(_NO_BREAK, " ")
         for part in whole.split("\n")

@@ -98,13 +98,13 @@ class _Race:
 
     def add(self, pairs: Sequence[Pair]) -> bool:
         """Take the pairs so far, of which one is new; whether the race is over."""
-        found = self._measured(pairs[-1])
+        measured = self._measured(pairs[-1])
         if len(pairs) == 1:
             # How many cells share the level is fixed before anything is compared.
-            self.cells = self.cells or list(found)
+            self.cells = self.cells or list(measured)
             self.values = {key: ([], []) for key in self.cells}
         self.pairs = list(pairs)
-        for key in [k for k in self.values if k not in found and len(pairs) <= OPENING]:
+        for key in [k for k in self.values if k not in measured and len(pairs) <= OPENING]:
             # The others of these runs are in no random order any more.
             where = cell_label(dict(key))
             self._say(f"{where}: not measured in each of the first runs, and left out")
@@ -112,9 +112,9 @@ class _Race:
         if not self.values:
             raise UsageError("nothing was measured in each of the first runs of the race")
         for key, (a, b) in self.values.items():
-            if key in found:
-                a.append(found[key][0])
-                b.append(found[key][1])
+            if key in measured:
+                a.append(measured[key][0])
+                b.append(measured[key][1])
         verdicts = {
             key: decided(interval, self.threshold, self.precision, self.better)
             for key, interval in self.intervals().items()
@@ -124,25 +124,27 @@ class _Race:
 
     def _measured(self, pair: Pair) -> dict[Key, tuple[float, float]]:
         """By cell the values of A and B, of the metric that is raced."""
-        of_side = [
+        sides = [
             estimates_of_run(pair.folders[name], self.metrics or _BY_DEFAULT, self.topics)
             for name in SIDES
         ]
         wanted = self.metrics or _BY_DEFAULT if self.metric is None else [self.metric.name]
         for name in wanted:
-            a, b = ({_key(e): e for e in found if _has_value(e, name)} for found in of_side)
-            both = {key: (a[key], b[key]) for key in a if key in b}
-            if not both:
+            a, b = ({_key(e): e for e in estimates if _has_value(e, name)} for estimates in sides)
+            shared = {key: (a[key], b[key]) for key in a if key in b}
+            if not shared:
                 continue
             if self.metric is None:
-                self._choose(next(iter(both.values()))[0])
-            return {key: (_value(x), _value(y)) for key, (x, y) in both.items()}
+                self._choose(next(iter(shared.values()))[0])
+            return {key: (_value(first), _value(second)) for key, (first, second) in shared.items()}
         if self.metric is not None:
             return {}
-        known = sorted({e.metric for found in of_side for e in found if e.value is not None})
+        measured = sorted(
+            {e.metric for estimates in sides for e in estimates if e.value is not None}
+        )
         raise UsageError(
             f"{wanted[0]} was not measured in both runs of the first pair; there are: "
-            f"{', '.join(known) or 'none'}"
+            f"{', '.join(measured) or 'none'}"
         )
 
     def _choose(self, example: Estimate) -> None:
@@ -205,10 +207,10 @@ def run_race(
     InterruptedRunError
         It was asked to end.
     """
-    told = Console(stderr=True)
+    console = Console(stderr=True)
 
     def note(text: str) -> None:
-        told.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
 
     if precision is None and threshold is None:
         threshold = THRESHOLD
@@ -219,7 +221,7 @@ def run_race(
         options=options, ros=ros, trace_rclpy=trace_rclpy, time_limit=time_limit, note=note,
     )  # fmt: skip
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
-    state = _Race(metrics, topics, wanted, narrow, told)
+    state = _Race(metrics, topics, wanted, narrow, console)
     with _sides(
         command, suites, refs, build=build, only=only, of_command=of_command, note=note
     ) as sides:
@@ -239,10 +241,10 @@ def run_race(
                 f"interrupted before the first pair was whole; {ended.folder}"
             )
         raise RunFailedError(f"no pair was whole within {max_time:g} s; see {ended.folder}")
-    found = _compared(state, ended, wanted or parse_threshold(THRESHOLD))
-    sentences = [_sentence(c) for c in found.compared]
+    comparisons = _compared(state, ended, wanted or parse_threshold(THRESHOLD))
+    sentences = [_sentence(c) for c in comparisons.compared]
     data = {
-        **found.to_json(),
+        **comparisons.to_json(),
         "method": METHOD,
         "race": {
             "sides": dict(zip(SIDES, (side.what for side in sides), strict=True)),
@@ -259,17 +261,17 @@ def run_race(
     for file in filter(None, (ended.folder / RACE_NAME, json_file)):
         write_text(file, text)
     if markdown_file is not None:
-        lines = [f"**{escaped(x)}**  " for x in sentences]
-        table = comparison_table(found)
-        notes = [f"{escaped(x)}  " for x in table.notes]
+        lines = [f"**{escaped(sentence)}**  " for sentence in sentences]
+        table = comparison_table(comparisons)
+        notes = [f"{escaped(footnote)}  " for footnote in table.notes]
         write_text(markdown_file, "\n".join([*lines, "", *markdown_rows(table), "", *notes]) + "\n")
-    print_verdicts(comparison_table(found), "\n".join(sentences))
+    print_verdicts(comparison_table(comparisons), "\n".join(sentences))
     if plot_file is not None:
-        _draw(plot_file, state, dict(zip(sentences, found.compared, strict=True)))
+        _draw(plot_file, state, dict(zip(sentences, comparisons.compared, strict=True)))
     say(ended.folder)
     if ended.ending == "interrupted":
         raise InterruptedRunError(f"interrupted; what was recorded is in {ended.folder}")
-    return found.exit_code
+    return comparisons.exit_code
 
 
 @contextmanager
@@ -312,28 +314,30 @@ def _compared(state: _Race, ended: Ended, threshold: float) -> Comparisons:
     """The two sides as ``compare`` has them, with the race's own intervals and verdicts."""
     metric = state.metric
     assert metric is not None
-    of_cell = {
-        key: [value_over_runs(metric, dict(key), v, len(v)) for v in both]
-        for key, both in state.values.items()
+    pairs_by_cell = {
+        key: [value_over_runs(metric, dict(key), v, len(v)) for v in pair]
+        for key, pair in state.values.items()
     }
     base, new = (
         replace(
             load_side(ended.folder / name, [metric.name], state.topics),
-            estimates=[both[i] for both in of_cell.values()],
+            estimates=[pair[i] for pair in pairs_by_cell.values()],
             cells=[],
             undisturbed=None,
         )
         for i, name in enumerate(SIDES)
     )
     intervals = state.intervals()
-    found = compare_sides(base, new, [metric.name], threshold)
+    comparisons = compare_sides(base, new, [metric.name], threshold)
     notes = [] if ended.ending == "decided" else [f"the race ended undecided: {ended.ending}"]
     if ended.left_out:
         notes.append(f"{counted(len(ended.left_out), 'pair')} left out, for a run failed")
     return replace(
-        found,
-        compared=[_judged(c, intervals[_key(c.base)], state, threshold) for c in found.compared],
-        notes=[*notes, *found.notes],
+        comparisons,
+        compared=[
+            _judged(c, intervals[_key(c.base)], state, threshold) for c in comparisons.compared
+        ],
+        notes=[*notes, *comparisons.notes],
     )
 
 
@@ -430,8 +434,8 @@ def _shown(i: RatioInterval) -> str:
     if not _is_bounded(i):
         return "[no bound yet]"
     middle = _BAR // 2
-    places = (math.log2(x) * middle for x in (i.low, i.value, i.high))
-    low, value, high = (round(min(max(x, -middle), middle)) + middle for x in places)
+    places = (math.log2(ratio) * middle for ratio in (i.low, i.value, i.high))
+    low, value, high = (round(min(max(place, -middle), middle)) + middle for place in places)
     bar = ["-" if low <= k <= high else " " for k in range(_BAR)]
     bar[middle] = "|"
     bar[value] = "o"

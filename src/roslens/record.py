@@ -117,13 +117,13 @@ def record_one(
     InterruptedRunError
         It was asked to end.
     """
-    beside = None
+    watch = None
     is_flight = options.flight is not None and options.flight > _SHORT_FLIGHT_S and not as_host
     if triggers is not None or is_flight:
         # A recorder reads no tables.
         from roslens.live.beside import OF_FLIGHTS, watched_for  # noqa: PLC0415
 
-        beside = watched_for(triggers or OF_FLIGHTS, options.flight)
+        watch = watched_for(triggers or OF_FLIGHTS, options.flight)
     with show_progress() as on_event:
         folder, manifest = record_command(
             command,
@@ -134,7 +134,7 @@ def record_one(
             samplers=samplers,
             time_limit=time_limit,
             lifeline=Lifeline() if as_host else None,
-            beside=beside,
+            beside=watch,
             on_event=on_event,
         )
     told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))
@@ -169,7 +169,7 @@ def record_hosts(
         resolve_command(command)
     with show_progress() as on_event:
 
-        def here(folder: Path) -> Manifest:
+        def record_here(folder: Path) -> Manifest:
             _, manifest = record_command(
                 command,
                 folder,
@@ -187,7 +187,7 @@ def record_hosts(
             output,
             record_arguments(options, ros, samplers, trace_rclpy=trace_rclpy),
             setup=setup,
-            here=here if command else None,
+            here=record_here if command else None,
             time_limit=time_limit,
             on_event=on_event,
         )
@@ -242,8 +242,8 @@ def print_variables(output: Path | None, events: Sequence[str], flight: float | 
     """
     folder = output or new_campaign(RECORDINGS / "env", None)
     for name, value in variables(folder, events, flight).items():
-        others = f"${{{name}:+:${name}}}" if name in LISTS else ""
-        say(f"export {name}={shlex.quote(value)}{others}", exact=True)
+        existing = f"${{{name}:+:${name}}}" if name in LISTS else ""
+        say(f"export {name}={shlex.quote(value)}{existing}", exact=True)
 
 
 def variables(folder: Path, events: Sequence[str], flight: float | None) -> dict[str, str]:
@@ -259,8 +259,8 @@ def variables(folder: Path, events: Sequence[str], flight: float | None) -> dict
     options = TracingOptions.checked(
         tracer="native", events=tuple(events), flight=flight, kernel="off"
     )
-    found = native_variables(folder, options, needed_preload(options, None))
-    return {**found, "PYTHONPATH": python_path({})}
+    environment = native_variables(folder, options, needed_preload(options, None))
+    return {**environment, "PYTHONPATH": python_path({})}
 
 
 def resume_suite(root: Path | None, suite: str | None, names: Sequence[str], told: Told) -> None:
@@ -282,7 +282,11 @@ def resume_suite(root: Path | None, suite: str | None, names: Sequence[str], tol
     if hosts is not None and not names:
         with suppress(UsageError):
             # Whichever was begun last.
-            hosts = max(hosts, last_unfinished(root, suite), key=lambda x: x.stat().st_mtime_ns)
+            hosts = max(
+                hosts,
+                last_unfinished(root, suite),
+                key=lambda campaign: campaign.stat().st_mtime_ns,
+            )
     if hosts is not None and (hosts / HOSTS_NAME).is_file():
         with show_progress() as on_event:
             fetched = resume_hosts(hosts, on_event=on_event)
@@ -297,7 +301,7 @@ def resume_suite(root: Path | None, suite: str | None, names: Sequence[str], tol
 def show_status(root: Path | None, suite: str | None, names: Sequence[str], told: Told) -> None:
     """Print how far campaigns are: all, or each run of those named."""
     root = root or RECORDINGS
-    folders = [find_campaign(root, x, suite) for x in names] or find_campaigns(root, suite)
+    folders = [find_campaign(root, name, suite) for name in names] or find_campaigns(root, suite)
     if not folders and not told.as_json:
         told.console.print(f"no campaign below {root}", highlight=False, markup=False)
         return
@@ -308,16 +312,16 @@ def show_status(root: Path | None, suite: str | None, names: Sequence[str], told
     columns = ["suite", "campaign", "status", "runs", "complete", "failed", "torn", "left", "about"]
     rows = []
     for state in states:
-        left = [x for x in state.runs if x.wanted]
+        left = [run for run in state.runs if run.wanted]
         rows.append(
             [
                 state.plan.suite.name,
                 state.folder.name,
                 state.status,
                 str(len(state.runs)),
-                str(sum(x.complete for x in state.runs)),
-                str(sum(bool(x.attempts) and not x.complete for x in state.runs)),
-                str(sum(x.torn is not None for x in state.runs)),
+                str(sum(run.complete for run in state.runs)),
+                str(sum(bool(run.attempts) and not run.complete for run in state.runs)),
+                str(sum(run.torn is not None for run in state.runs)),
                 str(len(left)),
                 duration(planned_seconds(state.plan.suite, len(left))) if left else "",
             ]
@@ -329,7 +333,7 @@ def show_status(root: Path | None, suite: str | None, names: Sequence[str], told
 
 def _of_state(state: CampaignState) -> dict[str, object]:
     """As JSON."""
-    left = sum(x.wanted for x in state.runs)
+    left = sum(run.wanted for run in state.runs)
     return {
         "suite": state.plan.suite.name,
         "folder": str(state.folder),
@@ -341,7 +345,9 @@ def _of_state(state: CampaignState) -> dict[str, object]:
                 **_of_planned(run.planned),
                 "complete": run.complete,
                 "torn": run.torn is not None,
-                "failures": [x.failure for x in run.attempts if x.status == "failed"],
+                "failures": [
+                    attempt.failure for attempt in run.attempts if attempt.status == "failed"
+                ],
             }
             for run in state.runs
         ],
@@ -356,11 +362,15 @@ def _runs_table(state: CampaignState) -> ReportTable:
     factors = list(state.plan.suite.factors)
     rows = []
     for run in state.runs:
-        parts = [x.failure or "failed" for x in run.attempts if x.status == "failed"]
-        what = "complete" if run.complete else "torn" if run.torn else "left" if run.wanted else ""
+        parts = [
+            attempt.failure or "failed" for attempt in run.attempts if attempt.status == "failed"
+        ]
+        status = (
+            "complete" if run.complete else "torn" if run.torn else "left" if run.wanted else ""
+        )
         levels = (str(run.planned.factors[name]) for name in factors)
-        told = "; ".join(filter(None, [*(f"failed: {x}" for x in parts), what]))
-        rows.append([str(run.planned.order), str(run.planned.repetition), *levels, told])
+        history = "; ".join(filter(None, [*(f"failed: {failure}" for failure in parts), status]))
+        rows.append([str(run.planned.order), str(run.planned.repetition), *levels, history])
     columns = ["order", "repetition", *factors, "status"]
     return ReportTable(columns, rows, "", left=frozenset(columns[2:]))
 
@@ -384,7 +394,11 @@ def show_plan(
         return
     columns = ["order", "repetition", *suite.factors]
     rows = [
-        [str(run.order), str(run.repetition), *(str(run.factors[x]) for x in suite.factors)]
+        [
+            str(run.order),
+            str(run.repetition),
+            *(str(run.factors[factor]) for factor in suite.factors),
+        ]
         for run in runs
     ]
     show_table(ReportTable(columns, rows, "", left=frozenset(columns[2:])))

@@ -49,8 +49,8 @@ class Told:
 
     def _end(self, folder: Path, runs: Mapping[str, Manifest], **more: object) -> None:
         if self.as_json:
-            told = [_of_run(name, run) for name, run in runs.items()]
-            self.json({"folder": str(folder), **more, "runs": told})
+            rows = [_of_run(name, run) for name, run in runs.items()]
+            self.json({"folder": str(folder), **more, "runs": rows})
         else:
             say(folder)
 
@@ -68,8 +68,8 @@ class Told:
         """
         for warning in warnings:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
-        one = [manifest]
-        self._lines(_loss(manifest.loss), _sampling(one), _disturbed(one), _triggered(manifest))
+        runs = [manifest]
+        self._lines(_loss(manifest.loss), _sampling(runs), _disturbed(runs), _triggered(manifest))
         self._end(folder, {folder.name: manifest})
         code = exit_code(manifest)
         if code == EXIT_INTERRUPTED:
@@ -161,23 +161,23 @@ def _sampling(runs: Sequence[Manifest]) -> str:
     """What the samplers themselves cost, on average over runs."""
     kinds: dict[str, list[Sampler]] = {}
     for run in runs:
-        own = {"processes": run.sampler} if run.sampler else {}
-        for name, facts in {**own, **run.samplers}.items():
+        of_processes = {"processes": run.sampler} if run.sampler else {}
+        for name, facts in {**of_processes, **run.samplers}.items():
             kinds.setdefault(name, []).append(facts)
     parts = []
-    for name, found in kinds.items():
-        cost = sum(x.cpu_fraction for x in found) / len(found)
-        late = sum(x.overruns for x in found)
+    for name, samplers in kinds.items():
+        cost = sum(sampler.cpu_fraction for sampler in samplers) / len(samplers)
+        late = sum(sampler.overruns for sampler in samplers)
         missed = f", {late} rounds left out" if late else ""
-        parts.append(f"{name} at {found[0].hz:g} Hz {cost:.2%} of a CPU{missed}")
+        parts.append(f"{name} at {samplers[0].hz:g} Hz {cost:.2%} of a CPU{missed}")
     return f"sampling itself took: {'; '.join(parts)}" if parts else ""
 
 
 def _triggered(manifest: Manifest) -> str:
     """Which triggers hit, and how often."""
-    found = Counter(hit.trigger for hit in manifest.triggered)
-    parts = (f"{name} ({count} times)" if count > 1 else name for name, count in found.items())
-    return f"triggered: {escape('; '.join(parts))}" if found else ""
+    counts = Counter(hit.trigger for hit in manifest.triggered)
+    parts = (f"{name} ({count} times)" if count > 1 else name for name, count in counts.items())
+    return f"triggered: {escape('; '.join(parts))}" if counts else ""
 
 
 def _disturbed(runs: Sequence[Manifest]) -> str:
@@ -192,11 +192,11 @@ def _noted(runs: Sequence[Manifest]) -> str:
 
 def _such_as(runs: Sequence[Manifest], what: str, told: Callable[[Manifest], Sequence[str]]) -> str:
     """Of how many runs something is told, and what of the first; nothing of none."""
-    found = [run for run in runs if told(run)]
-    if not found:
+    affected = [run for run in runs if told(run)]
+    if not affected:
         return ""
-    first = f"{escape(found[0].run)}: {escape('; '.join(told(found[0])))}"
-    count = f"{len(found)} of {len(runs)} runs"
+    first = f"{escape(affected[0].run)}: {escape('; '.join(told(affected[0])))}"
+    count = f"{len(affected)} of {len(runs)} runs"
     return f"[yellow]{what.format(count)}[/] (such as {first})"
 
 

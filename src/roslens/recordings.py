@@ -234,9 +234,13 @@ class Recordings(Runs):
         from roslens.analysis.what_if.changes import Changes, Took, executor_kind, rate_of
         from roslens.explore.what_if import WhatIf
 
-        asked, own = (executor_kind(x) if x else None for x in (executor, recorded))
-        other = [Took.of(x) for x in change], [rate_of(x) for x in rate]
-        return WhatIf.of(self, Changes(asked, threads, cpus, *other), own, warm_up, seed)
+        asked, recorded_kind = (
+            executor_kind(name) if name else None for name in (executor, recorded)
+        )
+        overrides = [Took.of(text) for text in change], [rate_of(text) for text in rate]
+        return WhatIf.of(
+            self, Changes(asked, threads, cpus, *overrides), recorded_kind, warm_up, seed
+        )
 
     def path(self) -> pl.DataFrame:
         """Where the time of each delivered message went; as ``why.path``."""
@@ -270,8 +274,8 @@ class Recordings(Runs):
         """
         from roslens.explore.comparing import compared
 
-        other = new if isinstance(new, Recordings) else Path(new)
-        return compared(self, other, metrics, threshold, across_machines=across_machines)
+        side = new if isinstance(new, Recordings) else Path(new)
+        return compared(self, side, metrics, threshold, across_machines=across_machines)
 
     def check(self, budgets: PathLike) -> pl.DataFrame:
         """Hold budgets (a YAML file, as of ``roslens check``) against these runs.

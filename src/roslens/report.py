@@ -107,14 +107,20 @@ def run_report(
         raise UsageError(f"--timeout {cell_timeout_s:g}: give seconds, or 0 for no limit")
     source = find_notebook(notebook)
     given = dict(parameters or {})
-    known = check_parameters(source, given, with_paths=bool(paths))
+    accepted = check_parameters(source, given, with_paths=bool(paths))
     if paths:
-        given[_for_paths(known)] = [text_path(path) for path in paths]
+        given[_for_paths(accepted)] = [text_path(path) for path in paths]
     folder = output or default_output(source.stem)
     try:
-        with ExitStack() as own:
+        with ExitStack() as stack:
             return _report(
-                source, folder, given, known, own, console=console, cell_timeout_s=cell_timeout_s
+                source,
+                folder,
+                given,
+                accepted,
+                stack,
+                console=console,
+                cell_timeout_s=cell_timeout_s,
             )
     except OSError as error:
         # Files of ours tell their names; what Jupyter's packages write does not.
@@ -210,28 +216,28 @@ def check_parameters(
     UsageError
         It has no such parameter, or takes no recordings.
     """
-    known = known_parameters(source)
-    unknown = sorted(set(given) - set(known))
+    accepted = known_parameters(source)
+    unknown = sorted(set(given) - set(accepted))
     if unknown:
         raise UsageError(
             f"notebook {source.stem} has no parameter {', '.join(map(repr, unknown))}; "
-            f"it has: {', '.join(known) or 'none'}"
+            f"it has: {', '.join(accepted) or 'none'}"
         )
-    name = _for_paths(known)
+    name = _for_paths(accepted)
     if with_paths and name in given:
         raise UsageError(f"{name} given twice: as PATH and as -p {name}=...")
-    if with_paths and name not in known:
+    if with_paths and name not in accepted:
         raise UsageError(f"notebook {source.stem} takes no recordings; leave out PATH")
-    return known
+    return accepted
 
 
 def _check_topics(topics: Any, opened: Recordings) -> None:
     """Raise `UsageError` for a topic that is in no run, before the notebook takes its time."""
-    there = opened.names("topic", "publishers", "subscriptions", "messages")
+    existing = opened.names("topic", "publishers", "subscriptions", "messages")
     named = [topics] if isinstance(topics, str) else topics if isinstance(topics, list) else []
     for topic in named:
-        if there and isinstance(topic, str) and topic not in there:
-            raise UsageError(f"no topic is named {topic!r}; {instead_of(topic, there)}")
+        if existing and isinstance(topic, str) and topic not in existing:
+            raise UsageError(f"no topic is named {topic!r}; {instead_of(topic, existing)}")
 
 
 def _for_paths(known: Mapping[str, Any]) -> str:
@@ -267,13 +273,13 @@ def show_parameters(notebook: str) -> None:
         No such notebook, or it cannot be read.
     """
     source = find_notebook(notebook)
-    known = known_parameters(source)
+    parameters = known_parameters(source)
     cells = nbformat.read(source, as_version=4).cells  # type: ignore[no-untyped-call]
     about = next((cell.source for cell in cells if cell.cell_type == "markdown"), "")
     for paragraph in about.removeprefix("# ").split("\n\n"):
         show_text(f"{' '.join(paragraph.split())}\n")
     columns = ["parameter", "default", "meaning"]
-    rows = [[name, p["default"], p["help"]] for name, p in known.items()]
+    rows = [[name, p["default"], p["help"]] for name, p in parameters.items()]
     show_table(ReportTable(columns, rows, "", left=frozenset(columns)))
 
 
@@ -324,7 +330,7 @@ def _names_shown(notebook: nbformat.NotebookNode) -> None:
         for output in cell.get("outputs", ()):
             if "text" in output:
                 lines = output.text.splitlines(keepends=True)
-                output.text = "".join(x for x in lines if not x.startswith(LEFT_OUT))
+                output.text = "".join(line for line in lines if not line.startswith(LEFT_OUT))
             for part in ("data", "text"):
                 if part in output:
                     output[part] = _shown_in(output[part])
@@ -334,9 +340,9 @@ def _names_shown(notebook: nbformat.NotebookNode) -> None:
 
 def _shown_in(value: Any) -> Any:
     if isinstance(value, dict):
-        return type(value)({key: _shown_in(x) for key, x in value.items()})
+        return type(value)({key: _shown_in(item) for key, item in value.items()})
     if isinstance(value, list):
-        return [_shown_in(x) for x in value]
+        return [_shown_in(item) for item in value]
     return shown_lines(value) if isinstance(value, str) else value
 
 

@@ -27,12 +27,12 @@ def find_notebook(notebook: str) -> Path:
     path = Path(notebook)
     if path.suffix == ".ipynb" and path.is_file():
         return path
-    found = {
+    path_by_name = {
         candidate.stem: candidate for candidate in sorted(shipped("notebooks").glob("*.ipynb"))
     }
-    if notebook in found:
-        return found[notebook]
-    reports = sorted(found.keys() - {START})
+    if notebook in path_by_name:
+        return path_by_name[notebook]
+    reports = sorted(path_by_name.keys() - {START})
     raise UsageError(
         f"no notebook {notebook!r}; there are: {', '.join(reports) or 'none'} "
         "(or give the path of an .ipynb file)"

@@ -43,11 +43,11 @@ def read_result(path: PathLike) -> list[ToolResult]:
         It does not exist, is of no known format, of several results, or cannot be read.
     """
     place = resolve(path)
-    found = find_results(place)
-    if len(found) > 1:
-        raise UsageError(f"{place}: holds {len(found)} results; give one of them")
-    ((file, known),) = found
-    return list(read_results(file, known))
+    results = find_results(place)
+    if len(results) > 1:
+        raise UsageError(f"{place}: holds {len(results)} results; give one of them")
+    ((file, kind),) = results
+    return list(read_results(file, kind))
 
 
 def open_tool_files(paths: Sequence[PathLike], factors: PathLike | None = None) -> ToolFiles:
@@ -68,14 +68,17 @@ def open_tool_files(paths: Sequence[PathLike], factors: PathLike | None = None) 
         fit.
     """
     given = [resolve(path) for path in paths]
-    found: dict[Path, tuple[Path, Format]] = {}
+    results: dict[Path, tuple[Path, Format]] = {}
     for path in given:
-        for place, known in find_results(path):
-            found.setdefault(place.resolve(), (place, known))
-    places = list(found.values())
-    told = Factors.read(resolve(factors)) if factors else None
+        for place, kind in find_results(path):
+            results.setdefault(place.resolve(), (place, kind))
+    places = list(results.values())
+    given_factors = Factors.read(resolve(factors)) if factors else None
     return read_files(
-        places, None if told is None else [told.of_file(place, given) for place, _ in places]
+        places,
+        None
+        if given_factors is None
+        else [given_factors.of_file(place, given) for place, _ in places],
     )
 
 

@@ -42,7 +42,7 @@ def build(sources: Path | None, console: Console) -> None:
         os.environ[VARIABLE] = str(sources)
     given_folder()  # refused before anything is compiled
     ros = embedded_ros(note)
-    made = rclcpp_for(ros, note)
+    rclcpp = rclcpp_for(ros, note)
     if is_sourced():
         note("a ROS 2 is sourced: suites take that one, whose programs colcon builds")
     else:
@@ -50,7 +50,7 @@ def build(sources: Path | None, console: Console) -> None:
     _, missing = with_middlewares(ros, MIDDLEWARES, note)
     for name, why in missing.items():
         note(f"{name} is left out: {why}")
-    say(made.prefix)
+    say(rclcpp.prefix)
     say(rosbag2_for(ros, note).prefixes[0])
 
 
@@ -77,8 +77,8 @@ def compile_nodes(path: Path, output: Path, console: Console) -> None:
 
     programs = _programs(path.resolve())
     rclcpp = rclcpp_for(embedded_ros(note), note)
-    own = [x for x in (path.resolve() / "include",) if x.is_dir()]
-    flags = [*rclcpp.compile_flags(), *(f"-I{path}" for path in own)]
+    includes = [folder for folder in (path.resolve() / "include",) if folder.is_dir()]
+    flags = [*rclcpp.compile_flags(), *(f"-I{path}" for path in includes)]
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output, prefix=".roslens-") as scratch:
         steps = [
@@ -103,17 +103,17 @@ def _programs(path: Path) -> dict[str, list[Path]]:
     text = re.sub(r"#.*", "", (path / "CMakeLists.txt").read_text(errors="replace"))
     project = re.search(r"\bproject\s*\(\s*([\w.-]+)", text)
     text = text.replace("${PROJECT_NAME}", project[1]) if project else text
-    found = {
+    targets = {
         kind: {
-            name: [path / x for x in files.split() if x.endswith((".cpp", ".cc", ".cxx"))]
+            name: [path / file for file in files.split() if file.endswith((".cpp", ".cc", ".cxx"))]
             for name, files in re.findall(rf"\badd_{kind}\s*\(\s*([\w.-]+)\s([^)]*)\)", text)
         }
         for kind in ("executable", "library")
     }
     # Whichever libraries a program links: what it does not call does no harm.
-    common = [file for files in found["library"].values() for file in files]
-    programs = {name: [*files, *common] for name, files in found["executable"].items() if files}
-    missing = [x for files in programs.values() for x in files if not x.is_file()]
+    common = [file for files in targets["library"].values() for file in files]
+    programs = {name: [*files, *common] for name, files in targets["executable"].items() if files}
+    missing = [file for files in programs.values() for file in files if not file.is_file()]
     if missing or not programs:
         why = f"{missing[0].name} is not there" if missing else "no add_executable names its files"
         raise UsageError(f"{path / 'CMakeLists.txt'}: {why}; give the file of one node")
@@ -151,6 +151,8 @@ def clean(console: Console) -> None:
         if not folder.is_dir():
             continue
         with locked(folder.with_name(folder.name + ".lock")):
-            removed += sum(x.stat().st_size for x in trusted(folder).rglob("*") if x.is_file())
+            removed += sum(
+                file.stat().st_size for file in trusted(folder).rglob("*") if file.is_file()
+            )
             shutil.rmtree(folder)
     console.print(f"removed {removed / 1e6:,.0f} MB", highlight=False)

@@ -64,11 +64,11 @@ class RunTables:
         UsageError
             There is no run of a name.
         """
-        known = {run.name: index for index, run in enumerate(self.runs)}
-        unknown = sorted(set(names) - known.keys())
+        index_by_name = {run.name: index for index, run in enumerate(self.runs)}
+        unknown = sorted(set(names) - index_by_name.keys())
         if unknown:
-            raise UsageError(f"no run {unknown[0]!r}; there are {', '.join(known)}")
-        places = [known[name] for name in names]
+            raise UsageError(f"no run {unknown[0]!r}; there are {', '.join(index_by_name)}")
+        places = [index_by_name[name] for name in names]
         chosen = [self.recordings[i] for i in places], [self.runs[i] for i in places]
         return type(self)(*chosen, self.views)
 
@@ -150,10 +150,10 @@ class RunTables:
 
     def _selected(self) -> Self:
         """What is selected in the timeline of the lab that this runs in; else the same."""
-        told = Path(os.environ.get(FOLDER, ""), RANGE)
-        if FOLDER not in os.environ or not told.is_file():
+        file = Path(os.environ.get(FOLDER, ""), RANGE)
+        if FOLDER not in os.environ or not file.is_file():
             return self
-        selected = json.loads(told.read_text(encoding="utf-8"))
+        selected = json.loads(file.read_text(encoding="utf-8"))
         of_run = self.only(selected["run"])
         window = selected["window_ns"]
         return of_run.view(window_ns=(window[0], window[1])) if window else of_run
@@ -172,23 +172,25 @@ class RunTables:
     ) -> tuple[dict[str, frozenset[tuple[str, int]]] | None, dict[str, frozenset[str]] | None]:
         if names is None:
             return None, None
-        there = self.table("processes").select("run", "host", "vpid", "procname").collect()
-        found = matching(
-            names, {*there["procname"].drop_nulls(), *map(str, there["vpid"])}, "process"
+        process_rows = self.table("processes").select("run", "host", "vpid", "procname").collect()
+        matched = matching(
+            names,
+            {*process_rows["procname"].drop_nulls(), *map(str, process_rows["vpid"])},
+            "process",
         )
-        named = pl.col("procname").is_in(sorted(found)).fill_null(value=False)
-        chosen = there.filter(named | pl.col("vpid").cast(pl.String).is_in(sorted(found)))
-        own = self.table("nodes").select("run", "host", "vpid", "node").drop_nulls().collect()
-        own = own.join(chosen, on=["run", "host", "vpid"], how="semi")
+        named = pl.col("procname").is_in(sorted(matched)).fill_null(value=False)
+        chosen = process_rows.filter(named | pl.col("vpid").cast(pl.String).is_in(sorted(matched)))
+        node_rows = self.table("nodes").select("run", "host", "vpid", "node").drop_nulls().collect()
+        node_rows = node_rows.join(chosen, on=["run", "host", "vpid"], how="semi")
         processes: dict[str, set[tuple[str, int]]] = {}
         for run, host, vpid in chosen.select("run", "host", "vpid").iter_rows():
             processes.setdefault(run, set()).add((host, vpid))
         nodes: dict[str, set[str]] = {}
-        for run, node in own.select("run", "node").iter_rows():
+        for run, node in node_rows.select("run", "node").iter_rows():
             nodes.setdefault(run, set()).add(node)
         return (
-            {run: frozenset(x) for run, x in processes.items()},
-            {run: frozenset(x) for run, x in nodes.items()},
+            {run: frozenset(pairs) for run, pairs in processes.items()},
+            {run: frozenset(members) for run, members in nodes.items()},
         )
 
     @cached_property
@@ -268,10 +270,10 @@ class RunTables:
             There is no such run, it was not collected, or its events are not as they were written.
         """
         (recording,) = self.only(run).recordings
-        found = _scanned(recording, recording.events)
-        if not found:
+        frames = _scanned(recording, recording.events)
+        if not frames:
             raise UsageError(f"{recording.events}: no events; run 'roslens collect' first")
-        return {f"{path.parent.name}:{path.stem}": frame for path, frame in found.items()}
+        return {f"{path.parent.name}:{path.stem}": frame for path, frame in frames.items()}
 
     def kernel_events(self, run: str, *, cut: bool = False) -> dict[str, pl.LazyFrame]:
         """The kernel's events of a run as they were recorded, by name; none without a kernel trace.
@@ -290,30 +292,30 @@ class RunTables:
         """
         (recording,) = self.only(run).recordings
         scanned = _scanned(recording, recording.events / "kernel")
-        found = {path.stem: frame for path, frame in scanned.items()}
+        frames = {path.stem: frame for path, frame in scanned.items()}
         begin, end = self._window(run) if cut else (None, None)
         since = pl.lit(value=True) if begin is None else pl.col("time_ns") >= begin
         until = pl.lit(value=True) if end is None else pl.col("time_ns") < end
-        return {name: frame.filter(since, until) for name, frame in found.items()}
+        return {name: frame.filter(since, until) for name, frame in frames.items()}
 
     @property
     def recorded_processes(self) -> pl.LazyFrame:
         """The table ``processes``, with begin and end cut to the windows of views and excerpts."""
-        found = self.table("processes")
+        processes = self.table("processes")
         windows = {}
         for recording, run in zip(self.recordings, self.runs, strict=True):
             part = excerpt_of(recording) or {"start_ns": None, "end_ns": None}
             # Of an excerpt the last moment is included.
             end = None if part["end_ns"] is None else part["end_ns"] + 1
             windows[run.name] = _common([self._window(run.name), (part["start_ns"], end)])
-        if not any(x is not None for window in windows.values() for x in window):
-            return found
+        if not any(bound is not None for window in windows.values() for bound in window):
+            return processes
 
         def cut(end: int) -> pl.Expr:
-            of_run = {name: window[end] for name, window in windows.items()}
-            return pl.col("run").replace_strict(of_run, return_dtype=pl.Int64)
+            bound_by_run = {name: window[end] for name, window in windows.items()}
+            return pl.col("run").replace_strict(bound_by_run, return_dtype=pl.Int64)
 
-        return found.with_columns(
+        return processes.with_columns(
             pl.max_horizontal("begin_ns", cut(0)), pl.min_horizontal("end_ns", cut(1))
         ).filter(pl.col("begin_ns") < pl.col("end_ns"))
 
@@ -325,9 +327,9 @@ class RunTables:
             for recording, run in zip(self.recordings, self.runs, strict=True)
             for table in TABLES.values()
             if (path := recording.tables / f"{table.name}.parquet").is_file()
-            for there in [pl.read_parquet_schema(text_path(path))]
+            for schema in [pl.read_parquet_schema(text_path(path))]
             for column in table.columns
-            if column.name not in there
+            if column.name not in schema
         ]
 
     @property
@@ -374,7 +376,9 @@ class RunTables:
         spans: Mapping[str, tuple[int, int]],
     ) -> pl.LazyFrame:
         origin = spans[run.name][0] if run.name in spans else None
-        filters = [x for view in self.views for x in view.filters(table, run.name, origin)]
+        filters = [
+            condition for view in self.views for condition in view.filters(table, run.name, origin)
+        ]
         return frame.filter(*filters) if filters else frame
 
     def _factors(self, table: Table) -> list[tuple[str, str, pl.DataType]]:
@@ -385,8 +389,8 @@ class RunTables:
             for name, level in run.cell.items():
                 levels.setdefault(name, []).append(level)
         return [
-            (name, f"factor_{name}" if name in taken else name, _common_type(found))
-            for name, found in levels.items()
+            (name, f"factor_{name}" if name in taken else name, _common_type(values))
+            for name, values in levels.items()
         ]
 
 

@@ -66,8 +66,8 @@ class Runs(RunTables):
             sampled = run.resources.select("host", "vpid", "time_ns", "cpu_time_ns")
             tables = {name: run.table(name) for name in NEEDED}
             until = recorded_until(recording)
-            found = silences(tables, until, sampled.collect(), about.failure)
-            frames.append(found.select(pl.lit(about.name).alias("run"), pl.all()))
+            rows = silences(tables, until, sampled.collect(), about.failure)
+            frames.append(rows.select(pl.lit(about.name).alias("run"), pl.all()))
         return pl.concat(frames)
 
     @cached_property
@@ -76,15 +76,15 @@ class Runs(RunTables):
 
         An error where that cannot be read: it says nothing against the trace.
         """
-        found: dict[str, ToolResult | UsageError] = {}
+        results: dict[str, ToolResult | UsageError] = {}
         for recording, run in zip(self.recordings, self.runs, strict=True):
             folder = find_irobot(recording.path)
             if folder is not None:
                 try:
-                    (found[run.name],) = read_results(*find_results(folder)[0])
+                    (results[run.name],) = read_results(*find_results(folder)[0])
                 except UsageError as error:
-                    found[run.name] = error
-        return found
+                    results[run.name] = error
+        return results
 
     def bag(self, path: PathLike | None = None) -> BagBeside:
         """The bag that was recorded beside the one run, joined with what the trace knows of it.
@@ -128,15 +128,15 @@ class Runs(RunTables):
         """
         if path:
             return {self.runs[0].name: self.bag(path)}
-        found: dict[str, BagBeside | UsageError] = {}
+        bags: dict[str, BagBeside | UsageError] = {}
         for run in self:
             name, folder = run.runs[0].name, run.recordings[0].path
             if bag_beside(folder) is not None:
                 try:
-                    found[name] = run.bag()
+                    bags[name] = run.bag()
                 except UsageError as error:
-                    found[name] = error
-        return found
+                    bags[name] = error
+        return bags
 
     def not_read_told(self) -> list[str]:
         """A sentence about the recordings that could not be read, where there are any."""
@@ -168,25 +168,25 @@ class Runs(RunTables):
         parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
         lost = [loss for loss in self.tracer_loss if loss.any]
         cells = len({run.label for run in self.runs})
-        found = f"{counted(len(self.runs), 'run')} in {counted(cells, 'cell')}"
+        contents = f"{counted(len(self.runs), 'run')} in {counted(cells, 'cell')}"
         # For a part more events, of a longer time, were read than are in it.
-        found += "" if parts else f", {events:,} events"
-        found += not_read_in_words(len(self.not_read))
+        contents += "" if parts else f", {events:,} events"
+        contents += not_read_in_words(len(self.not_read))
         if self.views:
-            found += f" (part of each: {counted(len(self.views), 'view')})"
-        yield found, False
-        named = ", ".join(f"{x.run.name} ({x.text})" for x in lost[:5])
+            contents += f" (part of each: {counted(len(self.views), 'view')})"
+        yield contents, False
+        named = ", ".join(f"{loss.run.name} ({loss.text})" for loss in lost[:5])
         loss = f"THE TRACER LOST EVENTS in {counted(len(lost), 'run')}: {named}"
         yield (loss, True) if lost else ("the tracer lost nothing", False)
         if self._spans and not self.views and not parts:
             seconds = sorted((end - begin) / 1e9 for begin, end in self._spans.values())
-            apart = f"{seconds[0]:.1f} to " if len(seconds) > 1 else ""
-            yield f"recorded for {apart}{seconds[-1]:.1f} s{' each' * bool(apart)}", False
+            shortest = f"{seconds[0]:.1f} to " if len(seconds) > 1 else ""
+            yield f"recorded for {shortest}{seconds[-1]:.1f} s{' each' * bool(shortest)}", False
         topics = self.names("topic", "publishers", "subscriptions")
-        for what, there in (("topics", topics), ("nodes", self.names("node", "nodes"))):
-            if there:
-                more = f" and {len(there) - 5} more" if len(there) > 5 else ""
-                yield f"{what}: {', '.join(sorted(there)[:5])}{more}", False
+        for kind, names in (("topics", topics), ("nodes", self.names("node", "nodes"))):
+            if names:
+                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+                yield f"{kind}: {', '.join(sorted(names)[:5])}{more}", False
         for text in self.copies_told():
             yield text, False
         for text in parts[:5]:
@@ -194,7 +194,7 @@ class Runs(RunTables):
         if len(parts) > 5:
             yield f"and {len(parts) - 5} more are parts only", True
         running = [run.name for run in self.runs if run.status == "running"]
-        problems = [x.name for x in self.runs if not x.complete and x.status != "running"]
+        problems = [run.name for run in self.runs if not run.complete and run.status != "running"]
         for name in running[:5]:
             yield f"{name} {STILL_RECORDED}", True
         if problems:
@@ -204,16 +204,23 @@ class Runs(RunTables):
         return shown_lines("\n".join(text for text, _ in self._told()))
 
     def _repr_html_(self) -> str:
-        told = [Sentence(text, loud) for text, loud in self._told()]
-        found = runs_overview(
+        sentences = [Sentence(text, loud) for text, loud in self._told()]
+        overview = runs_overview(
             self.tracer_loss, self.table("processes"), self.table("messages"), self.table("health")
         )
         shown = ("run", "cell", "status", "seconds", "events", "discarded", "messages", "lost")
         rows = [
-            [f"{x:,.1f}" if isinstance(x, float) else "-" if x is None else str(x) for x in row]
-            for row in found.select(shown).head(_MOST_SHOWN).iter_rows()
+            [
+                f"{value:,.1f}"
+                if isinstance(value, float)
+                else "-"
+                if value is None
+                else str(value)
+                for value in row
+            ]
+            for row in overview.select(shown).head(_MOST_SHOWN).iter_rows()
         ]
-        hidden = found.height - len(rows)
+        hidden = overview.height - len(rows)
         table = ReportTable(
             shown,
             rows,
@@ -221,5 +228,5 @@ class Runs(RunTables):
             notes=[f"{hidden:,} more are not shown."] if hidden else [],
             left=frozenset(("run", "cell", "status")),
         )
-        parts: list[Sentence | ReportTable] = [*told, table]
+        parts: list[Sentence | ReportTable] = [*sentences, table]
         return "\n".join(part._repr_html_() for part in parts)

@@ -97,26 +97,26 @@ class SelfTest:
 
     def sentences(self) -> list[str]:
         """What was found, with units."""
-        said = [
+        sentences = [
             f"{self.right:,} of {self.messages:,} messages agree with the program's log.",
             f"{self.tracer} dropped {self.discarded_events:,} events."
             if self.discarded_events
             else f"{self.tracer} dropped nothing.",
         ]
         if self.shorter_p50_ns is not None and self.shorter_p99_ns is not None:
-            said.append(
+            sentences.append(
                 f"Latencies are {self.shorter_p50_ns / 1e3:.1f} us shorter than by the log "
                 f"(median; P99 {self.shorter_p99_ns / 1e3:.1f} us)."
             )
         if self.p99_ratio is not None and self.p99_low is not None:
-            said.append(
+            sentences.append(
                 f"P99 of the latency with the events recorded is {self.p99_ratio:.2f} "
                 f"[{self.p99_low:.2f}, {self.p99_high:.2f}] times that without, over {self.runs} "
                 "pairs of runs in turn."
             )
         if self.failed:
-            said.append(f"{self.failed} runs are not complete.")
-        return said
+            sentences.append(f"{self.failed} runs are not complete.")
+        return sentences
 
 
 def check_pairs(log: pl.DataFrame, messages: pl.DataFrame) -> Pairs:
@@ -131,7 +131,7 @@ def check_pairs(log: pl.DataFrame, messages: pl.DataFrame) -> Pairs:
     """
     topic = log["topic"].first()
     rows = messages.filter(pl.col("topic") == topic, pl.col("publish_ns").is_not_null())
-    both = (
+    paired = (
         log.sort("publish_realtime_ns")
         .with_row_index("place")
         .join(
@@ -142,22 +142,22 @@ def check_pairs(log: pl.DataFrame, messages: pl.DataFrame) -> Pairs:
         )
         .sort("place")
     )
-    said, told = pl.col("publish_realtime_ns"), pl.col("publish_ns")
+    logged, traced = pl.col("publish_realtime_ns"), pl.col("publish_ns")
     # A row is of the message before whose next one it was published.
-    following = said.shift(-1).fill_null(told + 1)
-    same = (told + TOLERANCE_NS >= said) & (told <= following + TOLERANCE_NS)
+    following = logged.shift(-1).fill_null(traced + 1)
+    same = (traced + TOLERANCE_NS >= logged) & (traced <= following + TOLERANCE_NS)
     received, delivered = pl.col("callback_realtime_ns"), pl.col("outcome") == "delivered"
     ended = pl.col("callback_end_ns").fill_null(received)
     inside = (pl.col("callback_start_ns") - TOLERANCE_NS <= received) & (
         received <= ended + TOLERANCE_NS
     )
     right = pl.when(received.is_null()).then(~delivered).otherwise(delivered & inside)
-    found = both.with_columns(right=(same & right).fill_null(value=False))
-    times = found.filter(pl.col("right") & delivered)
+    judged = paired.with_columns(right=(same & right).fill_null(value=False))
+    times = judged.filter(pl.col("right") & delivered)
     return Pairs(
-        found.height,
-        int(found["right"].sum()),
-        times.select(received - said - pl.col("latency_ns")).to_series(),
+        judged.height,
+        int(judged["right"].sum()),
+        times.select(received - logged - pl.col("latency_ns")).to_series(),
     )
 
 
@@ -190,7 +190,7 @@ def self_test(runs: Sequence[Recording]) -> SelfTest:
         if (block, "yes") in p99 and (block, "no") in p99
     ]
     ratio = student_t(logs)
-    shorter = pl.concat([x.shorter_ns for x in pairs]) if pairs else pl.Series(dtype=pl.Int64)
+    shorter = pl.concat([pair.shorter_ns for pair in pairs]) if pairs else pl.Series(dtype=pl.Int64)
 
     def times(log_ratio: float | None) -> float | None:
         return None if log_ratio is None else math.exp(log_ratio)
@@ -198,8 +198,8 @@ def self_test(runs: Sequence[Recording]) -> SelfTest:
     return SelfTest(
         tracer=tracer,
         runs=len(logs),
-        messages=sum(x.logged for x in pairs),
-        right=sum(x.right for x in pairs),
+        messages=sum(pair.logged for pair in pairs),
+        right=sum(pair.right for pair in pairs),
         shorter_p50_ns=quantile(shorter, 0.5) if shorter.len() else None,
         shorter_p99_ns=quantile(shorter, 0.99) if shorter.len() else None,
         discarded_events=discarded,
@@ -220,7 +220,7 @@ def run_selftest(tracer: str | None, pairs: int | None) -> SelfTest:
     """
     suite, text = load_suite(SUITE)
     given: dict[str, Any] = {"tracing.tracer": tracer, "repetitions": pairs}
-    suite = with_changes(suite, {name: x for name, x in given.items() if x is not None})
+    suite = with_changes(suite, {name: value for name, value in given.items() if value is not None})
     with tempfile.TemporaryDirectory(prefix="roslens-selftest-") as scratch:
         with show_progress() as on_event:
             result = run_campaign(suite, text, root=Path(scratch), on_event=on_event)

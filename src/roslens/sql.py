@@ -85,15 +85,15 @@ def query(
         ):
             raise UsageError("only a SELECT can be asked: tables are not changed")
         timer.start()
-        found = _as_text(connection.sql(text), flat=flat).to_arrow_reader(rows + 1)
-        assert found is not None
+        reader = _as_text(connection.sql(text), flat=flat).to_arrow_reader(rows + 1)
+        assert reader is not None
         batches, count = [], 0
-        for batch in found:
+        for batch in reader:
             batches.append(batch)
             count += batch.num_rows
             if count > rows:
                 break
-        frame = pl.from_arrow(batches) if batches else _empty(found.schema)
+        frame = pl.from_arrow(batches) if batches else _empty(reader.schema)
         assert isinstance(frame, pl.DataFrame)
         return frame.head(rows), count > rows
     except duckdb.InterruptException as error:

@@ -83,7 +83,7 @@ def _parts(suite: Suite) -> list[tuple[str, list[str]]]:
     runs += [f"${name} = {value}" for name, value in workload.environment.items()]
     runs.append(f"ROS 2: {workload.ros}")
     time = [f"{suite.duration:g} s, ended after {suite.limit_seconds:g} s"]
-    for value, what in (
+    for value, unit in (
         (suite.warm_up, "s of warm-up"),
         (suite.cool_down, "s of cool-down"),
         (suite.pause, "s of rest between runs"),
@@ -91,15 +91,15 @@ def _parts(suite: Suite) -> list[tuple[str, list[str]]]:
         (suite.retries, "retries of a run that failed"),
     ):
         if value:
-            time.append(f"{value:g} {what}")
+            time.append(f"{value:g} {unit}")
     records = [
         f"events {', '.join(tracing.events)}",
         f"contexts {', '.join(tracing.all_contexts)}",
         f"kernel {tracing.kernel}",
         f"{tracing.mode}, {tracing.subbuf_count} buffers of {tracing.subbuf_size:,} B per CPU",
     ]
-    others = suite.samplers.model_dump(exclude={"gives_way"})
-    rates = {"processes": suite.sampler_hz, **others}
+    samplers = suite.samplers.model_dump(exclude={"gives_way"})
+    rates = {"processes": suite.sampler_hz, **samplers}
     samples = [f"{name} at {hz:g} Hz" for name, hz in rates.items() if hz] or ["nothing"]
     parts = [("runs", runs), ("time", time), ("records", records), ("samples", samples)]
     excluded = [

@@ -96,31 +96,34 @@ def summary_table(metrics: Path, notebook: str) -> ReportTable:
     UsageError
         It cannot be read.
     """
-    found = read_metrics(metrics)
+    stored = read_metrics(metrics)
     if notebook == _SIMULATED:
-        table = _by_section(found.estimates)
+        table = _by_section(stored.estimates)
     elif notebook in _COLUMNS:
-        table = _by_cell(found.estimates, *_COLUMNS[notebook])
+        table = _by_cell(stored.estimates, *_COLUMNS[notebook])
     else:
-        table = _by_estimate(found.estimates, f"{notebook}: estimates")
-    return replace(table, notes=[_runs_and_loss(found, notebook), *table.notes])
+        table = _by_estimate(stored.estimates, f"{notebook}: estimates")
+    return replace(table, notes=[_runs_and_loss(stored, notebook), *table.notes])
 
 
 def _by_cell(estimates: Sequence[Estimate], title: str, headings: Mapping[str, str]) -> ReportTable:
-    of_cell: dict[str, dict[str, Estimate]] = {}
-    known = [e for e in estimates if e.metric in headings]
+    estimates_by_cell: dict[str, dict[str, Estimate]] = {}
+    listed = [e for e in estimates if e.metric in headings]
     # Where no work topic is named, each topic has a row.
-    own = any("topic" not in e.cell and e.metric.startswith("latency") for e in known)
-    for estimate in known:
-        if not own or "topic" not in estimate.cell:
-            of_cell.setdefault(cell_label(estimate.cell), {})[estimate.metric] = estimate
-    cells = [next(iter(of_metric.values())).cell for of_metric in of_cell.values()]
-    verdicts = [{e.verdict for e in x.values() if e.verdict} for x in of_cell.values()]
+    has_work_topic = any("topic" not in e.cell and e.metric.startswith("latency") for e in listed)
+    for estimate in listed:
+        if not has_work_topic or "topic" not in estimate.cell:
+            estimates_by_cell.setdefault(cell_label(estimate.cell), {})[estimate.metric] = estimate
+    cells = [next(iter(of_metric.values())).cell for of_metric in estimates_by_cell.values()]
+    verdicts = [
+        {e.verdict for e in of_metric.values() if e.verdict}
+        for of_metric in estimates_by_cell.values()
+    ]
     judged = any(verdicts)
     rows: list[list[str]] = []
-    shown_cells = _Cells(e for of_metric in of_cell.values() for e in of_metric.values())
+    shown_cells = _Cells(e for of_metric in estimates_by_cell.values() for e in of_metric.values())
     for label, of_metric, verdict in zip(
-        short_labels(cells), of_cell.values(), verdicts, strict=True
+        short_labels(cells), estimates_by_cell.values(), verdicts, strict=True
     ):
         shown = [shown_cells.text(of_metric.get(name)) for name in headings]
         runs = max(e.runs for e in of_metric.values())
@@ -144,9 +147,9 @@ def _by_section(estimates: Sequence[Estimate]) -> ReportTable:
     for (section, metric), members in groups.items():
         values = [100 * e.value for e in members if e.value is not None]
         verdicts = Counter(e.verdict for e in members if e.verdict)
-        told = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items()))
+        listing = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items()))
         span = f"{min(values):.1f} to {max(values):.1f}" if values else "-"
-        rows.append([section, metric.replace("_", " "), span, str(len(members)), told])
+        rows.append([section, metric.replace("_", " "), span, str(len(members)), listing])
     columns = ["section", "what", "found [%]", "cells", "verdict"]
     title = "Calibration: what was simulated, and the fractions found"
     return ReportTable(columns, rows, title, left=_LEFT | {"section", "what"})
@@ -193,8 +196,8 @@ class _Cells:
     """Cells of a table, and below it why some have no interval: once, if that is true of all."""
 
     def __init__(self, estimates: Iterable[Estimate]) -> None:
-        known = {e.refused for e in estimates if _has_value(e)}
-        self._of_all = known.pop() if len(known) == 1 else None
+        reasons = {e.refused for e in estimates if _has_value(e)}
+        self._of_all = reasons.pop() if len(reasons) == 1 else None
         self._reasons: list[str] = []
 
     def text(self, estimate: Estimate | None) -> str:

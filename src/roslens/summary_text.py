@@ -55,22 +55,22 @@ class Summary:
             It cannot be read.
         """
         table = summary_table(metrics, notebook)
-        found = read_metrics(metrics)
+        stored = read_metrics(metrics)
         runs, *notes = table.notes
-        lossy = any(r["discarded_events"] or r["lost_packets"] for r in found.recordings)
+        lossy = any(r["discarded_events"] or r["lost_packets"] for r in stored.recordings)
         # Several estimates of a cell may share one verdict: slopes per second and per message.
-        judged = {(cell_label(e.cell), e.verdict) for e in found.estimates if e.verdict}
+        judged = {(cell_label(e.cell), e.verdict) for e in stored.estimates if e.verdict}
         verdicts = Counter(verdict.replace("_", " ") for _, verdict in sorted(judged))
-        told = ", ".join(f"{name} in {counted(n, 'cell')}" for name, n in verdicts.items())
+        listing = ", ".join(f"{name} in {counted(n, 'cell')}" for name, n in verdicts.items())
         return cls(
-            tuple(found.answer), found.recorded, runs, lossy, told, replace(table, notes=notes)
+            tuple(stored.answer), stored.recorded, runs, lossy, listing, replace(table, notes=notes)
         )
 
     def section(self) -> Section:
         """For the top of a page."""
-        told = [Sentence(f"Verdicts: {self.verdicts}.")] if self.verdicts else []
+        verdicts = [Sentence(f"Verdicts: {self.verdicts}.")] if self.verdicts else []
         table = [_short(self.table)] if self.table.rows else []
-        return Section(Sentence(f"{self.runs}.", loud=self.lossy), *told, *table)
+        return Section(Sentence(f"{self.runs}.", loud=self.lossy), *verdicts, *table)
 
     def markdown(self) -> str:
         """For a pull request."""

@@ -52,9 +52,9 @@ def run_why(
     late = why(topic, message, deadline, warm_up_s).sort(
         "late_by_ns", descending=True, maintain_order=True
     )
-    found = why.found(topic, None, deadline, warm_up_s) if message is None else {}
-    judged = sum(x.of for x in found.values())
-    left_out = sum(x.left_out for x in found.values())
+    late_by_run = why.found(topic, None, deadline, warm_up_s) if message is None else {}
+    judged = sum(lateness.of for lateness in late_by_run.values())
+    left_out = sum(lateness.left_out for lateness in late_by_run.values())
     if message is None and not judged and not silences:
         raise NotEnoughEvidenceError(
             f"all {left_out:,} messages are left out as warm-up: give a shorter --warm-up"
@@ -109,7 +109,7 @@ def _late_table(late: pl.DataFrame, title: str) -> ReportTable:
 
 
 def _shares_table(shares: Sequence[Estimate]) -> ReportTable:
-    shares = [x for x in shares if x.value is not None and x.value >= LEAST_SHARE]
+    shares = [share for share in shares if share.value is not None and share.value >= LEAST_SHARE]
     labels = short_labels([share.cell for share in shares])
     rows = [
         [label, cause_of(share), *value_and_interval(share),

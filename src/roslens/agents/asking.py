@@ -104,13 +104,13 @@ class Asker:
         """
         for folder in self.folders:
             with suppress(OSError, ValueError):
-                found = (folder / path).resolve(strict=True)
-                if self._inside(found):
-                    return found
+                candidate = (folder / path).resolve(strict=True)
+                if self._inside(candidate):
+                    return candidate
         # A name that is told with marks in place of what a terminal obeys.
-        for found in self.recordings():
-            if shown(str(found)) == path:
-                return found.resolve()
+        for candidate in self.recordings():
+            if shown(str(candidate)) == path:
+                return candidate.resolve()
         roots = ", ".join(map(str, self.folders))
         raise UsageError(shown(f"{path}: nothing of that name in what may be read: {roots}"))
 
@@ -130,12 +130,12 @@ class Asker:
 
     def recordings(self) -> list[Path]:
         """The recordings at or below the folders, and archives of some; none outside by a link."""
-        found: list[Path] = []
+        paths: list[Path] = []
         for folder in self.folders:
             with suppress(UsageError):
-                found += (recording.path for recording in find_recordings(folder))
-            found += sorted(path for path in folder.glob("*") if path.name.endswith(SUFFIXES))
-        return [path for path in found if self._inside(path)]
+                paths += (recording.path for recording in find_recordings(folder))
+            paths += sorted(path for path in folder.glob("*") if path.name.endswith(SUFFIXES))
+        return [path for path in paths if self._inside(path)]
 
     async def ask(
         self,
@@ -173,16 +173,16 @@ class Asker:
         places = [str(self._whole(path)) for path in paths]
         about = [*([] if first is None else [first]), *places]
         async with self._turns:
-            with tempfile.TemporaryDirectory(prefix="roslens-mcp-") as own:
+            with tempfile.TemporaryDirectory(prefix="roslens-mcp-") as scratch:
                 for name, text in files.items():
-                    Path(own, name).write_text(text, encoding="utf-8")
+                    Path(scratch, name).write_text(text, encoding="utf-8")
                 # No word of a question is an option that was not meant.
-                code, out, err = await self._run([*words, "--", *about], Path(own))
-                told = _json(out, Path(own) / _FILE, lines=lines)
+                code, out, err = await self._run([*words, "--", *about], Path(scratch))
+                output = _json(out, Path(scratch) / _FILE, lines=lines)
         if code not in MEANINGS:
             kind = UsageError if code == UsageError.exit_code else RunFailedError
             raise kind(shown(_said(err)) or f"roslens ended with exit code {code}")
-        answer, cut = self._bounded(_quoted(told))
+        answer, cut = self._bounded(_quoted(output))
         return Answer(
             command=shown(shlex.join(["roslens", *words, "--", *about])),
             exit_code=code,

@@ -58,9 +58,9 @@ class Verbs:
 
     async def recordings(self) -> dict[str, Any]:
         """List the recordings that may be asked about, by the paths that the other tools take."""
-        found = [shown(str(path)) for path in self._asker.recordings()]
+        paths = [shown(str(path)) for path in self._asker.recordings()]
         rows = self._asker.rows
-        return {"recordings": found[:rows], "cut": len(found) if len(found) > rows else None}
+        return {"recordings": paths[:rows], "cut": len(paths) if len(paths) > rows else None}
 
     async def first_page(self, paths: PathList) -> Answer:
         """What was recorded, what looks wrong, the slowest topics, callbacks, chains; ask first."""

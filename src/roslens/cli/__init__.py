@@ -117,8 +117,8 @@ def _interrupts() -> Iterator[None]:
 
 def _no_empty(arguments: Sequence[str]) -> None:
     """An empty argument would be the working folder; a recorded command may have some."""
-    own = itertools.takewhile(lambda argument: argument != "--", arguments)
-    if any(not argument.strip() for argument in own):
+    own_arguments = itertools.takewhile(lambda argument: argument != "--", arguments)
+    if any(not argument.strip() for argument in own_arguments):
         raise UsageError("an argument is empty: is a variable of the shell not set?")
 
 
@@ -146,15 +146,15 @@ def _unexpected(error: BaseException) -> str:
     import traceback  # noqa: PLC0415
 
     text = " ".join(str(error).split())[:200]
-    what = f"unexpected {type(error).__name__}: {text}; this is an error of roslens itself"
+    message = f"unexpected {type(error).__name__}: {text}; this is an error of roslens itself"
     try:
         # Readable to its owner alone: a traceback may hold what a trace does.
         descriptor, name = tempfile.mkstemp(prefix="roslens-", suffix=".traceback")
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.writelines(traceback.format_exception(error))
     except OSError as full:
-        return f"{what} (its traceback cannot be kept: {full.strerror})"
-    return f"{what}; its traceback is in {name}"
+        return f"{message} (its traceback cannot be kept: {full.strerror})"
+    return f"{message}; its traceback is in {name}"
 
 
 def _goes_on_unheard(console: rich.console.Console) -> None:

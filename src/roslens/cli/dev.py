@@ -162,9 +162,9 @@ def selftest(
     """
     from roslens.selftest import run_selftest  # noqa: PLC0415
 
-    found = run_selftest(tracer, pairs)
+    result = run_selftest(tracer, pairs)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(result))
     else:
-        say("\n".join(found.sentences()))
-    return found.exit_code
+        say("\n".join(result.sentences()))
+    return result.exit_code

@@ -295,7 +295,11 @@ def predict(
     if not paths:
         raise UsageError("no recording given; give one or more folders, or a timing model")
     changes = Changes(
-        executor, threads, cpus, [Took.of(x) for x in change], [rate_of(x) for x in rate]
+        executor,
+        threads,
+        cpus,
+        [Took.of(text) for text in change],
+        [rate_of(text) for text in rate],
     )
     return run_predict(
         paths,
@@ -360,11 +364,11 @@ def trend(
     from roslens.fleet import show  # noqa: PLC0415
     from roslens.fleet.cluster import Workers  # noqa: PLC0415
 
-    found, _ = show.updated(
+    opened, _ = show.updated(
         where, file, collect=True, workers=Workers(workers, scheduler), console=Console()
     )
     return show.run_trend(
-        found,
+        opened,
         metric or ["latency_p99"],
         suites=suite,
         since=since,
@@ -419,14 +423,14 @@ def catalog(
     if table and dataset is None:
         raise UsageError("--table goes with --dataset")
     console = Console(stderr=as_json, width=None if sys.stdout.isatty() else 130)
-    found, changes = show.updated(
+    opened, changes = show.updated(
         where, file, collect=collect, workers=Workers(workers, scheduler), console=console
     )
-    chosen = found.select(suite=suite or None, distro=distro or None, since=since, until=until)
+    chosen = opened.select(suite=suite or None, distro=distro or None, since=since, until=until)
     written = None if dataset is None else chosen.write_dataset(dataset, table or None)
     if as_json:
         show.print_json(chosen)
     else:
-        show.show_catalog(found, changes, chosen, console, written)
+        show.show_catalog(opened, changes, chosen, console, written)
     if collect and (failed := chosen.rows["problem"].count()):
         raise RunFailedError(f"{failed:,} of {len(chosen):,} recordings have no tables; see above")

@@ -394,8 +394,8 @@ def collect(
         merge=merge,
     )
     if as_json:
-        print_json([one.to_json() for one in done])
-    if empty := [str(one.recording.path) for one in done if one.lacks_events]:
+        print_json([result.to_json() for result in done])
+    if empty := [str(result.recording.path) for result in done if result.lacks_events]:
         why = "no event was recorded, or none was saved"
         raise NotEnoughEvidenceError(f"{', '.join(empty)}: {why}")
 
@@ -442,8 +442,8 @@ def merge(
         members = manifest.members if manifest else []
         print_json({
             "folder": str(recording.path),
-            "members": [{"name": x.name, "hosts": x.hosts} for x in members],
-            "clocks": [dict(x) for x in clocks.findings] if clocks else [],
+            "members": [{"name": member.name, "hosts": member.hosts} for member in members],
+            "clocks": [dict(finding) for finding in clocks.findings] if clocks else [],
         })  # fmt: skip
         return
     show_merged(recording, clocks, console)

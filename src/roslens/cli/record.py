@@ -64,9 +64,9 @@ _FOR_OUTPUT = _further_options("Output", "--json")
 
 def _refuse(why: str, given: Mapping[str, object]) -> None:
     """Raise where one of several arguments is there that cannot be."""
-    for what, there in given.items():
-        if there:
-            raise UsageError(f"{why}: {what} cannot be given with it")
+    for option, value in given.items():
+        if value:
+            raise UsageError(f"{why}: {option} cannot be given with it")
 
 
 def _option(parameter: str) -> str:
@@ -175,7 +175,8 @@ def _way_of(given: Mapping[str, object]) -> str:
         )
     does, heeded = _WAYS[way]
     _refuse(
-        f"{_option(way)} {does}", {_option(x): True for x in given if x != way and x not in heeded}
+        f"{_option(way)} {does}",
+        {_option(name): True for name in given if name != way and name not in heeded},
     )
     if way == "triggers" and (given.get("tracer") != "native" or "command" not in given):
         raise UsageError(
@@ -379,15 +380,15 @@ def record(
     from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
     from roslens.tracing.sampling.rates import SamplerRates  # noqa: PLC0415
 
-    told = Told(as_json=as_json)
+    printer = Told(as_json=as_json)
     rate = given.get("stacks", 0.0)
     if kernel_event:
         given["kernel_event"] = (*KERNEL_EVENTS, *kernel_event)
     tracing = _fields(_TRACING, given)
     if status is not None:
-        recording.show_status(output, suite, status, told)
+        recording.show_status(output, suite, status, printer)
     elif resume is not None:
-        recording.resume_suite(output, suite, resume, told)
+        recording.resume_suite(output, suite, resume, printer)
     elif attach is not None:
         recording.record_running(
             attach,
@@ -397,12 +398,12 @@ def record(
             waits=waits,
             share=_share(given),
             time_limit=time_limit,
-            told=told,
+            told=printer,
         )
     elif suite is not None:
         changes = _fields(_OF_SUITE, given)
         if dry_run:
-            recording.show_plan(suite, seed=seed, changes=changes, only=only, told=told)
+            recording.show_plan(suite, seed=seed, changes=changes, only=only, told=printer)
         else:
             recording.record_suite(
                 suite,
@@ -411,7 +412,7 @@ def record(
                 seed=seed,
                 changes=changes,
                 only=only,
-                told=told,
+                told=printer,
             )
     else:
         if not command and not host:
@@ -430,7 +431,7 @@ def record(
                 samplers=samplers,
                 setup=host_setup,
                 time_limit=time_limit,
-                told=told,
+                told=printer,
             )
             return
         recording.record_one(
@@ -443,7 +444,7 @@ def record(
             time_limit=time_limit,
             as_host=as_host,
             triggers=triggers,
-            told=told,
+            told=printer,
         )
 
 

@@ -132,7 +132,7 @@ def _show(result: ReportResult, *, as_json: bool) -> None:
             "folder": str(result.folder),
             "html": str(result.html),
             "metrics": None if result.metrics is None else str(result.metrics),
-            "files": [str(x) for x in result.files],
+            "files": [str(path) for path in result.files],
             "answer": list(answer),
             "notes": list(result.notes),
         })  # fmt: skip

@@ -63,16 +63,16 @@ def export(
         print_json(dict(FORMATS))
         return
     if list_formats:
-        for name, what in FORMATS.items():
-            say(f"{name:10} {what}")
+        for name, description in FORMATS.items():
+            say(f"{name:10} {description}")
         return
     if path is None or out is None or form is None:
         raise UsageError("give --format FORMAT, a recording and the file to write, or --list")
     write(path, out, form, table)
     if as_json:
-        what = FORMATS[form]
+        description = FORMATS[form]
         size = out.stat().st_size
-        print_json({"file": str(out), "format": form, "what": what, "size_bytes": size})
+        print_json({"file": str(out), "format": form, "what": description, "size_bytes": size})
         return
     say(f"{FORMATS[form]}: {out.stat().st_size:,} bytes")
     say(out)

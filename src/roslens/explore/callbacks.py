@@ -42,16 +42,18 @@ class Callbacks(OfMessages):
         if summary.is_empty():
             return ["No callback was traced."]
 
-        found = []
+        sentences = []
         for column, words in (("p99_ns", "at P99"), ("max_ns", "once")):
             for row in summary.drop_nulls(column).top_k(1, by=column).iter_rows(named=True):
                 name = callback_title(row["kind"], row["name"], row["node"])
                 where = f" with {row['cell']}" if summary["cell"].n_unique() > 1 else ""
                 took = f"{row[column] / 1e6:.3g} ms"
-                found.append(f"The execution that took longest {words} is {name}{where}: {took}.")
-        if found and (open_ended := int(summary["unfinished"].sum())):
-            found.append(f"The end of {counted(open_ended, 'execution')} was not recorded.")
-        return found or ["No callback that ended was traced."]
+                sentences.append(
+                    f"The execution that took longest {words} is {name}{where}: {took}."
+                )
+        if sentences and (open_ended := int(summary["unfinished"].sum())):
+            sentences.append(f"The end of {counted(open_ended, 'execution')} was not recorded.")
+        return sentences or ["No callback that ended was traced."]
 
     def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:
         """Every execution of a callback, in order.
@@ -77,8 +79,8 @@ class Callbacks(OfMessages):
         rows = counting.sort("run", "start_ns").collect()
         for column, wanted in (("node", node), ("name", name)):
             if wanted is not None:
-                found = matching(wanted, rows[column].drop_nulls(), f"callback's {column}")
-                rows = rows.filter(pl.col(column).is_in(sorted(found)))
+                matches = matching(wanted, rows[column].drop_nulls(), f"callback's {column}")
+                rows = rows.filter(pl.col(column).is_in(sorted(matches)))
         return rows
 
     def summary(self, by: Sequence[str] | None = None) -> pl.DataFrame:

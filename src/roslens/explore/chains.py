@@ -154,9 +154,9 @@ class Chains(Noun[ChainsReport]):
         return picture(chain_waterfall(self._complete(chain)))
 
     def _complete(self, chain: str | None) -> ChainInstances:
-        found = self._of(chain).chains
-        for followed in found:
+        chains = self._of(chain).chains
+        for followed in chains:
             if followed.found.complete.height:
                 return followed.found
-        names = "; ".join(followed.named.name for followed in found[:3])
+        names = "; ".join(followed.named.name for followed in chains[:3])
         raise UsageError(f"no instance reached the end of a chain ({names or 'there is none'})")

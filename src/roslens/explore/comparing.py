@@ -99,8 +99,8 @@ def compared(
 ) -> Comparison:
     """As `roslens.recordings.Recordings.compare`."""
     sides = load_side(base, metrics), load_side(new, metrics)
-    found = compare_sides(*sides, metrics, threshold, across_machines=across_machines)
-    return Comparison(found)
+    comparisons = compare_sides(*sides, metrics, threshold, across_machines=across_machines)
+    return Comparison(comparisons)
 
 
 def checked(run: Runs, budgets: Path) -> pl.DataFrame:

@@ -37,8 +37,8 @@ class OfMessages(Noun[LatencyReport]):
     def _of(self, topic: str | None, by: Sequence[str] | None = None) -> LatencyReport:
         if topic is None:
             return self._report(by)
-        there = self._run.names("topic", "publishers", "subscriptions", "messages")
-        matching(topic, there, "topic")
+        topics = self._run.names("topic", "publishers", "subscriptions", "messages")
+        matching(topic, topics, "topic")
         return self._report(by, topics=[topic])
 
     def _rows(self, topic: str | None) -> pl.DataFrame:
@@ -232,8 +232,8 @@ class Latency(OfMessages):
         if count < 0:
             raise UsageError(f"count: {count} is negative")
         rows, processes = self._rows(topic).lazy(), self._run.table("processes")
-        found = worst_messages(rows, processes, self._of(topic).counting, count)
-        return explained(found, lambda run: Paths.of_run(self._run, run))
+        messages = worst_messages(rows, processes, self._of(topic).counting, count)
+        return explained(messages, lambda run: Paths.of_run(self._run, run))
 
     def _delivered(self, topic: str | None) -> tuple[pl.DataFrame, str]:
         rows, scope = self._rows(topic), self._of(topic).groups[0].scope

@@ -37,17 +37,17 @@ class Loss(OfMessages):
         counted = self.frame().with_columns(
             missed=pl.sum_horizontal(LOST), known=pl.sum_horizontal("arrived", *LOST)
         )
-        own = counted.filter(of_application())
-        counted = counted if own.is_empty() else own
+        relevant = counted.filter(of_application())
+        counted = counted if relevant.is_empty() else relevant
         columns = ("missed", "known", "unknown", "not_matched")
-        told = [arrival_sentence(*counted.select(columns).sum().row(0))]
+        sentences = [arrival_sentence(*counted.select(columns).sum().row(0))]
         of_topic = counted.group_by("topic").agg(pl.col(columns).sum())
         lossy = of_topic.filter(pl.col("missed") > 0).sort(
             "missed", "topic", descending=[True, False]
         )
         for topic, missed, known, *_ in lossy.head(of_topic.height > 1).iter_rows():
-            told.append(f"Most of them on {topic}: {missed:,} of {known:,}.")
-        return [*tracer, *told]
+            sentences.append(f"Most of them on {topic}: {missed:,} of {known:,}.")
+        return [*tracer, *sentences]
 
     def tracer(self) -> pl.DataFrame:
         """What the tracer dropped in each run.
@@ -57,10 +57,10 @@ class Loss(OfMessages):
         ``run``, ``cell``, ``discarded_events``, ``lost_packets``, ``truncated`` (counts; streams
         that were cut off).
         """
-        found = self._run.tracer_loss
+        losses = self._run.tracer_loss
         return pl.DataFrame(
             [(x.run.name, x.run.label, x.discarded_events, x.lost_packets, x.truncated)
-             for x in found],
+             for x in losses],
             schema={"run": pl.String, "cell": pl.String, "discarded_events": pl.Int64,
                     "lost_packets": pl.Int64, "truncated": pl.Int64},
             orient="row",
@@ -177,8 +177,8 @@ class Loss(OfMessages):
         UsageError
             There is no such topic or factor.
         """
-        found = self._of(topic, by).main_estimates
-        return estimates_frame([e for e in found if e.metric == "loss"], full=full)
+        estimates = self._of(topic, by).main_estimates
+        return estimates_frame([e for e in estimates if e.metric == "loss"], full=full)
 
     def over_time(self, topic: str | None = None) -> Picture:
         """How many messages of a topic became of which outcome, by time of publication [s].

@@ -121,9 +121,9 @@ def grouped(run: Runs, by: Sequence[str]) -> Runs:
     UsageError
         No run has such a factor.
     """
-    there = {name for r in run.runs for name in r.cell}
+    factors = {name for r in run.runs for name in r.cell}
     for name in by:
-        matching(name, there, "factor")
+        matching(name, factors, "factor")
     runs = [replace(r, cell={n: r.cell[n] for n in by if n in r.cell}) for r in run.runs]
     return run.with_runs(runs)
 
@@ -176,6 +176,6 @@ def picture_of(section: Section, number: int = 0) -> Picture:
     """
     plots = [part for part in section.parts if isinstance(part, Plot)]
     if not plots:
-        told = " ".join(str(part).removeprefix("! ") for part in section.parts)
-        raise UsageError(told or "there is nothing to draw")
+        reason = " ".join(str(part).removeprefix("! ") for part in section.parts)
+        raise UsageError(reason or "there is nothing to draw")
     return picture(plots[number])

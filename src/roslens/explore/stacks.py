@@ -51,17 +51,17 @@ class Stacks:
 
     @cached_property
     def _samples(self) -> pl.DataFrame:
-        found = inside(self._run.cpu_samples, self._run.table("callback_instances"))
-        if not found.height:
+        samples = inside(self._run.cpu_samples, self._run.table("callback_instances"))
+        if not samples.height:
             raise UsageError("no stacks were recorded: record with 'roslens record --stacks'")
-        return found
+        return samples
 
     @cached_property
     def _waits(self) -> pl.DataFrame:
-        found = inside(as_samples(self._run.waits), self._run.table("callback_instances"))
-        if not found.height:
+        waits = inside(as_samples(self._run.waits), self._run.table("callback_instances"))
+        if not waits.height:
             raise UsageError("no waits were recorded: record with 'roslens record --waits'")
-        return found
+        return waits
 
     @cached_property
     def _executions(self) -> pl.DataFrame:
@@ -77,9 +77,9 @@ class Stacks:
     def _of(self, frame: pl.DataFrame, node: str | None, name: str | None) -> pl.DataFrame:
         for column, wanted in (("node", node), ("name", name)):
             if wanted is not None:
-                there = self._executions[column].drop_nulls()
-                found = matching(wanted, there, f"callback's {column}")
-                frame = frame.filter(pl.col(column).is_in(sorted(found)))
+                names = self._executions[column].drop_nulls()
+                matches = matching(wanted, names, f"callback's {column}")
+                frame = frame.filter(pl.col(column).is_in(sorted(matches)))
         return frame
 
     def sentences(self) -> list[str]:
@@ -91,24 +91,24 @@ class Stacks:
             No stacks were recorded.
         """
         table, samples = self.functions(), self._samples
-        said = most_in(table)
+        sentences = most_in(table)
         out = samples["callback_instance_id"].null_count()
         nameless = samples.filter(pl.col("path").str.starts_with("[")).height
         cut = samples.height - int(samples["whole"].sum())
-        said.append(
+        sentences.append(
             f"Of {samples.height:,} samples {out:,} lie outside of callbacks, {nameless:,} in "
             f"functions without symbols, and {cut:,} do not reach their thread's first function."
         )
         process = ["run", "host", "vpid"]
-        others = samples.join(self._executions, on=process, how="anti").height
+        unseen = samples.join(self._executions, on=process, how="anti").height
         if self._run.waits.head(1).collect().height:
-            said += waits_in(waits_of_slow(*self._seen(waits=True)))
-        if others:
-            said.append(
-                f"{others:,} samples are of processes that the trace knows no callback of. If they "
+            sentences += waits_in(waits_of_slow(*self._seen(waits=True)))
+        if unseen:
+            sentences.append(
+                f"{unseen:,} samples are of processes that the trace knows no callback of. If they "
                 "are of a container, which has process ids of its own, record inside of it."
             )
-        return said
+        return sentences
 
     def frame(
         self, node: str | None = None, name: str | None = None, *, waits: bool = False
@@ -135,8 +135,8 @@ class Stacks:
         UsageError
             No stacks or waits were recorded, or no callback has such a node or name.
         """
-        found = self._of(self._seen(waits=waits)[0], node, name)
-        return found.rename({"cpu_ns": "wait_ns"}) if waits else found
+        samples = self._of(self._seen(waits=waits)[0], node, name)
+        return samples.rename({"cpu_ns": "wait_ns"}) if waits else samples
 
     def functions(
         self,
@@ -205,9 +205,11 @@ class Stacks:
         if time not in TIMES:
             raise UsageError(f"time: {time!r} is neither {' nor '.join(TIMES)}")
         sides = self, Stacks(new)
-        base, other = (per_execution(of_functions(x._samples), x._executions) for x in sides)
-        names = [x._executions["run"].unique().sort().to_list() for x in sides]
-        return changed(base, other, (names[0], names[1]), level, time)
+        base, newer = (
+            per_execution(of_functions(side._samples), side._executions) for side in sides
+        )
+        names = [side._executions["run"].unique().sort().to_list() for side in sides]
+        return changed(base, newer, (names[0], names[1]), level, time)
 
     def plot(
         self, node: str | None = None, name: str | None = None, *, waits: bool = False
@@ -251,14 +253,14 @@ class Stacks:
         UsageError
             As in `plot`.
         """
-        samples, known = self._busiest(node, name, waits=waits)
-        slow = slow_ones(known)
-        told = samples.join(slow, on=["run", "callback_instance_id"], how="left")
+        samples, all_executions = self._busiest(node, name, waits=waits)
+        slow = slow_ones(all_executions)
+        marked = samples.join(slow, on=["run", "callback_instance_id"], how="left")
         executions = samples.select("run", "callback_instance_id").n_unique()
         caption = (
             f"{samples.height:,} {'waits' if waits else 'samples'} in {executions:,} executions"
         )
-        return Flame(frames_of(told), _title(samples.row(0, named=True)), caption)
+        return Flame(frames_of(marked), _title(samples.row(0, named=True)), caption)
 
     def _busiest(
         self, node: str | None, name: str | None, *, waits: bool

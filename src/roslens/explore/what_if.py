@@ -44,7 +44,10 @@ def timed(
         The executor, where nothing recorded names it.
     """
     return {
-        cell: [recorded_timing(run.only(x.name), x, warm_up).executed_by(recorded) for x in members]
+        cell: [
+            recorded_timing(run.only(member.name), member, warm_up).executed_by(recorded)
+            for member in members
+        ]
         for cell, members in cells_of(run.runs).items()
     }
 
@@ -74,8 +77,8 @@ class WhatIf:
     ) -> WhatIf:
         """Simulate each cell as it was recorded, then with the changes made."""
         models = timed(run, warm_up, recorded)
-        found = {cell: predicted(of, changes, seed) for cell, of in models.items()}
-        return cls(found, run, warm_up)
+        predictions = {cell: predicted(timings, changes, seed) for cell, timings in models.items()}
+        return cls(predictions, run, warm_up)
 
     @cached_property
     def _bounds(self) -> pl.DataFrame:
@@ -125,20 +128,35 @@ class WhatIf:
         cells = list(self.predictions)
         if cell is not None and cell not in cells:
             raise UsageError(f"no cell {cell!r}; there are {', '.join(cells)}")
-        of = self.predictions[cells[0] if cell is None else cell]
-        own = [x for x in of.curves if (topic or node) is None or x.topic is not None]
-        curve = next((x for x in own if topic in (None, x.topic) and node in (None, x.node)), None)
+        prediction = self.predictions[cells[0] if cell is None else cell]
+        curves = [
+            curve
+            for curve in prediction.curves
+            if (topic or node) is None or curve.topic is not None
+        ]
+        curve = next(
+            (
+                curve
+                for curve in curves
+                if topic in (None, curve.topic) and node in (None, curve.node)
+            ),
+            None,
+        )
         if curve is None:
-            known = ", ".join(f"{x.topic} at {x.node}" for x in of.curves if x.topic)
-            raise UsageError(of.refused or f"no latency of that; there is that of {known}")
+            names = ", ".join(
+                f"{curve.topic} at {curve.node}" for curve in prediction.curves if curve.topic
+            )
+            raise UsageError(prediction.refused or f"no latency of that; there is that of {names}")
         bounds = self._bounds.filter(
-            pl.col("run").is_in(list(of.runs)),
+            pl.col("run").is_in(list(prediction.runs)),
             pl.col("kind") == "subscription",
             pl.col("name").eq_missing(pl.lit(curve.topic)),
             pl.col("node").eq_missing(pl.lit(curve.node)),
         )["bound_ns"]
         bound = None if bounds.null_count() else bounds.max()
-        return picture(prediction_plot(of, curve, bound if isinstance(bound, int) else None))
+        return picture(
+            prediction_plot(prediction, curve, bound if isinstance(bound, int) else None)
+        )
 
     def __repr__(self) -> str:
         return repr(self.tables())

@@ -59,8 +59,10 @@ class Why:
             paths = self._paths_of(run.name)
             shown = paths.messages.with_row_index("row").filter(self._shown(run.name))
             path = paths.of(shown["row"].to_numpy().astype(np.int64))
-            of = paths.messages.select("topic", "subscription_node")[path["message"]]
-            parts.append(path.select(pl.lit(run.name).alias("run"), *of, pl.exclude("message")))
+            columns = paths.messages.select("topic", "subscription_node")[path["message"]]
+            parts.append(
+                path.select(pl.lit(run.name).alias("run"), *columns, pl.exclude("message"))
+            )
         return pl.concat(parts)
 
     def _paths_of(self, run: str) -> Paths:
@@ -123,9 +125,10 @@ class Why:
         UsageError
             There is no such topic or message, or the deadline is no duration.
         """
-        found = self.found(topic, message, deadline, warm_up)
+        late_by_run = self.found(topic, message, deadline, warm_up)
         rows = pl.concat(
-            late.frame().select(pl.lit(name).alias("run"), pl.all()) for name, late in found.items()
+            late.frame().select(pl.lit(name).alias("run"), pl.all())
+            for name, late in late_by_run.items()
         )
         begin = self._run.table("processes").group_by("run").agg(pl.col("begin_ns").min()).collect()
         at_s = (
@@ -180,27 +183,32 @@ class Why:
         UsageError
             As `frame`.
         """
-        found = self.found(topic, None, deadline, warm_up).values()
-        of, late = sum(x.of for x in found), sum(len(x.late_by) for x in found)
+        of_runs = self.found(topic, None, deadline, warm_up).values()
+        total, late = (
+            sum(lateness.of for lateness in of_runs),
+            sum(len(lateness.late_by) for lateness in of_runs),
+        )
         by_run = deadline is None
         allowed = "than the P99 of their subscription" if by_run else "than the deadline"
-        took = f"{late:,} of {counted(of, 'message')} took longer from publish to callback_end"
-        told = [f"{took} {allowed}."]
-        if left_out := sum(x.left_out for x in found):
+        took = f"{late:,} of {counted(total, 'message')} took longer from publish to callback_end"
+        sentences = [f"{took} {allowed}."]
+        if left_out := sum(lateness.left_out for lateness in of_runs):
             start = "tenth" if warm_up is None else f"{warm_up:g} s"
             most = ", 5 s at most," if warm_up is None else ""
             count = counted(left_out, "message")
-            told[0] += f" The first {start} of each run{most} is left out as warm-up: {count}."
+            sentences[0] += f" The first {start} of each run{most} is left out as warm-up: {count}."
         shares = [
-            x
-            for x in shares_by_cause(self, topic, deadline, warm_up)
-            if x.value is not None and x.value >= LEAST_SHARE
+            share
+            for share in shares_by_cause(self, topic, deadline, warm_up)
+            if share.value is not None and share.value >= LEAST_SHARE
         ]
-        if len({str(x.cell) for x in shares}) == 1:
-            each = (f"{cause_of(x)} {' '.join(value_and_interval(x))} %" for x in shares)
-            causes = ", ".join(x.replace(" refused", "") for x in each)
-            told.append(f"Of what these took beyond the usual: {causes}.")
-        return told
+        if len({str(share.cell) for share in shares}) == 1:
+            each = (
+                f"{cause_of(share)} {' '.join(value_and_interval(share))} %" for share in shares
+            )
+            causes = ", ".join(text.replace(" refused", "") for text in each)
+            sentences.append(f"Of what these took beyond the usual: {causes}.")
+        return sentences
 
     def __repr__(self) -> str:
         return shown_lines("\n".join(self.sentences()))
@@ -252,7 +260,11 @@ class Why:
     def _late(
         self, topic: str | None, deadline: str | int | None, warm_up: float | None
     ) -> list[Late]:
-        late = [x for x in self.found(topic, None, deadline, warm_up).values() if len(x.late_by)]
+        late = [
+            lateness
+            for lateness in self.found(topic, None, deadline, warm_up).values()
+            if len(lateness.late_by)
+        ]
         if not late:
             raise UsageError("no message was late; give a shorter deadline")
         return late
@@ -277,8 +289,8 @@ class Why:
         key = topic, message, allowed, warm_up
         if key not in self._known:
             which = self._chosen(topic, message)
-            self._known[key] = {x.name: self._of_run(x.name, which, message, allowed, warm_up)
-                                for x in self._run.runs}  # fmt: skip
+            self._known[key] = {run.name: self._of_run(run.name, which, message, allowed, warm_up)
+                                for run in self._run.runs}  # fmt: skip
         return self._known[key]
 
     def _chosen(self, topic: str | None, message: int | None) -> pl.Expr:
@@ -314,8 +326,8 @@ def shares_by_cause(
     why: Why, topic: str | None, deadline: str | int | None, warm_up: float | None
 ) -> list[Estimate]:
     """What `Why.estimates` is a frame of; errors as of `Why.frame`."""
-    found = why.found(topic, None, deadline, warm_up)
-    return lateness_by_cause(why._run.runs, found)
+    late_by_run = why.found(topic, None, deadline, warm_up)
+    return lateness_by_cause(why._run.runs, late_by_run)
 
 
 def cause_of(share: Estimate) -> str:

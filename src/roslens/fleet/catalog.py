@@ -113,7 +113,9 @@ class Catalog:
         for column, names in chosen.items():
             if names is not None:
                 patterns = [names] if isinstance(names, str) else list(names)
-                fits = [x for x in rows[column].unique().drop_nulls() if _fits(x, patterns)]
+                fits = [
+                    value for value in rows[column].unique().drop_nulls() if _fits(value, patterns)
+                ]
                 rows = rows.filter(pl.col(column).is_in(fits))
         if factors:
             texts = [
@@ -147,7 +149,7 @@ class Catalog:
         UsageError, RunFailedError
             There is no recording, or the file cannot be written; the second where the disk is full.
         """
-        known = {row["path"]: row for row in self._known()}
+        known_rows = {row["path"]: row for row in self._known()}
         places = list(self.tree.places())
         if not places:
             raise UsageError(f"{self.tree.where}: no recording here or in a folder below")
@@ -155,19 +157,21 @@ class Catalog:
         rows = [
             row
             for place in places
-            if (row := known.get(place.path)) is not None
+            if (row := known_rows.get(place.path)) is not None
             and row["stamp"] == place.stamp
             and (row["collected"] or row["problem"] or not collect)
         ]
         same = {row["path"] for row in rows}
         tree = self.tree.absolute()
         new = [Task(tree, place, collect) for place in places if place.path not in same]
-        removed = len(known.keys() - {place.path for place in places})
+        removed = len(known_rows.keys() - {place.path for place in places})
         chosen = Workers(1) if workers is None else workers
-        there = [tree.root] if isinstance(tree, LocalTree) else []
-        for done, (number, found) in enumerate(each(row_of, new, chosen, there), 1):
+        roots = [tree.root] if isinstance(tree, LocalTree) else []
+        for done, (number, outcome) in enumerate(each(row_of, new, chosen, roots), 1):
             rows.append(
-                _unreadable(new[number].place, found) if isinstance(found, RoslensError) else found
+                _unreadable(new[number].place, outcome)
+                if isinstance(outcome, RoslensError)
+                else outcome
             )
             if progress is not None:
                 progress(done, len(new))
@@ -233,10 +237,10 @@ def catalog(
         It is not there, or there is no recording in it.
     """
     tree = open_tree(where)
-    found = Catalog(tree, Path(file) if file is not None else default_file(tree))
+    opened = Catalog(tree, Path(file) if file is not None else default_file(tree))
     if update:
-        found.update(collect=collect, workers=workers, progress=progress)
-    return found
+        opened.update(collect=collect, workers=workers, progress=progress)
+    return opened
 
 
 def default_file(tree: Tree) -> Path:

@@ -123,23 +123,23 @@ def groups(paths: Sequence[Path], each_of: Each) -> dict[str, list[Path]]:
     UsageError
         No recording there, or two would have the same name.
     """
-    found: dict[str, list[Path]] = {}
+    by_name: dict[str, list[Path]] = {}
     origin: dict[str, Path] = {}
     for path in paths:
         root = opened(path).absolute()
         for recording in find_runs(root):
-            own = recording.path.absolute()
-            place = own if each_of == "recording" else own.parent
+            own_path = recording.path.absolute()
+            place = own_path if each_of == "recording" else own_path.parent
             name = place.relative_to(root).as_posix() if place.is_relative_to(root) else ""
             name = place.name if name in ("", ".") else name
             if origin.setdefault(name, place) != place:
                 raise UsageError(
                     f"two {each_of}s are named '{name}'; give the folder that holds both"
                 )
-            members = found.setdefault(name, [])
-            if own not in members:
-                members.append(own)
-    return found
+            members = by_name.setdefault(name, [])
+            if own_path not in members:
+                members.append(own_path)
+    return by_name
 
 
 def _report(task: Task) -> str:

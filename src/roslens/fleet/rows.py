@@ -99,8 +99,8 @@ def row_of(task: Task) -> dict[str, Any]:
             manifest = recording.manifest
             if manifest is not None:
                 row |= _of_manifest(manifest)
-            elif told := factors_in(place.path.split("/")):
-                row["factors"] = json.dumps(told, sort_keys=True)
+            elif factors := factors_in(place.path.split("/")):
+                row["factors"] = json.dumps(factors, sort_keys=True)
             opened = open_recordings(recording.path, collect=task.collect)
             row |= _of_tables(opened, place)
             row["stamp"] = task.tree.stamp(place)
@@ -144,7 +144,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
 
 def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
     recording = opened.recordings[0]
-    beside = recording.output == Recording.at(recording.path).output
+    is_beside = recording.output == Recording.at(recording.path).output
     try:
         note = read_json(recording.tables / NOTE)
     except UsageError:
@@ -157,7 +157,7 @@ def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
     return {
         "collected": True,
         "collector": note["collector"],
-        "tables": place.tables if beside else str(recording.tables),
+        "tables": place.tables if is_beside else str(recording.tables),
         "events": sum(note["events_by_name"].values()),
         "messages": note["rows"].get("messages"),
         "discarded_events": note["discarded_events"],

@@ -83,8 +83,8 @@ def _look_for(address: str) -> None:
 
     if scheme != "tls":  # which needs keys that only the client knows
         # In a notebook this thread has a loop that runs already.
-        with ThreadPoolExecutor(1) as beside:
-            beside.submit(lambda: asyncio.run(greet())).result()
+        with ThreadPoolExecutor(1) as executor:
+            executor.submit(lambda: asyncio.run(greet())).result()
 
 
 def _check_workers(client: Client, address: str) -> None:
@@ -97,24 +97,24 @@ def _check_workers(client: Client, address: str) -> None:
 
 
 def _check_fitness(client: Client, address: str, paths: Sequence[Path]) -> None:
-    here = fitness([])
-    found: dict[str, Any] = {}
+    ours = fitness([])
+    answers: dict[str, Any] = {}
     try:
-        found["the scheduler"] = client.run_on_scheduler(fitness, [])
+        answers["the scheduler"] = client.run_on_scheduler(fitness, [])
     except Exception as error:  # noqa: BLE001  (what it cannot import, or cannot unpickle)
-        found["the scheduler"] = error
-    told = client.run(fitness, [str(path) for path in paths], on_error="return")
-    found |= {f"worker {name}": one for name, one in told.items()}
-    for who, one in found.items():
-        if isinstance(one, BaseException):
-            said = f"{type(one).__name__}: {' '.join(str(one).split())}"
-            why = f"cannot use roslens: {said}; install it there"
-        elif other := other_versions(one["versions"], here["versions"]):
-            why = f"runs {other}; install the same versions there"
-        elif one["missing"]:
-            more = f" and {len(one['missing']) - 1} more" if len(one["missing"]) > 1 else ""
+        answers["the scheduler"] = error
+    by_worker = client.run(fitness, [str(path) for path in paths], on_error="return")
+    answers |= {f"worker {name}": answer for name, answer in by_worker.items()}
+    for who, answer in answers.items():
+        if isinstance(answer, BaseException):
+            message = f"{type(answer).__name__}: {' '.join(str(answer).split())}"
+            why = f"cannot use roslens: {message}; install it there"
+        elif versions := other_versions(answer["versions"], ours["versions"]):
+            why = f"runs {versions}; install the same versions there"
+        elif answer["missing"]:
+            more = f" and {len(answer['missing']) - 1} more" if len(answer["missing"]) > 1 else ""
             why = (
-                f"does not see {one['missing'][0]}{more}; workers need the recordings under the "
+                f"does not see {answer['missing'][0]}{more}; workers need the recordings under the "
                 "same paths"
             )
         else:
@@ -125,7 +125,9 @@ def _check_fitness(client: Client, address: str, paths: Sequence[Path]) -> None:
 def other_versions(found: Mapping[str, str], here: Mapping[str, str]) -> str:
     """Those that are not ours, and ours; empty where all are."""
     return ", ".join(
-        f"{name} {found[name]} (here {own})" for name, own in here.items() if found[name] != own
+        f"{name} {found[name]} (here {version})"
+        for name, version in here.items()
+        if found[name] != version
     )
 
 

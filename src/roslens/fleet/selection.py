@@ -63,9 +63,9 @@ class Selection:
         """
         if table not in TABLES:
             raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)}")
-        found = self.rows.filter("collected").select("tables", "stamp")
+        collected = self.rows.filter("collected").select("tables", "stamp")
         readable = self.tree.readable
-        return [readable(f"{at}/{table}.parquet", stamp) for at, stamp in found.iter_rows()]
+        return [readable(f"{at}/{table}.parquet", stamp) for at, stamp in collected.iter_rows()]
 
     def changes(
         self, metric: str = "latency_p99", *, threshold: float = 0.05, false_alarms: float = 0.01
@@ -96,7 +96,7 @@ class Selection:
         from roslens.analysis.verdicts.trend import find_trends  # noqa: PLC0415  (what judges)
         from roslens.fleet.series import series_of  # noqa: PLC0415
 
-        found = find_trends(series_of(self.rows, [metric])[0], threshold, false_alarms)
+        trends = find_trends(series_of(self.rows, [metric])[0], threshold, false_alarms)
         rows = [
             (
                 series.metric,
@@ -108,7 +108,7 @@ class Selection:
                 change and change.lasts,
                 series.refused,
             )
-            for series in found.series
+            for series in trends.series
             for change in series.changes or (None,)
         ]
         schema = {"metric": pl.String, "cell": pl.String, "campaigns": pl.Int64,
@@ -127,8 +127,8 @@ class Selection:
         """
         files = self.files(name)
         table = TABLES[name]
-        beside = ("path", "run", "suite", "campaign", "start")
-        names = {x: f"recording_{x}" if x in table.schema else x for x in beside}
+        added = ("path", "run", "suite", "campaign", "start")
+        names = {old: f"recording_{old}" if old in table.schema else old for old in added}
         about = self.rows.filter("collected").select(
             pl.Series("_file", files, dtype=pl.String),
             *(pl.col(old).alias(new) for old, new in names.items()),
@@ -137,7 +137,7 @@ class Selection:
             columns = about.drop("_file").schema | table.schema
             return pl.LazyFrame(schema=columns)
         # Tables of older collectors may lack a column.
-        found = pl.scan_parquet(
+        rows = pl.scan_parquet(
             files,
             schema=dict(table.schema),
             missing_columns="insert",
@@ -145,7 +145,7 @@ class Selection:
             include_file_paths="_file",
             glob=False,
         )
-        return found.join(about.lazy(), on="_file", how="left", maintain_order="left").select(
+        return rows.join(about.lazy(), on="_file", how="left", maintain_order="left").select(
             *names.values(), *table.schema
         )
 

@@ -46,8 +46,8 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
     )
     out = "recordings {} and are left out"
     left_out = [
-        f"{count} {told}"
-        for told, of in (
+        f"{count} {reason}"
+        for reason, mask in (
             (out.format("cannot be read"), rows["problem"].is_not_null()),
             (out.format("have no tables"), ~rows["collected"] & rows["problem"].is_null()),
             (out.format("did not complete"), rows["status"] != "complete"),
@@ -56,12 +56,12 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
              usable["discarded_events"] > 0),
             ("recordings were disturbed by other work on their host", usable["disturbances"] > 0),
         )
-        if (count := of.sum())
+        if (count := mask.sum())
     ]  # fmt: skip
     groups = usable.sort("start", "path").partition_by(
         "suite", "factors", as_dict=True, maintain_order=True
     )
-    found = []
+    series = []
     for metric in dict.fromkeys(metrics):
         for (suite, factors), members in sorted(groups.items(), key=str):
             cell = {"suite": suite, **json.loads(factors)}
@@ -72,15 +72,15 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
                     f"campaign{'s' * (dropped != 1)} of {suite}"
                 )
             if nights:
-                found.append(Series(metric, _UNITS.get(metric, "ns"), cell, tuple(nights)))
-    return found, left_out
+                series.append(Series(metric, _UNITS.get(metric, "ns"), cell, tuple(nights)))
+    return series, left_out
 
 
 def _nights(members: pl.DataFrame, metric: str) -> tuple[list[Night], int]:
     nights = []
     dropped = 0
     for runs in members.partition_by("campaign", maintain_order=True):
-        values = [x for x in runs[metric] if x is not None and math.isfinite(x)]
+        values = [value for value in runs[metric] if value is not None and math.isfinite(value)]
         if not values:
             dropped += 1
             continue

@@ -37,15 +37,15 @@ def updated(
 ) -> tuple[Catalog, Changes]:
     """The catalog of a place, brought up to date, with progress."""
     tree = open_tree(where)
-    found = Catalog(tree, default_file(tree) if file is None else file)
+    catalog = Catalog(tree, default_file(tree) if file is None else file)
     with progress_bar(MofNCompleteColumn(), console) as progress:
         task = progress.add_task("looking for recordings", total=None)
 
         def step(done: int, total: int) -> None:
             progress.update(task, description="recordings", completed=done, total=total)
 
-        changes = found.update(collect=collect, workers=workers, progress=step)
-    return found, changes
+        changes = catalog.update(collect=collect, workers=workers, progress=step)
+    return catalog, changes
 
 
 def show_catalog(
@@ -72,10 +72,10 @@ def show_catalog(
     )
     columns = ["suite", "distro", "campaigns", "runs", "complete", "collected", "discarded",
                "first", "last"]  # fmt: skip
-    told = [["-" if x is None else str(x) for x in row] for row in groups.iter_rows()]
+    texts = [["-" if value is None else str(value) for value in row] for row in groups.iter_rows()]
     title = f"{len(chosen):,} of {changes.recordings:,} recordings"
     left = frozenset({"suite", "distro", "first", "last"})
-    show_table(ReportTable(columns, told, title, left=left))
+    show_table(ReportTable(columns, texts, title, left=left))
     problems = rows.filter(pl.col("problem").is_not_null())
     for path, problem in problems.select("path", "problem").head(_MOST_PROBLEMS).iter_rows():
         console.print(f"[red]failed:[/] {escape(path)}: {escape(problem)}", soft_wrap=True)
@@ -112,10 +112,10 @@ def run_trend(
     fraction = parse_threshold(threshold)
     rate = parse_threshold(false_alarms, "--false-alarms")
     if suites and not found.select(suite=suites):
-        known = found.frame.collect()["suite"].unique().drop_nulls()
+        existing = found.frame.collect()["suite"].unique().drop_nulls()
         raise UsageError(
             f"{found.tree.where}: no suite {' or '.join(map(repr, suites))}; "
-            f"there are {', '.join(sorted(known)) or 'none'}"
+            f"there are {', '.join(sorted(existing)) or 'none'}"
         )
     chosen = found.select(suite=suites or None, since=since)
     series, left_out = series_of(chosen.rows, metrics)
@@ -146,9 +146,9 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
         if series.refused is not None or not series.changes:
             means = [sum(n.values) / len(n.values) for n in series.nights]
             level = series.levels[-1][1] if series.levels else sum(means) / len(means)
-            found = "no change found" if series.refused is None else "not_enough_evidence"
-            said = filter(None, (series.refused, _least(series)))
-            verdict = found + "".join(f" ({reference(note, notes)})" for note in said)
+            outcome = "no change found" if series.refused is None else "not_enough_evidence"
+            reasons = filter(None, (series.refused, _least(series)))
+            verdict = outcome + "".join(f" ({reference(note, notes)})" for note in reasons)
             rows.append([verdict, *name, "", "", significant(level * factor), "", ""])
         for change in series.changes:
             night = series.nights[change.index]
@@ -191,12 +191,12 @@ def _odd_ones(series: Series) -> str | None:
     if not series.odd:
         return None
     factor, unit = shown_unit(series.unit)
-    odd = [series.nights[n] for n in series.odd]
+    outliers = [series.nights[n] for n in series.odd]
     named = ", ".join(
         f"{night.campaign} ({significant(sum(night.values) / len(night.values) * factor)} {unit})"
-        for night in odd[:_MOST_ODD]
+        for night in outliers[:_MOST_ODD]
     )
-    more = f" and {len(odd) - _MOST_ODD} more" if len(odd) > _MOST_ODD else ""
+    more = f" and {len(outliers) - _MOST_ODD} more" if len(outliers) > _MOST_ODD else ""
     return f"{series.metric} ({cell_label(series.cell)}): far from its level in {named}{more}"
 
 

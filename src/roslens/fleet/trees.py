@@ -162,10 +162,10 @@ class RemoteTree:
         self.url = url.rstrip("/")
         try:
             self._files, self._root = url_to_fs(self.url)
-            there = self._files.isdir(self._root)
+            is_folder = self._files.isdir(self._root)
         except Exception as error:  # each file system raises its own kinds
             raise UsageError(f"{url}: cannot be opened: {' '.join(str(error).split())}") from error
-        if not there:
+        if not is_folder:
             raise UsageError(f"{url}: no such folder; give a folder that holds recordings")
 
     @property
@@ -175,9 +175,9 @@ class RemoteTree:
 
     def places(self) -> Iterator[Place]:
         """All recordings below, in the order of their paths; those behind links last."""
-        found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
+        listing: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
         prefix = self._root.rstrip("/") + "/"
-        files = {path.removeprefix(prefix): about for path, about in found.items()}
+        files = {path.removeprefix(prefix): about for path, about in listing.items()}
         runs = {parent(path) for path in files if PurePosixPath(path).name == MANIFEST_NAME}
         bare = {
             session_of(parent(path))
@@ -198,11 +198,11 @@ class RemoteTree:
         about = files.get(name)
         if about is None:
             return "-"
-        known = next((about[key] for key in _CHANGES if about.get(key) is not None), None)
-        if known is None:
+        mark = next((about[key] for key in _CHANGES if about.get(key) is not None), None)
+        if mark is None:
             # The list says nothing about it, as those of web servers.
             return hashlib.sha256(self._read(name)).hexdigest()[:16]
-        return f"{about.get('size')}:{known}".replace(" ", "_")
+        return f"{about.get('size')}:{mark}".replace(" ", "_")
 
     def absolute(self) -> RemoteTree:
         """It is."""
@@ -227,8 +227,8 @@ class RemoteTree:
             # By which a bare trace is known; its events are not looked at.
             (target / "metadata").touch()
         wanted = {self._at(f"{place.path}/{name}"): name for name in names}
-        there = self._files.cat(list(wanted), on_error="omit")
-        for path, content in there.items():
+        contents = self._files.cat(list(wanted), on_error="omit")
+        for path, content in contents.items():
             copy = target / wanted[path]
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(content)

@@ -43,12 +43,12 @@ def generate(shape: Shape, folder: Path, events: int) -> int:
     UsageError
         A trace is there already, or that is no number of events.
     """
-    made = made_up(shape, events)
+    content = made_up(shape, events)
     with held(folder):
         trace = folder / "trace"
         try:
-            write_trace(trace, made.events, f"{shape} {events}")
+            write_trace(trace, content.events, f"{shape} {events}")
         except FileExistsError as error:
             raise UsageError(f"{trace}: is there already; give another folder") from error
-        made.truth.write_parquet(folder / TRUTH)
-    return sum(frame.height for frame in made.events.values())
+        content.truth.write_parquet(folder / TRUTH)
+    return sum(frame.height for frame in content.events.values())

@@ -42,8 +42,8 @@ def write_trace(folder: Path, events: Mapping[str, pl.DataFrame], seed: str) -> 
     who = pl.concat(frame.select("vpid", "vtid") for frame in events.values()).unique()
     raw = RawTrace(
         {
-            number: format_of(number, f"ros2:{name}", own.dtype)
-            for number, (name, own) in enumerate(zip(events, rows, strict=True))
+            number: format_of(number, f"ros2:{name}", array.dtype)
+            for number, (name, array) in enumerate(zip(events, rows, strict=True))
         },
         records={cpu: partial(_records, rows, times, cpu) for cpu in range(_CPUS)},
         tracer="lttng-ust",
@@ -56,21 +56,23 @@ def write_trace(folder: Path, events: Mapping[str, pl.DataFrame], seed: str) -> 
 
 def _rows(number: int, frame: pl.DataFrame) -> NDArray[np.void]:
     """The bytes of all events of a class, one row each."""
-    kinds = [(x, _KINDS[type(kind)]) for x, kind in frame.schema.items() if x not in _CONTEXT]
-    made = np.zeros(frame.height, np.dtype(HEAD + kinds))
-    made["number"], made["thread"] = number, frame["vtid"].to_numpy()
+    kinds = [
+        (name, _KINDS[type(kind)]) for name, kind in frame.schema.items() if name not in _CONTEXT
+    ]
+    array = np.zeros(frame.height, np.dtype(HEAD + kinds))
+    array["number"], array["thread"] = number, frame["vtid"].to_numpy()
     for name, _ in kinds:
-        made[name] = frame[name].to_numpy()
-    return made
+        array[name] = frame[name].to_numpy()
+    return array
 
 
 def _records(rows: list[NDArray[np.void]], times: list[Ints], cpu: int) -> Iterator[Records]:
     """The events of a CPU in the order of time."""
-    data = np.concatenate([x.view(np.uint8) for x in rows])
-    size = np.repeat([x.dtype.itemsize for x in rows], [len(x) for x in rows])
+    data = np.concatenate([array.view(np.uint8) for array in rows])
+    size = np.repeat([array.dtype.itemsize for array in rows], [len(array) for array in rows])
     begin, time = np.cumsum(size) - size, np.concatenate(times)
-    own = np.flatnonzero(np.concatenate([x["thread"] for x in rows]) % _CPUS == cpu)
-    order = own[np.argsort(time[own], kind="stable")]
+    events = np.flatnonzero(np.concatenate([array["thread"] for array in rows]) % _CPUS == cpu)
+    order = events[np.argsort(time[events], kind="stable")]
     for first in range(0, len(order), _PACKET_EVENTS):
         at = order[first : first + _PACKET_EVENTS]
         yield Records(data, begin[at], size[at], time[at])

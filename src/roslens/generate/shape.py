@@ -155,18 +155,18 @@ class _System:
         shape = self.shape
         topic, node = np.arange(shape.topics), np.arange(shape.nodes)
 
-        def made(name: str, of: Ints, **columns: object) -> None:
+        def create(name: str, of: Ints, **columns: object) -> None:
             times = self.now + np.arange(len(of)) * 100
             self.now = int(times[-1]) + 100
             process = self.process(layer, of)
             self.emit(name, times, process, process, **columns)
 
-        made(
+        create(
             "rcl_node_init", node, node_handle=_pointers(1, node), rmw_handle=_pointers(2, node),
             node_name=self.node_names(layer, node), namespace=["/"] * len(node),
         )  # fmt: skip
         if layer < shape.layers:
-            made(
+            create(
                 "rcl_publisher_init", topic, publisher_handle=_pointers(3, topic),
                 node_handle=_pointers(1, topic % shape.nodes),
                 rmw_publisher_handle=_pointers(4, topic),
@@ -176,21 +176,21 @@ class _System:
         if layer == 0:
             return
         topic = np.repeat(topic, shape.fan_out)
-        own = np.arange(len(topic))
-        made(
-            "rcl_subscription_init", topic, subscription_handle=_pointers(5, own),
+        subscription = np.arange(len(topic))
+        create(
+            "rcl_subscription_init", topic, subscription_handle=_pointers(5, subscription),
             node_handle=_pointers(1, topic % shape.nodes),
-            rmw_subscription_handle=_pointers(6, own),
+            rmw_subscription_handle=_pointers(6, subscription),
             topic_name=self.topic_names(layer - 1, topic),
             queue_depth=np.full(len(topic), 10, np.uint64),
         )  # fmt: skip
-        made(
-            "rclcpp_subscription_init", topic, subscription_handle=_pointers(5, own),
-            subscription=_pointers(7, own),
+        create(
+            "rclcpp_subscription_init", topic, subscription_handle=_pointers(5, subscription),
+            subscription=_pointers(7, subscription),
         )  # fmt: skip
-        made(
-            "rclcpp_subscription_callback_added", topic, subscription=_pointers(7, own),
-            callback=_pointers(8, own),
+        create(
+            "rclcpp_subscription_callback_added", topic, subscription=_pointers(7, subscription),
+            callback=_pointers(8, subscription),
         )  # fmt: skip
 
     # ------------------------------------------------------------ what happens
@@ -198,8 +198,8 @@ class _System:
     def publish(self, layer: int, topic: Ints, published: Ints, number: Ints) -> None:
         process = self.process(layer, topic)
         # A callback publishes on its own thread.
-        own = topic * self.shape.fan_out if layer else topic
-        who = process, 1_000 * process + own % self.shape.threads
+        callback = topic * self.shape.fan_out if layer else topic
+        who = process, 1_000 * process + callback % self.shape.threads
         message = _messages(layer, number)
         self.emit("rclcpp_publish", published, *who, message=message)
         self.emit(
@@ -220,30 +220,35 @@ class _System:
         shape = self.shape
         reached = np.zeros(len(topic), bool)
         for place in range(shape.fan_out):
-            there = topic < shape.taken * shape.topics
-            there &= self.draw.random(len(topic)) >= shape.loss
+            arrived = topic < shape.taken * shape.topics
+            arrived &= self.draw.random(len(topic)) >= shape.loss
             at = published + self.delay + place * _APART_NS
             forwards = place == 0 and layer + 1 < shape.layers
             end = at + (2_500 if forwards else 1_500)
-            own, process = topic * shape.fan_out + place, self.process(layer + 1, topic)
+            target, process = topic * shape.fan_out + place, self.process(layer + 1, topic)
             times = {"take_ns": at, "callback_start_ns": at + 900, "callback_end_ns": end}
-            self.truth.append(self.told(layer, topic, published, there, **times))
+            self.truth.append(self.told(layer, topic, published, arrived, **times))
             if place == 0:
-                reached = there
-            own, at, end, process = own[there], at[there], end[there], process[there]
-            who = process, 1_000 * process + own % shape.threads
-            message = _messages(layer, number[there])
+                reached = arrived
+            target, at, end, process = (
+                target[arrived],
+                at[arrived],
+                end[arrived],
+                process[arrived],
+            )
+            who = process, 1_000 * process + target % shape.threads
+            message = _messages(layer, number[arrived])
             self.emit(
-                "rmw_take", at, *who, rmw_subscription_handle=_pointers(6, own), message=message,
-                source_timestamp=self.stamp(topic, published)[there],
-                taken=np.ones(len(own), np.int32),
+                "rmw_take", at, *who, rmw_subscription_handle=_pointers(6, target), message=message,
+                source_timestamp=self.stamp(topic, published)[arrived],
+                taken=np.ones(len(target), np.int32),
             )  # fmt: skip
             self.emit("rcl_take", at + 300, *who, message=message)
             self.emit("rclcpp_take", at + 600, *who, message=message)
-            callback = _pointers(8, own)
+            callback = _pointers(8, target)
             self.emit(
                 "callback_start", at + 900, *who, callback=callback,
-                is_intra_process=np.zeros(len(own), np.int32),
+                is_intra_process=np.zeros(len(target), np.int32),
             )  # fmt: skip
             self.emit("callback_end", end, *who, callback=callback)
         return reached
@@ -260,8 +265,8 @@ class _System:
         return pl.DataFrame(
             {
                 "topic": self.topic_names(layer, topic),
-                "publisher_node": [f"/{x}" for x in self.node_names(layer, topic)],
-                "subscription_node": [f"/{x}" for x in self.node_names(layer + 1, topic)],
+                "publisher_node": [f"/{name}" for name in self.node_names(layer, topic)],
+                "subscription_node": [f"/{name}" for name in self.node_names(layer + 1, topic)],
                 "publisher_vpid": self.process(layer, topic).astype(np.int32),
                 "subscription_vpid": self.process(layer + 1, topic).astype(np.int32),
                 "publish_ns": published,
@@ -276,7 +281,7 @@ class _System:
         self.parts.setdefault(name, []).append(frame)
 
     def made(self) -> MadeUp:
-        events = {name: pl.concat(x).sort("time_ns") for name, x in self.parts.items()}
+        events = {name: pl.concat(frames).sort("time_ns") for name, frames in self.parts.items()}
         return MadeUp(events, pl.concat(self.truth))
 
 

@@ -24,20 +24,20 @@ def watched_chains(texts: Iterable[str], settings: Settings | None) -> list[Watc
     UsageError
         A text is none.
     """
-    found: list[Watched] = []
+    watched: list[Watched] = []
     for text in texts:
         try:
-            one = trigger_of(f"deadline of {text}") if re.search(r" [<>]", text) else None
-            found.append((str(Chain.of(str(one.of if one else text))), one))
+            trigger = trigger_of(f"deadline of {text}") if re.search(r" [<>]", text) else None
+            watched.append((str(Chain.of(str(trigger.of if trigger else text))), trigger))
         except UsageError as error:
             raise UsageError(f"--chain: {error}") from error
-    found += [
-        (one.of, one if one.kind == "deadline" else None)
-        for one in (settings.triggers if settings else ())
-        if one.of is not None and "->" in one.of
+    watched += [
+        (trigger.of, trigger if trigger.kind == "deadline" else None)
+        for trigger in (settings.triggers if settings else ())
+        if trigger.of is not None and "->" in trigger.of
     ]
-    timed = {chain for chain, one in found if one is not None}
-    return [x for x in dict.fromkeys(found) if x[1] is not None or x[0] not in timed]
+    timed = {chain for chain, trigger in watched if trigger is not None}
+    return [pair for pair in dict.fromkeys(watched) if pair[1] is not None or pair[0] not in timed]
 
 
 def chain_figures(
@@ -53,15 +53,17 @@ def chain_figures(
         longer than that: nobody knows then.
     """
     rows = []
-    for chain, one in watched:
-        found = chains_overview([tables.along(chain)], begin_ns, end_ns)
+    for chain, trigger in watched:
+        overview = chains_overview([tables.along(chain)], begin_ns, end_ns)
         missed = None
-        if one is not None and one.limit < end_ns - begin_ns:
-            late = pl.col("value").is_null() | (pl.col("value") > one.limit)
+        if trigger is not None and trigger.limit < end_ns - begin_ns:
+            late = pl.col("value").is_null() | (pl.col("value") > trigger.limit)
             began = pl.col("since").is_between(begin_ns, end_ns)
-            missed = deadlines(one, tables).filter(late & began & (pl.col("at") <= end_ns)).height
-        limit = None if one is None else one.limit / 1e6
-        rows.append(found.with_columns(
+            missed = (
+                deadlines(trigger, tables).filter(late & began & (pl.col("at") <= end_ns)).height
+            )
+        limit = None if trigger is None else trigger.limit / 1e6
+        rows.append(overview.with_columns(
             deadline_ms=pl.lit(limit, pl.Float64), missed=pl.lit(missed, pl.UInt32)
         ))  # fmt: skip
     return pl.concat(rows)

@@ -105,39 +105,39 @@ def figures_of(moment: Moment) -> Iterator[Figure]:
 
     Of each table the first rows, as the screen has them; ``series_left_out`` counts the others.
     """
-    found = moment.figures
+    figures = moment.figures
     left_out: dict[str, int] = {}
-    for table, labels, column, name, unit, factor, told in _FIGURES:
-        frame = getattr(found, table, None)
+    for table, labels, column, name, unit, factor, description in _FIGURES:
+        frame = getattr(figures, table, None)
         if frame is None:
             continue
         points: dict[tuple[str, ...], float] = {}
         keys = set()
         rows = frame.head(_MOST).select(*labels, column).rows()
         for *names, value in rows:
-            key = tuple("" if x is None else shown(str(x)) for x in names)
+            key = tuple("" if label is None else shown(str(label)) for label in names)
             keys.add(key)
             if value is not None and math.isfinite(value):
                 points.setdefault(key, factor * value)
         left_out[table] = frame.height - len(keys)
-        yield Figure(name, f"{told} in the window.", unit, labels, [*points.items()])
+        yield Figure(name, f"{description} in the window.", unit, labels, [*points.items()])
     rest = sum(left_out.values())
-    alone: list[tuple[str, str, str, float | None]] = [
+    scalars: list[tuple[str, str, str, float | None]] = [
         ("event_rate_hertz", "Events per second since the refresh before.", "Hz", moment.events),
         ("budgets_exceeded", "Budgets that are exceeded now.", "{budget}", len(moment.exceeded)),
         ("series_left_out", "Rows of tables that are not exported.", "{series}", rest),
     ]
-    if found:
-        begin, end = found.begin_ns / 1e9, found.end_ns / 1e9
-        alone += [
+    if figures:
+        begin, end = figures.begin_ns / 1e9, figures.end_ns / 1e9
+        scalars += [
             ("window_begin_timestamp_seconds", "Begin of the window, since 1970.", "s", begin),
             ("window_end_timestamp_seconds", "End of the window, since 1970.", "s", end),
         ]
-    for name, told, unit, value in alone:
-        yield Figure(name, told, unit, (), [] if value is None else [((), value)])
+    for name, description, unit, value in scalars:
+        yield Figure(name, description, unit, (), [] if value is None else [((), value)])
     dropped = [((), float(moment.dropped))]
-    told = "Events that the tracer dropped since the watching began."
-    yield Figure("tracer_dropped_events", told, "{event}", (), dropped, total=True)
+    description = "Events that the tracer dropped since the watching began."
+    yield Figure("tracer_dropped_events", description, "{event}", (), dropped, total=True)
 
 
 class _Collected:
@@ -147,10 +147,10 @@ class _Collected:
         self._moment = moment
 
     def collect(self) -> Iterable[Metric]:
-        for x in figures_of(self._moment):
-            kind = CounterMetricFamily if x.total else GaugeMetricFamily
-            family = kind(f"roslens_{x.name}", x.told, labels=x.labels)
-            for names, value in x.points:
+        for figure in figures_of(self._moment):
+            kind = CounterMetricFamily if figure.total else GaugeMetricFamily
+            family = kind(f"roslens_{figure.name}", figure.told, labels=figure.labels)
+            for names, value in figure.points:
                 family.add_metric(names, value)
             yield family
 
@@ -175,17 +175,17 @@ def otlp_metrics(moment: Moment, window: LastSeconds, since_ns: int, run: str) -
         Name of what is watched.
     """
     metrics = []
-    for x in figures_of(moment):
-        begin, end = since_ns if x.total else window.begin_ns, window.end_ns
-        if not x.points:
+    for figure in figures_of(moment):
+        begin, end = since_ns if figure.total else window.begin_ns, window.end_ns
+        if not figure.points:
             continue
         points = [
-            otel.NumberDataPoint(dict(zip(x.labels, names, strict=True)), begin, end, value)
-            for names, value in x.points
+            otel.NumberDataPoint(dict(zip(figure.labels, names, strict=True)), begin, end, value)
+            for names, value in figure.points
         ]
         total = otel.Sum(points, otel.AggregationTemporality.CUMULATIVE, is_monotonic=True)
-        data = total if x.total else otel.Gauge(points)
-        metrics.append(otel.Metric(f"roslens.{x.name}", x.told, x.unit, data))
+        data = total if figure.total else otel.Gauge(points)
+        metrics.append(otel.Metric(f"roslens.{figure.name}", figure.told, figure.unit, data))
     scope = InstrumentationScope("roslens", version("roslens"))
     about = Resource({"service.name": "roslens", "roslens.run": shown(run)})
     return otel.MetricsData(
@@ -252,8 +252,8 @@ class _Scrape(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         given = self.headers.get("Authorization", "").encode(errors="replace")
         allowed = hmac.compare_digest(given, b"Bearer " + type(self).token)
-        there = self.path.partition("?")[0] == "/metrics"
-        code = 401 if not allowed else 200 if there else 404
+        is_metrics = self.path.partition("?")[0] == "/metrics"
+        code = 401 if not allowed else 200 if is_metrics else 404
         body = type(self).text if code == 200 else b""
         self.send_response(code)
         self.send_header("Content-Type", CONTENT_TYPE_LATEST)

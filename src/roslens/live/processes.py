@@ -60,18 +60,20 @@ class Processes(Periodic):
     def nodes(self) -> list[str]:
         """Those of which there are samples: of a process that is gone, too."""
         pids = list(self._pids.items())
-        return [node for node, own in pids if any(pid in self._samples for pid in own)]
+        return [node for node, node_pids in pids if any(pid in self._samples for pid in node_pids)]
 
     def used(self) -> pl.DataFrame:
         """Of each node CPU over the window (``cpu``, of CPUs), and ``rss_bytes`` as last read."""
-        found: list[tuple[str, float | None, int | None]] = []
+        rows: list[tuple[str, float | None, int | None]] = []
         for node in self.nodes:
             now = time.time_ns()
             cpu = [value for _, value in self.values("cpu", node, self._window_ns, 0, now)]
-            samples = [x for pid in self._pids[node] for x in list(self._samples.get(pid, ()))]
-            known = [x.rss_bytes for x in samples if x.rss_bytes is not None]
-            found.append((node, cpu[-1] if cpu else None, known[-1] if known else None))
-        return pl.DataFrame(found, schema=USED, orient="row")
+            samples = [
+                sample for pid in self._pids[node] for sample in list(self._samples.get(pid, ()))
+            ]
+            sizes = [sample.rss_bytes for sample in samples if sample.rss_bytes is not None]
+            rows.append((node, cpu[-1] if cpu else None, sizes[-1] if sizes else None))
+        return pl.DataFrame(rows, schema=USED, orient="row")
 
     def know(self, found: Iterable[tuple[str, int, int]]) -> None:
         """Take in nodes with their process and its PID namespace, 0 where nobody knows.
@@ -79,8 +81,8 @@ class Processes(Periodic):
         Of one name the last counts. Processes of another namespace have other numbers here: they
         are not seen.
         """
-        here = Path("/proc/self/ns/pid").stat().st_ino
-        last = {node: pid for node, pid, namespace in found if namespace in (0, here)}
+        own_namespace = Path("/proc/self/ns/pid").stat().st_ino
+        last = {node: pid for node, pid, namespace in found if namespace in (0, own_namespace)}
         for node, pid in last.items():
             pids = self._pids.setdefault(node, [])
             if pid in pids[-1:]:
@@ -97,7 +99,7 @@ class Processes(Periodic):
                 self._samples.setdefault(pid, deque()).append(reader.sample())
             except OSError:
                 pids = list(self._pids.items())
-                self.died += [(node, now) for node, own in pids if own[-1] == pid]
+                self.died += [(node, now) for node, node_pids in pids if node_pids[-1] == pid]
                 del self._readers[pid]
         # What a process did before it was gone is looked at later.
         for pid, samples in list(self._samples.items()):
@@ -123,7 +125,11 @@ class Processes(Periodic):
         for pid in self._pids[node]:
             # At once: it grows meanwhile.
             samples = list(self._samples.get(pid, ()))
-            points = [(x.time_ns, y) for x in samples if (y := getattr(x, key)) is not None]
+            points = [
+                (sample.time_ns, used)
+                for sample in samples
+                if (used := getattr(sample, key)) is not None
+            ]
             begin = 0
             for end, (at, value) in enumerate(points):
                 while begin + 1 < end and points[begin + 1][0] <= at - window_ns:

@@ -63,35 +63,37 @@ class Moment:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; times in ns since the epoch."""
-        found = self.figures
+        figures = self.figures
         return {
-            "begin_ns": found.begin_ns if found else None,
-            "end_ns": found.end_ns if found else None,
+            "begin_ns": figures.begin_ns if figures else None,
+            "end_ns": figures.end_ns if figures else None,
             "events_per_s": None if self.events is None else round(self.events, 1),
             "dropped_by_the_tracer": self.dropped,
             **{view: [] if frame is None else frame.to_dicts() for view, frame in self.views()},
-            "exceeded": [dict(one) for one in self.exceeded],
-            "triggered": [dict(one) for one in self.hits],
+            "exceeded": [dict(excess) for excess in self.exceeded],
+            "triggered": [dict(hit) for hit in self.hits],
             "notes": [*self.notes, *self.new],
         }
 
 
 def line(moment: Moment) -> str:
     """The most important of a moment in one line."""
-    found = moment.figures
-    if found is None:
+    figures = moment.figures
+    if figures is None:
         return "no event yet"
-    parts = [clock(found.end_ns), f"{_number(moment.events)} events/s"]
+    parts = [clock(figures.end_ns), f"{_number(moment.events)} events/s"]
     parts += [
         f"{row['topic']} {_number(row['rate_hz'])} Hz P99 {_time(row['p99_ms'])} "
         f"lost {_part(row['lost'])}"
-        for row in found.topics.head(3).iter_rows(named=True)
+        for row in figures.topics.head(3).iter_rows(named=True)
     ]
-    busiest = next(found.threads.iter_rows(named=True), None)
+    busiest = next(figures.threads.iter_rows(named=True), None)
     if busiest:
         parts.append(f"busiest thread {busiest['vtid']} {_part(busiest['busy'])}")
-    parts += [f"OVER BUDGET {one['topic']}: {one['budget']}" for one in moment.exceeded]
-    parts += [f"DEADLINE MISSED {x['missed']} times: {x['chain']}" for x in _missed(found)]
+    parts += [f"OVER BUDGET {excess['topic']}: {excess['budget']}" for excess in moment.exceeded]
+    parts += [
+        f"DEADLINE MISSED {chain['missed']} times: {chain['chain']}" for chain in _missed(figures)
+    ]
     if moment.dropped:
         parts.append(f"the tracer dropped {moment.dropped:,}")
     return "; ".join([*parts, *moment.notes, *moment.new])
@@ -119,7 +121,10 @@ def screen(moment: Moment, height: int | None = None) -> RenderableType:
         for row in frame.head(count).iter_rows(named=True):
             wrong = _wrong(view, row, moment)
             table.add_row(
-                *(Text(x.text(row[x.name]), "bold red" * (x.name in wrong)) for x in columns)
+                *(
+                    Text(column.text(row[column.name]), "bold red" * (column.name in wrong))
+                    for column in columns
+                )
             )
         tables += [table, Text()]
     more = [
@@ -148,15 +153,15 @@ def html(moment: Moment) -> str:
             [x.heading for x in columns], [[x.text(row[x.name]) for x in columns] for row in rows],
             view, marked=frozenset(marked), left=frozenset(x.heading for x in columns if x.left),
         ))  # fmt: skip
-    parts += [Sentence(x) for x in _said(moment)]
+    parts += [Sentence(sentence) for sentence in _said(moment)]
     return "\n".join(part._repr_html_() for part in parts)
 
 
 def _of_when(moment: Moment) -> str:
-    found = moment.figures
-    assert found is not None
-    seconds = (found.end_ns - found.begin_ns) / _NS
-    return f"{clock(found.end_ns)}   last {seconds:.3g} s   {_number(moment.events)} events/s"
+    figures = moment.figures
+    assert figures is not None
+    seconds = (figures.end_ns - figures.begin_ns) / _NS
+    return f"{clock(figures.end_ns)}   last {seconds:.3g} s   {_number(moment.events)} events/s"
 
 
 def _dropped(moment: Moment) -> str:
@@ -164,13 +169,13 @@ def _dropped(moment: Moment) -> str:
 
 
 def _said(moment: Moment) -> list[str]:
-    over = (f"over budget: {one['topic']}: {one['budget']}" for one in moment.exceeded)
+    over = (f"over budget: {excess['topic']}: {excess['budget']}" for excess in moment.exceeded)
     return [*over, *moment.notes, *moment.before, *moment.new]
 
 
 def _missed(found: LastSeconds) -> list[dict[str, Any]]:
     rows = [] if found.chains is None else found.chains.to_dicts()
-    return [x for x in rows if x["missed"]]
+    return [row for row in rows if row["missed"]]
 
 
 def _wrong(view: str, row: Mapping[str, Any], moment: Moment) -> set[object]:
@@ -179,14 +184,18 @@ def _wrong(view: str, row: Mapping[str, Any], moment: Moment) -> set[object]:
         return {"missed"} if row["missed"] else set()
     if view != "topics":
         return set()
-    own = (row["topic"], row["to"])
-    return {one["column"] for one in moment.exceeded if (one["topic"], one["to"]) == own}
+    pair = (row["topic"], row["to"])
+    return {
+        excess["column"] for excess in moment.exceeded if (excess["topic"], excess["to"]) == pair
+    }
 
 
 def _columns(view: str, frame: pl.DataFrame) -> list[Column]:
     """Without those that are only known where somebody asked for it."""
-    known = (not x.asked or frame[x.name].null_count() < frame.height for x in VIEWS[view])
-    return [x for x, there in zip(VIEWS[view], known, strict=True) if there]
+    known = (
+        not column.asked or frame[column.name].null_count() < frame.height for column in VIEWS[view]
+    )
+    return [column for column, is_known in zip(VIEWS[view], known, strict=True) if is_known]
 
 
 def _shared(wanted: Sequence[int], room: int) -> list[int]:
@@ -264,7 +273,7 @@ VIEWS: Mapping[str, Sequence[Column]] = {
         Column("missed", "missed", _number, asked=True),
     ),
     "topics": (
-        *(Column(x, x, _name) for x in ("topic", "from", "to")),
+        *(Column(name, name, _name) for name in ("topic", "from", "to")),
         Column("rate_hz", "Hz", _number),
         *_PERCENTILES,
         _WORST,

@@ -78,7 +78,7 @@ class Snapshots:
         if heeded and self._noted is not None:
             self._hits += heeded
             try:
-                write_atomically(self._noted, json.dumps([x.model_dump() for x in self._hits]))
+                write_atomically(self._noted, json.dumps([hit.model_dump() for hit in self._hits]))
             except OSError as error:
                 raise RunFailedError(f"{self._noted}: not written: {error.strerror}") from error
         if heeded and self._folder is not None:
@@ -92,20 +92,20 @@ class Snapshots:
         if self._folder is None or not due:
             return None
         hits, self._waiting, self.due = self._waiting, [], None
-        taken = sum(x.stat().st_size for x in self._output.rglob("*") if x.is_file())
-        needed = sum(x.stat().st_size for x in self._folder.rglob("*") if x.is_file())
+        taken = sum(file.stat().st_size for file in self._output.rglob("*") if file.is_file())
+        needed = sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
         if taken + needed > self._settings.most_mb * 1e6:
             return (
                 f"no snapshot: {taken / 1e6:,.0f} MB of them are in {self._output}, and most_mb is "
                 f"{self._settings.most_mb:g}"
             )
         name, number = utc_name(), 0
-        while (made := self._output / (f"{name}-{number}" if number else name)).exists():
+        while (folder := self._output / (f"{name}-{number}" if number else name)).exists():
             number += 1
         try:
-            record_snapshot(self._folder, made, hits)
+            record_snapshot(self._folder, folder, hits)
         except (RoslensError, OSError) as error:
             # There may be room, or a recorder, later.
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             return f"no snapshot: {error}"
-        return f"snapshot {made}: {'; '.join(dict.fromkeys(hit.trigger for hit in hits))}"
+        return f"snapshot {folder}: {'; '.join(dict.fromkeys(hit.trigger for hit in hits))}"

@@ -55,7 +55,9 @@ class Source:
     def broken(self) -> list[str]:
         """Files that hold what no tracer writes."""
         return sorted(
-            f"{folder.name}/{name}" for folder, x in self._traces.items() for name in x.broken
+            f"{folder.name}/{name}"
+            for folder, growing in self._traces.items()
+            for name in growing.broken
         )
 
     @property
@@ -108,7 +110,9 @@ class Source:
         since = None
         if self._is_first:
             # What ended a while ago has its last seconds, too.
-            since = self._since(min(now, max(x.last_ns() for x in self._traces.values())))
+            since = self._since(
+                min(now, max(growing.last_ns() for growing in self._traces.values()))
+            )
             losses.append(self._begin(since))
         more = True
         while more:
@@ -122,7 +126,7 @@ class Source:
                     shutil.rmtree(copy)
                 more |= grown.more
         self._is_first = False
-        wall = now + max(x.clock_offset_ns for x in self._traces.values())
+        wall = now + max(growing.clock_offset_ns for growing in self._traces.values())
         until = wall - _MARGIN_NS
         self.until_ns = None if all_of_it else until
         return self._split(wall + _FUTURE_NS if all_of_it else until, wall), pl.concat(losses)
@@ -138,7 +142,7 @@ class Source:
         """Back to when events are wanted, of the latest one; None for all."""
         if self._keep_ns is None:
             return None
-        offset = max(x.clock_offset_ns for x in self._traces.values())
+        offset = max(growing.clock_offset_ns for growing in self._traces.values())
         needed = latest if self._needed_ns is None else self._needed_ns - offset
         return min(latest - self._keep_ns, needed)
 
@@ -173,9 +177,9 @@ class Source:
                 self._pending[name] = pl.concat([before, frame], how="diagonal_relaxed")
 
     def _split(self, until: int, wall: int) -> dict[str, pl.DataFrame]:
-        found = {}
+        events = {}
         for name, frame in self._pending.items():
-            found[name] = frame
+            events[name] = frame
             if frame.is_empty():
                 continue
             ready = frame
@@ -185,9 +189,9 @@ class Source:
                 ready["time_ns"].search_sorted(limit, side="right")
                 for limit in (until, wall + _FUTURE_NS)
             )
-            found[name] = ready.head(now)
+            events[name] = ready.head(now)
             self._pending[name] = ready[now:ever]
-        return found
+        return events
 
 
 @contextmanager
@@ -206,5 +210,5 @@ def following(path: Path, keep_ns: int | None) -> Iterator[Source]:
     UsageError
         No native tracer writes there, or it did on another machine or before this one started.
     """
-    with scratch_folder(Path(tempfile.gettempdir()), "roslens-live-") as own:
-        yield Source(path, own, keep_ns)
+    with scratch_folder(Path(tempfile.gettempdir()), "roslens-live-") as scratch:
+        yield Source(path, scratch, keep_ns)

@@ -103,13 +103,17 @@ class Settings:
     @property
     def processes(self) -> Processes | None:
         """Who samples processes for them; None where none is about any."""
-        kinds = {x.kind for x in self.triggers} & {"cpu", "memory", "process"}
+        kinds = {trigger.kind for trigger in self.triggers} & {"cpu", "memory", "process"}
         return Processes(self.window_s, memory="memory" in kinds) if kinds else None
 
     @property
     def longest_ns(self) -> int:
         """How far back all of them look."""
-        back = [x.limit for x in self.triggers if _KINDS[x.kind].unit == "ns" and not x.end]
+        back = [
+            trigger.limit
+            for trigger in self.triggers
+            if _KINDS[trigger.kind].unit == "ns" and not trigger.end
+        ]
         return round(max([*back, self.window_s * 1e9]))
 
 
@@ -158,30 +162,30 @@ def trigger_of(given: object) -> Trigger:
     match = _TEXT.fullmatch(text)
     if match is None:
         raise UsageError(f"{given!r} is no trigger; {_EXAMPLE}")
-    name, of, end = match["kind"], match["of"], match["end"]
+    name, subject, end = match["kind"], match["of"], match["end"]
     kind = _KINDS[name]
     if end is None and kind.ends:
         raise UsageError(f"'{text}': give no limit, but '{' or '.join(kind.ends)}'")
     if end is not None and end not in kind.ends:
         raise UsageError(f"'{text}': a {name} is never {end}; {_EXAMPLE}")
-    if of is None and kind.of:
+    if subject is None and kind.of:
         rest = text.removeprefix(name)
         raise UsageError(f"'{text}': say which {kind.of}, as '{name} of /scan{rest}'")
-    if of is not None and "->" in of:
+    if subject is not None and "->" in subject:
         if name not in _OF_CHAINS:
             raise UsageError(f"'{text}': of a chain there is only the latency and the deadline")
-        Chain.of(of)
+        Chain.of(subject)
     elif kind.of == "chain":
         raise UsageError(
             f"'{text}': give a chain, as '{name} of /camera -> /image -> /viewer > 1 s'"
         )
     if end is not None:
-        return Trigger(text, name, of, upper=True, limit=math.inf, end=end)
+        return Trigger(text, name, subject, upper=True, limit=math.inf, end=end)
     upper = match["sign"] == ">"
     if not upper and not kind.lower:
         raise UsageError(f"'{text}': a {name} can only be above a limit")
     budget = Budget(text, name, float(match["number"]), match["unit"], upper)
-    return Trigger(text, name, of, upper, budget.limit_in(str(kind.unit)))
+    return Trigger(text, name, subject, upper, budget.limit_in(str(kind.unit)))
 
 
 class Tables:
@@ -212,15 +216,15 @@ class Tables:
     def frame(self, name: str) -> pl.DataFrame:
         """A table."""
         if name not in self._frames:
-            found = self._made.get(name)
-            frame = TABLES[name].empty() if found is None else TABLES[name].conform(found.frame())
+            table = self._made.get(name)
+            frame = TABLES[name].empty() if table is None else TABLES[name].conform(table.frame())
             self._frames[name] = frame
         return self._frames[name]
 
     def columns(self, name: str, *columns: str) -> pl.DataFrame:
         """Some columns of a table that was made."""
-        found: pl.DataFrame = self._made[name].frame(*columns)
-        return found
+        frame: pl.DataFrame = self._made[name].frame(*columns)
+        return frame
 
     def table(self, name: str) -> pl.LazyFrame:
         """The same, lazily, as of one run."""
@@ -230,13 +234,13 @@ class Tables:
         """What went along a chain; nothing where no message went along one of its hops yet."""
         if chain not in self._along:
             try:
-                found = chain_instances(self, Chain.of(chain))
+                instances = chain_instances(self, Chain.of(chain))
             except UsageError:
                 kinds = dict.fromkeys(("run", "outcome", "match"), pl.String)
                 times = dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)
                 none = pl.DataFrame(schema={**times, **kinds, "at_least": pl.Boolean})
-                found = ChainInstances(Chain.of(chain), none, lambda: none, ())
-            self._along[chain] = found
+                instances = ChainInstances(Chain.of(chain), none, lambda: none, ())
+            self._along[chain] = instances
         return self._along[chain]
 
 
@@ -267,18 +271,18 @@ class Triggers:
             Since when, and until when they tell.
         """
         since, self._since = self._since if self._since is not None else first_ns - 1, until_ns
-        found: list[Hit] = []
-        for one in self._settings.triggers:
-            if one.kind in _LOOKS:
-                found += _longest(one, _LOOKS[one.kind](one, tables), since, until_ns)
-            elif one.kind in ("rate", "loss"):
-                found += self._of_window(one, tables, first_ns, until_ns)
-            elif one.kind == "goal":
-                ended = (x for x in _ended(one, tables) if since < x <= until_ns)
-                found += [Hit(trigger=one.text, at_ns=x) for x in ended][:1]
+        hits: list[Hit] = []
+        for trigger in self._settings.triggers:
+            if trigger.kind in _LOOKS:
+                hits += _longest(trigger, _LOOKS[trigger.kind](trigger, tables), since, until_ns)
+            elif trigger.kind in ("rate", "loss"):
+                hits += self._of_window(trigger, tables, first_ns, until_ns)
+            elif trigger.kind == "goal":
+                ended = (at_ns for at_ns in _ended(trigger, tables) if since < at_ns <= until_ns)
+                hits += [Hit(trigger=trigger.text, at_ns=at_ns) for at_ns in ended][:1]
             elif tables.processes is not None:
-                found += self._of_processes(one, tables.processes, since, until_ns)
-        return found
+                hits += self._of_processes(trigger, tables.processes, since, until_ns)
+        return hits
 
     def _of_window(
         self, one: Trigger, tables: Tables, first_ns: int, until_ns: int
@@ -311,10 +315,10 @@ class Triggers:
         self, one: Trigger, processes: Processes, since: int, until_ns: int
     ) -> list[Hit]:
         """Of what processes do: of all nodes that it is about the first moment."""
-        found: list[Hit] = []
+        hits: list[Hit] = []
         if one.kind == "process":
             died = (at for node, at in list(processes.died) if one.of in (None, node))
-            found = [
+            hits = [
                 Hit(trigger=one.text, at_ns=at)
                 for at in died
                 if since - _ENDING_NS < at <= until_ns - _ENDING_NS
@@ -325,8 +329,8 @@ class Triggers:
                     continue
                 for at, value in processes.values(one.kind, node, self._window_ns, since, until_ns):
                     if self._begins((one.text, node), holds=one.is_beyond(value)):
-                        found.append(_hit(one, at, value))
-        return sorted(found, key=lambda hit: hit.at_ns)[:1]
+                        hits.append(_hit(one, at, value))
+        return sorted(hits, key=lambda hit: hit.at_ns)[:1]
 
     def _begins(self, what: tuple[str, str], *, holds: bool) -> bool:
         """Whether something holds that did not before."""
@@ -372,8 +376,8 @@ def _ended(one: Trigger, tables: Tables) -> list[int]:
 
 def _latencies(one: Trigger, tables: Tables) -> pl.DataFrame:
     if one.of is not None and "->" in one.of:
-        found = tables.along(one.of).complete
-        return found.select(since="begin_ns", value="latency_ns", at="end_ns")
+        complete = tables.along(one.of).complete
+        return complete.select(since="begin_ns", value="latency_ns", at="end_ns")
     messages = _of_topic(tables.frame("messages"), one.of)
     columns = {"since": "publish_ns", "value": "latency_ns", "at": "callback_start_ns"}
     return messages.select(**columns).drop_nulls()
@@ -385,16 +389,16 @@ def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
     Of those that never were there, such as are lost or within a callback count, and what nothing
     overtook: that may still be on its way. What a node made nothing of, or nobody waits for, not.
     """
-    found = tables.along(str(one.of)).instances
+    instances = tables.along(str(one.of)).instances
     done = pl.col("outcome") == "complete"
     last = pl.col("begin_ns").filter(done).max()
     under_way = pl.col("outcome").is_in(("lost", "unfinished")) | (
         pl.col("outcome").is_in(("unknown", "taken")) & (pl.col("begin_ns") > last)
     )
     # Without any that came to the end nobody knows that it is a chain.
-    found = found.filter((done | under_way) & last.is_not_null())
+    instances = instances.filter((done | under_way) & last.is_not_null())
     since = pl.col("begin_ns")
-    return found.select(since=since, value="latency_ns", at=since + math.ceil(one.limit))
+    return instances.select(since=since, value="latency_ns", at=since + math.ceil(one.limit))
 
 
 def _gaps(one: Trigger, tables: Tables) -> pl.DataFrame:
@@ -408,17 +412,17 @@ def _of_name(one: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
     """Executions of a node, or of a topic, service or period."""
     if one.of is None:
         return instances
-    own = (pl.col(x).cast(pl.String) == one.of for x in ("node", "name"))
-    return instances.filter(pl.any_horizontal(own))
+    is_named = (pl.col(column).cast(pl.String) == one.of for column in ("node", "name"))
+    return instances.filter(pl.any_horizontal(is_named))
 
 
 def _executions(one: Trigger, tables: Tables) -> pl.DataFrame:
     """Durations; only the last of its thread can still go on."""
     since = pl.col("start_ns")
     goes_on = since == since.max().over("host", "vpid", "vtid")
-    found = tables.frame("callback_instances")
-    found = _of_name(one, found.filter(pl.col("end_ns").is_not_null() | goes_on))
-    return found.select(
+    executions = tables.frame("callback_instances")
+    executions = _of_name(one, executions.filter(pl.col("end_ns").is_not_null() | goes_on))
+    return executions.select(
         since=since, value=pl.col("end_ns") - since, at=since + math.ceil(one.limit)
     )
 
@@ -427,9 +431,9 @@ def _silences(one: Trigger, tables: Tables) -> pl.DataFrame:
     """From a sign of life to the next: the start or end of an execution, or a publication."""
     ran = _of_name(one, tables.frame("callback_instances"))
     published = tables.frame("publications").filter(pl.col("node").cast(pl.String) == one.of)
-    signs = [ran.select("node", at=x) for x in ("start_ns", "end_ns")]
+    signs = [ran.select("node", at=column) for column in ("start_ns", "end_ns")]
     signs.append(published.select("node", at="publish_ns"))
-    signs = [x.with_columns(pl.col("node").cast(pl.String)) for x in signs]
+    signs = [sign.with_columns(pl.col("node").cast(pl.String)) for sign in signs]
     times = pl.concat(signs).drop_nulls("at").unique().sort("at")
     since = pl.col("at")
     return times.select(

@@ -169,7 +169,7 @@ class Watch:
             Figures end with the last event where nothing happened for longer than they reach back.
         """
         # What is due waits for nothing: what it is of is being overwritten.
-        made = self.make_due()
+        snapshots = self.make_due()
         self.read(all_of_it=all_of_it)
         notes = [f"{name}: not what a tracer writes, left out" for name in self._source.broken]
         if self._triggers is not None and self._source.flight is None:
@@ -178,7 +178,7 @@ class Watch:
             )
         last = self.model.last_ns
         if last is None:
-            return Moment(None, None, self._dropped, notes=notes, new=made)
+            return Moment(None, None, self._dropped, notes=notes, new=snapshots)
         end = self._source.until_ns or last
         if self._window_ns is not None and end - last > self._window_ns:
             notes.append(f"no event for {(end - last) / 1e9:,.0f} s")
@@ -196,11 +196,14 @@ class Watch:
         if self._back_ns is not None:
             # However late the next look is, triggers are told what happened until then.
             self.model.needed_ns = end - self._back_ns
-        new = [*made, *(f"{clock(x.at_ns)} triggered: {x.trigger}{seen(x)}" for x in hits)]
+        new = [
+            *snapshots,
+            *(f"{clock(hit.at_ns)} triggered: {hit.trigger}{seen(hit)}" for hit in hits),
+        ]
         new += self.make_due()
         self._said.extend(new)
-        told = [hit.model_dump() for hit in hits]
-        return Moment(figures, rate, self._dropped, exceeded, told, notes, new, before)
+        records = [hit.model_dump() for hit in hits]
+        return Moment(figures, rate, self._dropped, exceeded, records, notes, new, before)
 
     def _react(self, tables: Tables, end: int) -> list[Hit]:
         """The triggers that hit now and are heeded."""
@@ -214,8 +217,8 @@ class Watch:
 
     def make_due(self, *, at_once: bool = False) -> list[str]:
         """Make the snapshot that is due, or, at once, one that is not yet; what was made."""
-        made = None if self._snapshots is None else self._snapshots.take(at_once=at_once)
-        return [made] if made else []
+        snapshot = None if self._snapshots is None else self._snapshots.take(at_once=at_once)
+        return [snapshot] if snapshot else []
 
     @property
     def due(self) -> float | None:
@@ -230,7 +233,7 @@ class Watch:
             begin = max(begin, end - self._window_ns)
         if self.processes is not None:
             used = self.processes.used()
-        found = last_seconds(
+        figures = last_seconds(
             tables.columns("messages", *MESSAGES),
             tables.columns("callback_instances", *INSTANCES),
             begin,
@@ -238,10 +241,10 @@ class Watch:
             self._since,
             used=used,
         )
-        self._since = found.since
+        self._since = figures.since
         if not self._chains:
-            return found
-        return replace(found, chains=chain_figures(self._chains, tables, begin, end))
+            return figures
+        return replace(figures, chains=chain_figures(self._chains, tables, begin, end))
 
 
 def keep_of(window_ns: int | None, settings: Settings | None = None) -> int | None:
@@ -265,7 +268,7 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
         Asked once, and there is no event.
     """
     times = options.window_s, options.every_s, options.seconds or 0
-    if not all(0 <= x < _LONGEST_S for x in times) or options.every_s == 0:
+    if not all(0 <= seconds < _LONGEST_S for seconds in times) or options.every_s == 0:
         raise UsageError("--window and --seconds are 0 or more, --every is more than 0")
     limits = Limits(options.budgets)
     settings = read_triggers(options.triggers) if options.triggers else None
@@ -292,8 +295,8 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
                 show(moment)
                 export(moment)
         # Nobody is there later for what is not due yet.
-        for made in watch.make_due(at_once=True):
-            print(shown(f"roslens: {made}"), file=sys.stderr)
+        for snapshot in watch.make_due(at_once=True):
+            print(shown(f"roslens: {snapshot}"), file=sys.stderr)
     if options.once and (moment is None or moment.figures is None):
         raise NotEnoughEvidenceError(
             f"{path}: no event of late; of what has ended 'roslens report latency' tells"
@@ -467,7 +470,7 @@ class Limits:
 
     def exceeded(self, topics: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
         """Of rows of topics what is beyond a budget: ``topic``, ``to``, ``column``, ``budget``."""
-        found: list[dict[str, object]] = []
+        excesses: list[dict[str, object]] = []
         for row in topics:
             for budget, column, limit in self._limits:
                 value = row[column]
@@ -475,16 +478,16 @@ class Limits:
                     continue
                 if value > limit if budget.upper else value < limit:
                     about = {"topic": row["topic"], "to": row["to"]}
-                    found.append({**about, "column": column, "budget": budget.text})
-        return found
+                    excesses.append({**about, "column": column, "budget": budget.text})
+        return excesses
 
 
 def _limit(budget: Budget) -> tuple[str, float]:
-    known = _WATCHED.get(budget.metric)
-    if known is None or set(budget.where) - {"topic"}:
+    measure = _WATCHED.get(budget.metric)
+    if measure is None or set(budget.where) - {"topic"}:
         raise UsageError(
             f"budget '{budget.text}': not watched while programs run; there are "
             f"{', '.join(_WATCHED)}, with or without a topic"
         )
-    column, unit, factor = known
+    column, unit, factor = measure
     return column, budget.limit_in(unit) * factor

@@ -23,9 +23,9 @@ else:
         def __getattr__(self, name: str) -> object:
             import numpy
 
-            found = getattr(numpy, name)
-            setattr(self, name, found)
-            return found
+            attribute = getattr(numpy, name)
+            setattr(self, name, attribute)
+            return attribute
 
     np = _Numpy()
 

@@ -23,8 +23,8 @@ def bag_at(path: Path) -> str | None:
     if path.is_dir():
         if (path / _METADATA).is_file() and _KEY in _begin_of(path / _METADATA):
             return "a rosbag2 bag"
-        files = sorted(x for x in path.iterdir() if x.suffix in _SUFFIXES)
-        return next((kind for x in files if (kind := bag_at(x))), None)
+        files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+        return next((kind for file in files if (kind := bag_at(file))), None)
     if not path.is_file():
         return None
     begin = _begin_of(path)

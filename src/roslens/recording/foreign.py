@@ -73,11 +73,11 @@ def read_foreign(
         capture_output=True,
         check=False,
     )
-    said = done.stderr.decode(errors="replace").strip()
+    message = done.stderr.decode(errors="replace").strip()
     if done.returncode == 0:
         return _received(io.BytesIO(done.stdout))
     if done.returncode in _MESSAGES:
-        raise _MESSAGES[done.returncode](said)
+        raise _MESSAGES[done.returncode](message)
     if done.returncode == -signal.SIGXCPU:
         reason = f"reading it takes more than {seconds} s of CPU"
     elif done.returncode < 0:
@@ -87,7 +87,7 @@ def read_foreign(
             f"{memory_bytes >> 20} MiB of memory"
         )
     else:
-        reason = said.splitlines()[-1] if said else "reading it failed"
+        reason = message.splitlines()[-1] if message else "reading it failed"
     raise _refusal(path, what, reason, remedy)
 
 
@@ -128,7 +128,7 @@ def _send(value: Any, stream: BinaryIO) -> None:
         return {_FRAME: len(frames) - 1}
 
     text = json.dumps(value, default=of_frame)
-    stream.write(json.dumps([text, [len(x) for x in frames]]).encode() + b"\n")
+    stream.write(json.dumps([text, [len(frame) for frame in frames]]).encode() + b"\n")
     stream.writelines(frames)
 
 

@@ -80,47 +80,47 @@ def from_harness(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     pydantic.ValidationError
         Fields are missing or have wrong values.
     """
-    found = _HarnessManifest.model_validate(data)
-    bad = [status for status in found.exit_status if status]
-    executor = found.factors.get("executor")
+    harness = _HarnessManifest.model_validate(data)
+    bad = [status for status in harness.exit_status if status]
+    executor = harness.factors.get("executor")
     return {
         "schema_version": 1,
-        "suite": found.experiment,
-        "campaign": found.experiment,
-        "run": found.run_id,
-        "factors": found.factors,
-        "repetition": found.repetition,
-        "order": found.order,
-        "seed": found.seed,
-        "command": found.command,
-        "work_topic": _only_topic(folder / "messages.csv", found.factors),
+        "suite": harness.experiment,
+        "campaign": harness.experiment,
+        "run": harness.run_id,
+        "factors": harness.factors,
+        "repetition": harness.repetition,
+        "order": harness.order,
+        "seed": harness.seed,
+        "command": harness.command,
+        "work_topic": _only_topic(folder / "messages.csv", harness.factors),
         "environment": {
-            "ros_distro": found.ros_distro,
-            "rmw": found.environment.get(_RMW),
+            "ros_distro": harness.ros_distro,
+            "rmw": harness.environment.get(_RMW),
             "executor": _EXECUTORS.get(str(executor), None if executor is None else str(executor)),
-            "packages": found.packages,
-            "variables": found.environment,
+            "packages": harness.packages,
+            "variables": harness.environment,
         },
-        "host": found.host.model_dump(),
+        "host": harness.host.model_dump(),
         "tracing": {
-            "tracer": found.tracing.tracer,
-            "tracer_version": found.tracing.tracer_version,
-            "events": found.tracing.events,
-            "contexts": found.tracing.contexts,
-            "subbuf_size_bytes": _bytes(found.tracing.subbuf_size),
-            "subbuf_count": found.tracing.num_subbuf,
+            "tracer": harness.tracing.tracer,
+            "tracer_version": harness.tracing.tracer_version,
+            "events": harness.tracing.events,
+            "contexts": harness.tracing.contexts,
+            "subbuf_size_bytes": _bytes(harness.tracing.subbuf_size),
+            "subbuf_count": harness.tracing.num_subbuf,
         },
-        "start_ns": found.started_realtime_ns,
-        "end_ns": found.started_realtime_ns + round(found.duration_s * 1e9),
+        "start_ns": harness.started_realtime_ns,
+        "end_ns": harness.started_realtime_ns + round(harness.duration_s * 1e9),
         "status": "failed" if bad else "complete",
-        "exit_status": bad[0] if bad else (0 if found.exit_status else None),
+        "exit_status": bad[0] if bad else (0 if harness.exit_status else None),
         "failure": _failure(bad[0]) if bad else None,
         "loss": {
-            "discarded_events": found.tracing.discarded_events,
-            "lost_packets": found.tracing.discarded_packets,
+            "discarded_events": harness.tracing.discarded_events,
+            "lost_packets": harness.tracing.discarded_packets,
         },
         "warnings": (
-            ["other runs were going on at the same time"] if found.concurrent_with else []
+            ["other runs were going on at the same time"] if harness.concurrent_with else []
         ),
         "provenance": "recorded by another harness, whose manifest is read as it is",
     }
@@ -131,8 +131,8 @@ def _failure(status: int) -> str:
 
 
 def _bytes(size: str | None) -> int | None:
-    found = re.fullmatch(r"(\d+)([kmg]?)", (size or "").strip().lower())
-    return int(found[1]) * _UNITS[found[2]] if found else None
+    match = re.fullmatch(r"(\d+)([kmg]?)", (size or "").strip().lower())
+    return int(match[1]) * _UNITS[match[2]] if match else None
 
 
 def _only_topic(messages: Path, factors: dict[str, Any]) -> str | None:

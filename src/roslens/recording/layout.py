@@ -63,8 +63,8 @@ class Recording:
     def at(cls, path: Path, output: Path | None = None) -> Recording:
         """Take `path` as one recording, without looking at its traces."""
         if output is None:
-            own = (path / MANIFEST_NAME).is_file() or (path / "tables" / EXCERPT_NAME).is_file()
-            output = path if own else path / _OUTPUT_OF_BARE_TRACE
+            is_ours = (path / MANIFEST_NAME).is_file() or (path / "tables" / EXCERPT_NAME).is_file()
+            output = path if is_ours else path / _OUTPUT_OF_BARE_TRACE
         return cls(path=path, output=output)
 
     def absolute(self) -> Recording:
@@ -84,14 +84,14 @@ class Recording:
     @property
     def is_excerpt(self) -> bool:
         """Whether only tables lie here, of all or a part of a recording, without its traces."""
-        there = (self.path / "tables" / EXCERPT_NAME).is_file()
-        return there and not self.has_manifest
+        has_excerpt = (self.path / "tables" / EXCERPT_NAME).is_file()
+        return has_excerpt and not self.has_manifest
 
     @property
     def is_elsewhere(self) -> bool:
         """Whether its tables lie where its traces do not."""
-        own = {Recording.at(self.path).output.resolve(), self.path.resolve()}
-        return self.output.resolve() not in own
+        folders = {Recording.at(self.path).output.resolve(), self.path.resolve()}
+        return self.output.resolve() not in folders
 
     @cached_property
     def manifest(self) -> Manifest | None:
@@ -103,18 +103,18 @@ class Recording:
             The manifest is there but is not valid.
         """
         excerpt = self.tables / EXCERPT_MANIFEST_NAME
-        found = excerpt if self.is_excerpt else self.path / MANIFEST_NAME
-        if not found.is_file():
+        file = excerpt if self.is_excerpt else self.path / MANIFEST_NAME
+        if not file.is_file():
             return None
         from roslens.recording.manifest import read_manifest  # noqa: PLC0415  (needs pydantic)
 
-        return read_manifest(found)
+        return read_manifest(file)
 
     @property
     def trace_root(self) -> Path:
         """The folder below which all its CTF traces lie."""
-        own = self.path / "trace"
-        return own if self.has_manifest and own.is_dir() else self.path
+        folder = self.path / "trace"
+        return folder if self.has_manifest and folder.is_dir() else self.path
 
     @property
     def clocks(self) -> Path:
@@ -133,14 +133,14 @@ class Recording:
         folder = self.tables if self.is_excerpt else self.path
         files = {table.name: folder / f"{table.name}.parquet" for table in SAMPLED}
         files = {name: file for name, file in files.items() if file.is_file()}
-        other = self.path / "resources.csv"
-        return {"resources": other, **files} if other.is_file() else files
+        resources = self.path / "resources.csv"
+        return {"resources": resources, **files} if resources.is_file() else files
 
     @property
     def native(self) -> Path:
         """Files that the benchmark itself wrote; another harness left them in the run's folder."""
-        own = self.path / "native"
-        return own if own.is_dir() else self.path
+        folder = self.path / "native"
+        return folder if folder.is_dir() else self.path
 
     @property
     def events(self) -> Path:
@@ -174,8 +174,8 @@ def walk(root: Path, *, links: bool = True) -> Iterator[tuple[Path, list[str], l
     while folders or linked:
         folder = folders.pop() if folders else linked.popleft()
         try:
-            with os.scandir(folder) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(folder) as iterator:
+                entries = sorted(iterator, key=lambda entry: entry.name)
             identity = _identity(folder)
         except OSError:  # it went away, or is not ours to read, as with os.walk
             continue
@@ -212,11 +212,11 @@ def find_traces(root: Path) -> list[Path]:
 
 def _with_links(path: Path, runs: Iterable[Path]) -> list[Path]:
     """Also the runs that a folder links to, each once; a run's own links are parts of it."""
-    found = {run.resolve(): run for run in runs}
+    runs_by_path = {run.resolve(): run for run in runs}
     for entry in sorted(path.iterdir()):
         if entry.is_symlink() and (entry / MANIFEST_NAME).is_file():
-            found.setdefault(entry.resolve(), entry)
-    return list(found.values())
+            runs_by_path.setdefault(entry.resolve(), entry)
+    return list(runs_by_path.values())
 
 
 def find_recordings(path: Path) -> list[Recording]:

@@ -36,37 +36,43 @@ def merged_manifest(members: Sequence[Member], span: tuple[int, int]) -> Manifes
     Manifest
         Fields have a value where all members have the same; counts are sums, where all are known.
     """
-    known = [member.manifest for member in members if member.manifest is not None]
-    every: list[Any] = [*known] if len(known) == len(members) else [*known, None]
-    hosts = [of and of.host for of in every]
-    losses = [of and of.loss for of in every]
-    tracers = [of and of.tracing for of in every]
-    worst = next((of for status in _WORST for of in known if of.status == status), None)
+    manifests = [member.manifest for member in members if member.manifest is not None]
+    every: list[Any] = [*manifests] if len(manifests) == len(members) else [*manifests, None]
+    hosts = [manifest and manifest.host for manifest in every]
+    losses = [manifest and manifest.loss for manifest in every]
+    tracers = [manifest and manifest.tracing for manifest in every]
+    worst = next(
+        (manifest for status in _WORST for manifest in manifests if manifest.status == status), None
+    )
     return Manifest(
-        suite=_same(of and of.suite for of in every) or "merged",
-        campaign=_same(of and of.campaign for of in every) or "merged",
+        suite=_same(manifest and manifest.suite for manifest in every) or "merged",
+        campaign=_same(manifest and manifest.campaign for manifest in every) or "merged",
         run="",
-        factors=_common(of.factors for of in known) if None not in every else {},
-        repetition=_same(of and of.repetition for of in every) or 0,
-        order=_same(of and of.order for of in every) or 0,
-        seed=_same(of and of.seed for of in every),
-        timing=_same(of and of.timing for of in every),
-        work_topic=_same(of and of.work_topic for of in every),
-        environment=_fields(Environment, [of and of.environment for of in every]),
+        factors=_common(manifest.factors for manifest in manifests) if None not in every else {},
+        repetition=_same(manifest and manifest.repetition for manifest in every) or 0,
+        order=_same(manifest and manifest.order for manifest in every) or 0,
+        seed=_same(manifest and manifest.seed for manifest in every),
+        timing=_same(manifest and manifest.timing for manifest in every),
+        work_topic=_same(manifest and manifest.work_topic for manifest in every),
+        environment=_fields(Environment, [manifest and manifest.environment for manifest in every]),
         host=_fields(Host, hosts).model_copy(
-            update={"cpu_count": _sum(of and of.cpu_count for of in hosts)}
+            update={"cpu_count": _sum(host and host.cpu_count for host in hosts)}
         ),
-        graph=[endpoint for of in known for endpoint in of.graph],
-        clock=_fields(Clock, [of and of.clock for of in every]),
-        tracing=_fields(TracingSettings, tracers, tracer="several" if known else "unknown"),
-        start_ns=min([span[0]] if None in every else [of.start_ns for of in known]),
-        end_ns=max([span[1]] if None in every else [of.end_ns or of.start_ns for of in known]),
+        graph=[endpoint for manifest in manifests for endpoint in manifest.graph],
+        clock=_fields(Clock, [manifest and manifest.clock for manifest in every]),
+        tracing=_fields(TracingSettings, tracers, tracer="several" if manifests else "unknown"),
+        start_ns=min([span[0]] if None in every else [manifest.start_ns for manifest in manifests]),
+        end_ns=max(
+            [span[1]]
+            if None in every
+            else [manifest.end_ns or manifest.start_ns for manifest in manifests]
+        ),
         status="complete" if worst is None else worst.status,
-        exit_status=_same(of and of.exit_status for of in every),
+        exit_status=_same(manifest and manifest.exit_status for manifest in every),
         failure=None if worst is None else worst.failure,
         loss=Loss(
-            discarded_events=_sum(of and of.discarded_events for of in losses),
-            lost_packets=_sum(of and of.lost_packets for of in losses),
+            discarded_events=_sum(loss and loss.discarded_events for loss in losses),
+            lost_packets=_sum(loss and loss.lost_packets for loss in losses),
         ),
         warnings=_of_members(members, "warnings"),
         disturbances=_of_members(members, "disturbances"),
@@ -91,8 +97,8 @@ def _same(values: Iterable[Any]) -> Any:
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
-    found = list(values)
-    return None if None in found else sum(x for x in found if x is not None)
+    numbers = list(values)
+    return None if None in numbers else sum(number for number in numbers if number is not None)
 
 
 def _common(dicts: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -102,11 +108,11 @@ def _common(dicts: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _fields(kind: type[_Part], parts: Sequence[Any], **told: Any) -> _Part:
     """Of each field what all have in common, else what it is where nothing is known."""
-    found = dict(told)
+    fields = dict(told)
     for name in kind.model_fields:
         values = [part and getattr(part, name) for part in parts]
         if values and all(isinstance(value, dict) for value in values):
-            found[name] = _common(values)
+            fields[name] = _common(values)
         elif values and values[0] is not None and _same(values) is not None:
-            found[name] = values[0]
-    return kind.model_validate(found)
+            fields[name] = values[0]
+    return kind.model_validate(fields)

@@ -134,13 +134,13 @@ class Table:
 
         if frame.is_empty():
             return self.empty()
-        there = frame.schema
+        schema = frame.schema
 
         def typed(column: Column) -> pl.Expr:
-            found = there.get(column.name)
-            if found is None:
+            dtype = schema.get(column.name)
+            if dtype is None:
                 return pl.lit(None, dtype=column.dtype).alias(column.name)
-            if names and column.dtype == pl.String and isinstance(found, pl.Categorical):
+            if names and column.dtype == pl.String and isinstance(dtype, pl.Categorical):
                 return pl.col(column.name)
             return pl.col(column.name).cast(column.dtype)
 
@@ -177,7 +177,7 @@ class Table:
             }
             for c in self.columns
         }
-        said = {
+        facts = {
             "roslens": version("roslens"),
             "tables": TABLES_VERSION,
             "table": self.name,
@@ -185,7 +185,7 @@ class Table:
             "columns": columns,
             "loss": None if loss is None else dict(loss),
         }
-        return dict.fromkeys(ABOUT_KEYS, json.dumps(said, ensure_ascii=False))
+        return dict.fromkeys(ABOUT_KEYS, json.dumps(facts, ensure_ascii=False))
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, for ``roslens dev schema`` and the docs."""

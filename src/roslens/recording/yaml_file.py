@@ -26,10 +26,10 @@ class _Loader(yaml.SafeLoader):
         keys = 0
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
-                for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
-                    if isinstance(one, yaml.MappingNode) and one is not node:
-                        self.flatten_mapping(one)
-                        keys += len(one.value)
+                for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(merged, yaml.MappingNode) and merged is not node:
+                        self.flatten_mapping(merged)
+                        keys += len(merged.value)
                     if keys > MOST_MERGED:
                         raise yaml.constructor.ConstructorError(
                             None, None, "'<<' makes too many keys", node.start_mark

@@ -41,15 +41,15 @@ class PreparedKernel:
         command, options
             As `jupyter_client` launches a kernel: of the options ``env`` and ``cwd``.
         """
-        process, own = self.process, list(command[: len(_LAUNCHER)]) == _LAUNCHER
-        if process is None or not own or process.poll() is not None:
+        process, is_ours = self.process, list(command[: len(_LAUNCHER)]) == _LAUNCHER
+        if process is None or not is_ours or process.poll() is not None:
             return None
         self.process = None
         environment = dict(options.get("env") or os.environ)
         folder = str(options.get("cwd") or Path.cwd())
         assert process.stdin is not None
-        with suppress(BrokenPipeError), process.stdin as told:
-            told.write(json.dumps([command[len(_LAUNCHER) :], environment, folder]).encode())
+        with suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(json.dumps([command[len(_LAUNCHER) :], environment, folder]).encode())
         return process
 
 
@@ -58,9 +58,9 @@ def become() -> None:
     from roslens.kernel import be_kernel  # noqa: PLC0415  (only here)
     from roslens.widgets import start  # noqa: F401, PLC0415  (seconds)
 
-    told = sys.stdin.read()
-    if told:
-        arguments, environment, folder = json.loads(told)
+    request = sys.stdin.read()
+    if request:
+        arguments, environment, folder = json.loads(request)
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)

@@ -51,8 +51,8 @@ class TableWidget(anywidget.AnyWidget):
 
 def _content(frame: pl.DataFrame) -> dict[str, Any]:
     # JSON has no number for what is none.
-    known = frame.with_columns(pl.selectors.float().fill_nan(None))
-    return {"columns": known.columns, "rows": [list(row) for row in known.iter_rows()]}
+    cleaned = frame.with_columns(pl.selectors.float().fill_nan(None))
+    return {"columns": cleaned.columns, "rows": [list(row) for row in cleaned.iter_rows()]}
 
 
 class GraphWidget(anywidget.AnyWidget):
@@ -107,13 +107,13 @@ def message_html(way: Sequence[Journey], clicked: int | None) -> str:
     whole = max(1, max(hop.end_ns for each in way for hop in each.hops) - begin)
     rows = []
     for each in way:
-        what = "request" if each.kind == "call" else "message"
+        kind = "request" if each.kind == "call" else "message"
         latency = "" if each.latency_ns is None else f", {milliseconds(each.latency_ns)} ms"
-        own = each.callback_instance_id == clicked and len(way) > 1
+        is_clicked = each.callback_instance_id == clicked and len(way) > 1
         rows.append(
-            f'<tr><th colspan="3">{"▸ " if own else ""}{_name(each.topic)}: '
+            f'<tr><th colspan="3">{"▸ " if is_clicked else ""}{_name(each.topic)}: '
             f"{_name(each.publisher_node)} → {_name(each.subscription_node)}, "
-            f"{what} {each.message_id}, {escape(each.outcome)}{latency}</th></tr>"
+            f"{kind} {each.message_id}, {escape(each.outcome)}{latency}</th></tr>"
         )
         rows += [
             f"<tr><td>{escape(hop.name)}</td><td>{milliseconds(hop.duration_ns)} ms</td>"

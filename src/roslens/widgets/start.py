@@ -99,9 +99,9 @@ class StartPage:
     def widget(self) -> TimelineWidget:
         """The timeline of the chosen run."""
         if self.chosen not in self._widgets:
-            made = self._widgets[self.chosen] = TimelineWidget(self.run, self._topic)
-            made.observe(lambda _: self._selected(), "selection")
-            made.observe(lambda _: self._update(self._of_click), "clicked")
+            timeline = self._widgets[self.chosen] = TimelineWidget(self.run, self._topic)
+            timeline.observe(lambda _: self._selected(), "selection")
+            timeline.observe(lambda _: self._update(self._of_click), "clicked")
         return self._widgets[self.chosen]
 
     def view(self) -> Recordings:
@@ -119,8 +119,8 @@ class StartPage:
         """What ``view()`` gives in every notebook of the lab."""
         folder = os.environ.get(FOLDER)
         if folder and not _static():
-            told = {"run": self.run.runs[0].name, "window_ns": self.widget.selection}
-            write_atomically(Path(folder, RANGE), json.dumps(told))
+            view = {"run": self.run.runs[0].name, "window_ns": self.widget.selection}
+            write_atomically(Path(folder, RANGE), json.dumps(view))
 
     def _selected(self) -> None:
         self._messages = None
@@ -175,16 +175,16 @@ class StartPage:
         names = [(run.name, i) for i, run in enumerate(self.all.runs)]
         wide = {"width": "50%"}
         box = ipywidgets.Dropdown(options=names, value=self.chosen, layout=wide, tooltip="run")
-        other = ipywidgets.Dropdown(
+        second_box = ipywidgets.Dropdown(
             options=[("beside it: none", -1), *names], value=-1, layout=wide, tooltip="beside it"
         )
-        found = self._runs().select(
+        runs = self._runs().select(
             "run", "cell", "status",
             health=pl.struct("errors", "warnings").map_elements(_health, pl.String),
             s=pl.col("seconds").round(1), events="events", discarded="discarded",
             messages="messages", **{"not arrived": "lost"},
         )  # fmt: skip
-        table = _live_table(_telling(found), lambda row: setattr(box, "value", row))
+        table = _live_table(_telling(runs), lambda row: setattr(box, "value", row))
         lost = self._following(self._folded_loss)
 
         def choose(change: Mapping[str, Any]) -> None:
@@ -197,8 +197,8 @@ class StartPage:
                 lost.value = Sentence(f"{error}.", loud=True)._repr_html_()
 
         box.observe(choose, "value")
-        other.observe(lambda change: self._put_beside(change["new"]), "value")
-        return ipywidgets.VBox([ipywidgets.HBox([box, other]), lost, table])
+        second_box.observe(lambda change: self._put_beside(change["new"]), "value")
+        return ipywidgets.VBox([ipywidgets.HBox([box, second_box]), lost, table])
 
     def _put_beside(self, index: int) -> None:
         self.beside = index if index >= 0 else None
@@ -210,9 +210,9 @@ class StartPage:
 
     def _list(self) -> ReportTable:
         """All runs, with a picture of their health: what arrived when, and what is odd."""
-        found = self._runs()
+        runs = self._runs()
         pictures = health_thumbnails(self.all.messages, self.all.table("losses"))
-        shown = list(found.head(_MOST_RUNS).iter_rows(named=True))
+        shown = list(runs.head(_MOST_RUNS).iter_rows(named=True))
         rows = [
             [
                 str(index),
@@ -233,7 +233,7 @@ class StartPage:
              "messages", "not arrived"],
             rows,
             f"Runs of {', '.join(Path(path).name or path for path in self.paths)}",
-            notes=[_HEALTH, *_hidden(found.height - len(shown), "runs")],
+            notes=[_HEALTH, *_hidden(runs.height - len(shown), "runs")],
             marked=frozenset(i for i, r in enumerate(shown) if _bad(r)),
             left=frozenset({"run", "cell", "status", "health"}),
         )  # fmt: skip
@@ -264,12 +264,14 @@ class StartPage:
         return self._frame(self._topics, _TOPICS, notes=[_DESCRIPTION])
 
     def _topics(self) -> pl.DataFrame:
-        found = topics_overview(self._seen, self._losses)
-        found = found.sort(_last_infrastructure(), maintain_order=True)
+        topics = topics_overview(self._seen, self._losses)
+        topics = topics.sort(_last_infrastructure(), maintain_order=True)
         if self.beside is not None and not _static():
-            other = self.all.only(self.all.runs[self.beside].name)
-            return _side_by_side(found, topics_overview(other.messages, other.table("losses")))
-        return found.select(
+            beside_run = self.all.only(self.all.runs[self.beside].name)
+            return _side_by_side(
+                topics, topics_overview(beside_run.messages, beside_run.table("losses"))
+            )
+        return topics.select(
             "topic", "from", "to", pl.col("messages").alias("n"), pl.col("rate_hz").alias("Hz"),
             pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
             pl.col("worst_ms").alias("worst"), (100 * pl.col("lost")).alias("not arrived [%]"),
@@ -280,23 +282,23 @@ class StartPage:
         return self._frame(self._worst, "The slowest messages", chosen=self._jump)
 
     def _worst(self) -> pl.DataFrame:
-        found = worst_messages(self._seen, self._origin)
-        known, number = self._told.setdefault(self.chosen, {}), "callback_instance_id"
-        new = found.head(_MOST_EXPLAINED).filter(~pl.col(number).is_in(list(known)))
+        worst = worst_messages(self._seen, self._origin)
+        reasons, number = self._told.setdefault(self.chosen, {}), "callback_instance_id"
+        new = worst.head(_MOST_EXPLAINED).filter(~pl.col(number).is_in(list(reasons)))
         if new.height:
             told = explained(new, lambda _: self.widget.paths)
-            known |= {
+            reasons |= {
                 row[number]: in_words(row["cause"], row["who"]) if row["cause"] else "not known"
                 for row in told.iter_rows(named=True)
             }
-        return found.select(
+        return worst.select(
             pl.col("latency_ms").alias("ms"), pl.col("at_s").alias(_AT), "topic",
-            pl.Series("why", [known.get(x, "") for x in found[number]], pl.String), "from", "to",
+            pl.Series("why", [reasons.get(x, "") for x in worst[number]], pl.String), "from", "to",
         )  # fmt: skip
 
     def _jump(self, row: int) -> None:
-        found = worst_messages(self._seen, self._origin)
-        self.widget.jump(int(found["callback_instance_id"][row]))
+        messages = worst_messages(self._seen, self._origin)
+        self.widget.jump(int(messages["callback_instance_id"][row]))
 
     @property
     def _origin(self) -> int:
@@ -310,8 +312,8 @@ class StartPage:
     def _callbacks(self) -> pl.DataFrame:
         timeline = self.widget.timeline
         everything = (timeline.begin_ns, timeline.end_ns + 1)
-        found = timeline.statistics(*(self.widget.selection or everything))
-        return found.rename(
+        statistics = timeline.statistics(*(self.widget.selection or everything))
+        return statistics.rename(
             {"count": "n", "total_ms": "total [ms]", "mean_ms": "mean", "max_ms": "max"}
         )
 
@@ -321,8 +323,8 @@ class StartPage:
         What is clicked in it is searched for in the timeline; the message clicked there is marked.
         """
         if _static():
-            found = draw_graph(graph_edges(self._seen, self._losses))
-            return found or Section(Sentence("No node sent a message on a topic of its own."))
+            picture = draw_graph(graph_edges(self._seen, self._losses))
+            return picture or Section(Sentence("No node sent a message on a topic of its own."))
         graph = GraphWidget()
 
         def update() -> None:
@@ -353,16 +355,16 @@ class StartPage:
         widget = self.widget
         if widget.clicked is None:
             return []
-        found = way_of(self.run.messages, widget.flows.way(widget.clicked), lambda: widget.paths)
-        if not found:
+        journeys = way_of(self.run.messages, widget.flows.way(widget.clicked), lambda: widget.paths)
+        if not journeys:
             call = journey_of(
                 self.run.messages.clear(),
                 widget.clicked,
                 lambda: widget.paths,
                 self.run.service_calls,
             )
-            found = [call] if call else []
-        return [j for j in found if j.hops]
+            journeys = [call] if call else []
+        return [j for j in journeys if j.hops]
 
     def chains(self) -> ipywidgets.Widget | Still:
         """The chains of messages that began in the range, end to end."""
@@ -374,9 +376,9 @@ class StartPage:
             chains, _ = self._found_chains()
         except TooLargeError as error:
             return Section(Sentence(f"Chains: {error}."))
-        for found in chains:
-            if found.complete.height:
-                return chain_waterfall(found)
+        for chain in chains:
+            if chain.complete.height:
+                return chain_waterfall(chain)
         return Section(Sentence("No message led to another, nor reached a callback."))
 
     def _found_chains(self) -> tuple[list[ChainInstances], int]:
@@ -384,14 +386,14 @@ class StartPage:
         if self.chosen not in self._chains:
             flow = HeldFlow(self.run)
             links = links_found(flow)
-            own = [
+            chains = [
                 chain
                 for chain in find_chains(flow, links)
                 if not set(INFRASTRUCTURE).intersection(chain.topics)
             ]
-            longest = sorted(own, key=lambda c: len(c.topics), reverse=True)[:_MOST_CHAINS]
+            longest = sorted(chains, key=lambda c: len(c.topics), reverse=True)[:_MOST_CHAINS]
             followed = [chain_instances(flow, chain, links) for chain in longest]
-            self._chains[self.chosen] = followed, len(own) - len(longest)
+            self._chains[self.chosen] = followed, len(chains) - len(longest)
         return self._chains[self.chosen]
 
     def _chain_rows(self) -> pl.DataFrame:
@@ -399,13 +401,13 @@ class StartPage:
             chains, left_out = self._found_chains()
         except TooLargeError as error:
             return pl.DataFrame({"chain": [f"{error}."]})
-        found = chains_overview(chains, *(self.widget.selection or (None, None)))
+        overview = chains_overview(chains, *(self.widget.selection or (None, None)))
         bound = pl.when("at_least").then(pl.lit("at least: ")).otherwise(pl.lit(""))
         count = pl.col("approximate")
         guessed = (
             pl.when(count > 0).then(pl.format(" ({} approximate)", count)).otherwise(pl.lit(""))
         )
-        rows = found.select(
+        rows = overview.select(
             pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
             pl.col("worst_ms").alias("worst"), pl.col("complete").alias("n"),
             (pl.col("instances") - pl.col("complete")).alias("stopped"),
@@ -418,23 +420,23 @@ class StartPage:
         """The message that was clicked, part by part, with those that led to it and followed."""
         if not _static():
             return self._following(self._message, clicked=True)
-        found = worst_messages(self._seen, 0)
-        if not found.height:
+        worst = worst_messages(self._seen, 0)
+        if not worst.height:
             return Section(Sentence("No message was delivered."))
         from roslens.analysis.figures.waterfall import way_waterfall  # noqa: PLC0415
 
         flows = self.widget.flows
-        way = way_of(
+        journeys = way_of(
             self.run.messages,
-            flows.way(int(found["callback_instance_id"][0])),
+            flows.way(int(worst["callback_instance_id"][0])),
             lambda: self.widget.paths,
         )
-        return way_waterfall([j for j in way if j.hops])
+        return way_waterfall([j for j in journeys if j.hops])
 
     def _message(self) -> str | Section:
-        way = self._way()
-        if way:
-            return message_html(way, self.widget.clicked)
+        journeys = self._way()
+        if journeys:
+            return message_html(journeys, self.widget.clicked)
         if self.widget.clicked is not None:
             return Section(Sentence("No path: a timer, a message without a match, or a callback "
                                     "without an end."))  # fmt: skip
@@ -505,8 +507,8 @@ class StartPage:
         box.add_class("jp-RenderedHTMLCommon")
 
         def update() -> None:
-            found = render()
-            box.value = found if isinstance(found, str) else found._repr_html_()
+            rendered = render()
+            box.value = rendered if isinstance(rendered, str) else rendered._repr_html_()
 
         self._of_run.append(update)
         if clicked:
@@ -529,11 +531,11 @@ def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _telling(runs: pl.DataFrame) -> pl.DataFrame:
     """Without what is the same in all runs, or part of their names: the rest has more room."""
-    told = all(level in row["run"] for row in runs.iter_rows(named=True)
-               for level in re.findall(r"=([^,]*)", row["cell"]))  # fmt: skip
+    is_in_name = all(level in row["run"] for row in runs.iter_rows(named=True)
+                     for level in re.findall(r"=([^,]*)", row["cell"]))  # fmt: skip
     alike = [name for name in ("cell", "status", "health", "discarded", "not arrived")
              if runs.height > 1 and runs[name].n_unique() == 1]  # fmt: skip
-    return runs.drop({*alike, *(["cell"] if told else [])})
+    return runs.drop({*alike, *(["cell"] if is_in_name else [])})
 
 
 def _live_table(frame: pl.DataFrame, chosen: Callable[[int], None] | None = None) -> TableWidget:
@@ -572,9 +574,9 @@ def _still_table(frame: pl.DataFrame, caption: str, notes: Sequence[str]) -> Par
 def _side_by_side(own: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     """Topics of two runs; of the other one (marked with ∥) all of it, whatever the range."""
     ways = ["topic", "from", "to"]
-    both = own.join(other, on=ways, how="full", coalesce=True, nulls_equal=True,
-                    suffix=" ∥", maintain_order="left_right")  # fmt: skip
-    return both.select(
+    joined = own.join(other, on=ways, how="full", coalesce=True, nulls_equal=True,
+                      suffix=" ∥", maintain_order="left_right")  # fmt: skip
+    return joined.select(
         *ways,
         pl.col("p50_ms").alias("P50 [ms]"), pl.col("p50_ms ∥").alias("P50 ∥"),
         pl.col("p99_ms").alias("P99 [ms]"), pl.col("p99_ms ∥").alias("P99 ∥"),
@@ -622,14 +624,17 @@ def _heat(run: Recordings, topic: str) -> Part:
         .select("topic", "publish_ns", "latency_ns")
         .collect()
     )
-    own = frame.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
+    relevant = frame.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
     wanted = topic or next(
-        iter(own["topic"].value_counts(sort=True)["topic"].to_list() if own.height else []), ""
+        iter(
+            relevant["topic"].value_counts(sort=True)["topic"].to_list() if relevant.height else []
+        ),
+        "",
     )
     chosen = frame.filter(pl.col("topic") == wanted)
     if not chosen.height:
-        what = f"on {wanted} " if wanted else ""
-        return Sentence(f"No message {what}was delivered in this range.", loud=True)
+        on_topic = f"on {wanted} " if wanted else ""
+        return Sentence(f"No message {on_topic}was delivered in this range.", loud=True)
     return latency_heat(
         chosen["publish_ns"].to_numpy(), chosen["latency_ns"].to_numpy().astype(float), wanted
     )
@@ -641,6 +646,6 @@ def _bad(row: dict[str, Any]) -> bool:
 
 def _health(row: dict[str, Any]) -> str:
     """How many findings there are."""
-    told = [f"{row['errors']} errors"] if row["errors"] else []
-    told += [f"{row['warnings']} warnings"] if row["warnings"] else []
-    return ", ".join(told) or "ok"
+    counts = [f"{row['errors']} errors"] if row["errors"] else []
+    counts += [f"{row['warnings']} warnings"] if row["warnings"] else []
+    return ", ".join(counts) or "ok"

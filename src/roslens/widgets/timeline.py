@@ -99,19 +99,19 @@ class TimelineWidget(anywidget.AnyWidget):
         # Track and place in it of what was clicked.
         self._shown: tuple[int, int] | None = None
         self._jumps = 0
-        self.timeline = found = timeline_of(recordings)
+        self.timeline = timeline = timeline_of(recordings)
         self.flows = Flows(recordings.messages, recordings.publications, recordings.service_calls)
         self.latencies = Latencies(recordings.messages)
         topics = self.latencies.topics
         self.topic = topic or next(iter(topics), "")
-        whole = self._picture(found.begin_ns, found.end_ns, _FIRST_WIDTH,
-                              list(range(min(len(found.tracks), _FIRST_TRACKS))),
+        whole = self._picture(timeline.begin_ns, timeline.end_ns, _FIRST_WIDTH,
+                              list(range(min(len(timeline.tracks), _FIRST_TRACKS))),
                               messages=self._messages)  # fmt: skip
         super().__init__(
-            tracks=[_about(track) for track in found.tracks],
-            names=list(found.names),
-            origin=str(found.begin_ns),
-            length=float(found.end_ns - found.begin_ns),
+            tracks=[_about(track) for track in timeline.tracks],
+            names=list(timeline.names),
+            origin=str(timeline.begin_ns),
+            length=float(timeline.end_ns - timeline.begin_ns),
             title=recordings.runs[0].name,
             first={"meta": whole[0], "buffers": whole[1]},
             topics=topics,
@@ -119,7 +119,7 @@ class TimelineWidget(anywidget.AnyWidget):
         )
         self.on_msg(self._answer)
         self.observe(self._on_range, "selected_range")
-        if around := found.around(recordings.runs[0].triggered):
+        if around := timeline.around(recordings.runs[0].triggered):
             self.select(*around[1:])
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
@@ -142,8 +142,8 @@ class TimelineWidget(anywidget.AnyWidget):
 
     def select(self, begin_ns: int | None = None, end_ns: int | None = None) -> None:
         """Select a range, in ns since the epoch; without one, none."""
-        known = begin_ns is not None and end_ns is not None
-        self.selected_range = [str(begin_ns), str(end_ns)] if known else []
+        is_range = begin_ns is not None and end_ns is not None
+        self.selected_range = [str(begin_ns), str(end_ns)] if is_range else []
 
     def export_perfetto(self, path: str | Path) -> Path:
         """Write the selected range (or all) for ui.perfetto.dev."""
@@ -187,18 +187,22 @@ class TimelineWidget(anywidget.AnyWidget):
         if self._shown is not None:
             track, index = self._shown
             moment = int(self.timeline.tracks[track].begin_ns[index])
-        found = self.timeline.hit(set(content["names"]), set(content["tracks"]), moment, by)
-        if found is None:
+        hit = self.timeline.hit(set(content["names"]), set(content["tracks"]), moment, by)
+        if hit is None:
             self.send({"type": "told", "text": "no further hit"}, [])
         else:
-            self._show(*found)
+            self._show(*hit)
 
     def jump(self, callback_instance_id: int | None) -> None:
         """Show a callback and its message, wherever it is; None: nothing."""
-        known, tracks = self._callbacks
-        place = 0 if callback_instance_id is None else np.searchsorted(known, callback_instance_id)
+        callback_ids, tracks = self._callbacks
+        place = (
+            0
+            if callback_instance_id is None
+            else np.searchsorted(callback_ids, callback_instance_id)
+        )
         if callback_instance_id is None or not (
-            place < known.size and known[place] == callback_instance_id
+            place < callback_ids.size and callback_ids[place] == callback_instance_id
         ):
             self._nothing()
             return
@@ -217,7 +221,7 @@ class TimelineWidget(anywidget.AnyWidget):
         """What is drawn of a window; `messages` are known to be in it, and may be too many."""
         origin = self.timeline.begin_ns
         picture = self.timeline.picture(begin, end, width, shown[:_MOST_SHOWN])
-        found = self.flows.arrows(begin, end) if messages <= MOST_ARROWS else None
+        arrows = self.flows.arrows(begin, end) if messages <= MOST_ARROWS else None
         columns = max(1, width // _LATENCY_PIXELS)
         grid = self.latencies.grid(self.topic, begin, end, columns)
         meta = {
@@ -226,7 +230,7 @@ class TimelineWidget(anywidget.AnyWidget):
             "end": end - origin,
             "columns": picture.bins.columns,
             "shown": len(shown),
-            "arrows": found.count if found else messages,
+            "arrows": arrows.count if arrows else messages,
             "latency": {
                 "topic": self.topic, "columns": columns, "rows": ROWS, "low": grid.low_ns,
                 "high": grid.high_ns, "p50": grid.p50_ns, "p99": grid.p99_ns,
@@ -236,7 +240,7 @@ class TimelineWidget(anywidget.AnyWidget):
         drawn = (cells, grid.counts.ravel()[cells], grid.lost)
         return meta, [
             *_buffers(picture, origin),
-            *self._arrow_buffers(found, origin),
+            *self._arrow_buffers(arrows, origin),
             *(part.astype(np.int32).tobytes() for part in drawn),
         ]
 
@@ -268,20 +272,20 @@ class TimelineWidget(anywidget.AnyWidget):
     def _callbacks(self) -> tuple[Ints, NDArray[np.int32]]:
         """All callback instances, sorted, and the track of each."""
         parts = [(i, t.ids) for i, t in enumerate(self.timeline.tracks) if t.kind == "callback"]
-        known = np.concatenate([np.zeros(0, np.int64), *(ids for _, ids in parts)])
+        callback_ids = np.concatenate([np.zeros(0, np.int64), *(ids for _, ids in parts)])
         tracks = np.repeat(np.array([i for i, _ in parts], np.int32), [p.size for _, p in parts])
-        order = np.argsort(known)
-        return known[order], tracks[order]
+        order = np.argsort(callback_ids)
+        return callback_ids[order], tracks[order]
 
     def _track_of(self, ids: pl.Series, nodes: pl.Series) -> NDArray[np.int32]:
         """The track of each callback instance, else one of its node; -1 where it has none."""
-        other = _places(nodes, self._node_tracks)
-        known, tracks = self._callbacks
-        if not known.size:
-            return other
+        by_node = _places(nodes, self._node_tracks)
+        callback_ids, tracks = self._callbacks
+        if not callback_ids.size:
+            return by_node
         wanted = ids.fill_null(-1).to_numpy()
-        place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
-        return np.where(known[place] == wanted, tracks[place], other).astype(np.int32)
+        place = np.minimum(np.searchsorted(callback_ids, wanted), callback_ids.size - 1)
+        return np.where(callback_ids[place] == wanted, tracks[place], by_node).astype(np.int32)
 
     def _step(self, track: int, moment: int, by: int) -> int | None:
         """The next callback after, or before, the one shown; else after, or before, a moment."""
@@ -294,21 +298,23 @@ class TimelineWidget(anywidget.AnyWidget):
         self.journey = self.clicked = self._shown = None
 
     def _show(self, track: int, index: int | None, *, jump: bool = False) -> None:
-        found = self.timeline.tracks[track]
-        if index is None or found.kind != "callback":
+        shown_track = self.timeline.tracks[track]
+        if index is None or shown_track.kind != "callback":
             self._nothing()
             return
-        number = int(found.ids[index])
+        number = int(shown_track.ids[index])
         self._shown = track, index
         self._jumps += jump
         about = {
             "track": track,
             "jump": self._jumps if jump else 0,
-            "node": found.label,
-            "name": self.timeline.names[int(found.names[index])],
-            "begin": float(found.begin_ns[index] - self.timeline.begin_ns),
-            "end": float(found.end_ns[index] - self.timeline.begin_ns),
-            "duration_ms": milliseconds(int(found.end_ns[index] - found.begin_ns[index])),
+            "node": shown_track.label,
+            "name": self.timeline.names[int(shown_track.names[index])],
+            "begin": float(shown_track.begin_ns[index] - self.timeline.begin_ns),
+            "end": float(shown_track.end_ns[index] - self.timeline.begin_ns),
+            "duration_ms": milliseconds(
+                int(shown_track.end_ns[index] - shown_track.begin_ns[index])
+            ),
             "cpu": self._scheduled(number),
             "hops": [],
         }
@@ -338,8 +344,8 @@ class TimelineWidget(anywidget.AnyWidget):
         if not rows.height:
             return ""
         row = rows.row(0, named=True)
-        known = [f"{milliseconds(row[n])} ms {what}" for n, what in times.items() if row[n]]
-        return f"({', '.join(known)})" if known else ""
+        parts = [f"{milliseconds(row[n])} ms {state}" for n, state in times.items() if row[n]]
+        return f"({', '.join(parts)})" if parts else ""
 
     def _send_perfetto(self) -> None:
         begin, end = self.selection or (self.timeline.begin_ns, self.timeline.end_ns)
@@ -368,7 +374,7 @@ class TimelineWidget(anywidget.AnyWidget):
 
 def timeline_of(recordings: Recordings) -> Timeline:
     """The tracks of one run, as long as its callbacks and publications."""
-    found = build_timeline(
+    timeline = build_timeline(
         recordings.callback_instances,
         recordings.executor_intervals,
         recordings.processes,
@@ -379,10 +385,10 @@ def timeline_of(recordings: Recordings) -> Timeline:
     publish = pl.col("publish_ns")
     sent = recordings.messages.select(first=publish.min(), last=publish.max()).collect()
     if sent["first"].item() is None:
-        return found
+        return timeline
     first, last = sent.row(0)
-    begin, end = (found.begin_ns, found.end_ns) if found.tracks else (first, last)
-    return replace(found, begin_ns=min(begin, first), end_ns=max(end, last + 1))
+    begin, end = (timeline.begin_ns, timeline.end_ns) if timeline.tracks else (first, last)
+    return replace(timeline, begin_ns=min(begin, first), end_ns=max(end, last + 1))
 
 
 def _about(track: Track) -> dict[str, Any]:
