@@ -182,8 +182,8 @@ def check_cargo(oldest: str) -> None:
             f"roslens: cargo does not run: {reason}; run 'rustup default stable', or take cargo "
             "off the PATH: then one is fetched"
         )
-    found, needed = (tuple(map(int, x.split(".")[:2])) for x in (words[1], oldest))
-    if found < needed:
+    present, needed = (tuple(map(int, version.split(".")[:2])) for version in (words[1], oldest))
+    if present < needed:
         sys.exit(
             f"roslens: cargo {words[1]} is older than {oldest}: run 'rustup update', or take it "
             "off the PATH: then a newer one is fetched"
@@ -234,14 +234,14 @@ PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 
 def extra(name: str) -> list[str]:
     """What an extra requires, those that it contains included."""
-    found: list[str] = []
+    requirements: list[str] = []
     for requirement in PYPROJECT["project"]["optional-dependencies"][name]:
         if requirement.startswith("roslens["):
             within = requirement.removeprefix("roslens[").removesuffix("]").split(",")
-            found += itertools.chain.from_iterable(map(extra, within))
+            requirements += itertools.chain.from_iterable(map(extra, within))
         else:
-            found.append(requirement)
-    return found
+            requirements.append(requirement)
+    return requirements
 
 
 def install(session: nox.Session, *groups: str, extras: str = "") -> None:
@@ -311,13 +311,13 @@ def trace(session: nox.Session) -> None:
     install(session, extras="report")
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]
-    said = Path(session.virtualenv.location, "record.txt")
-    with said.open("w", encoding="utf-8") as stream:
+    output = Path(session.virtualenv.location, "record.txt")
+    with output.open("w", encoding="utf-8") as stream:
         # 4: some runs failed; they are kept and marked, and the others are worth a report.
         session.run(
             "roslens", "record", *arguments, stdout=stream, stderr=None, success_codes=[0, 4]
         )
-    lines = said.read_text(encoding="utf-8").splitlines()
+    lines = output.read_text(encoding="utf-8").splitlines()
     print(*lines, sep="\n", flush=True)
     if not lines or not Path(lines[-1]).is_dir():
         session.error("nothing was recorded")
@@ -420,8 +420,8 @@ def make_packages(session: nox.Session) -> None:
     session.install(*groups, *dependencies, "-c", str(CONSTRAINTS))
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     for target in WHEEL_TARGETS:
-        own = target.startswith(platform.machine())
-        if not own and not (shutil.which("rustup") and ok("rustup", "target", "add", target)):
+        native = target.startswith(platform.machine())
+        if not native and not (shutil.which("rustup") and ok("rustup", "target", "add", target)):
             session.warn(f"no wheel for {target}: rustup cannot fetch Rust's library for it")
             continue
         machine = target.partition("-")[0]
@@ -439,9 +439,9 @@ def make_packages(session: nox.Session) -> None:
         # Not in the other machine's wheel, nor in the sdist.
         shutil.rmtree(NATIVE_LIBRARIES)
     session.run("maturin", "sdist", "--out", "dist")
-    made = [str(path) for path in sorted((ROOT / "dist").glob("*.whl"))]
-    session.run("abi3audit", "--strict", *made)
-    for path in made:
+    wheels = [str(path) for path in sorted((ROOT / "dist").glob("*.whl"))]
+    session.run("abi3audit", "--strict", *wheels)
+    for path in wheels:
         session.run("auditwheel", "show", path)
 
 
@@ -507,8 +507,8 @@ def bench(session: nox.Session) -> None:
     """Measure: ``-- NAME`` runs benchmarks/NAME.py (default: all)."""
     need(*TESTING)
     install(session, extras="all")
-    found = {p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py")} - {"calibrate"}
-    names = session.posargs[:1] or sorted(found)
+    benchmarks = {p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py")} - {"calibrate"}
+    names = session.posargs[:1] or sorted(benchmarks)
     for name in names:
         session.run("python", f"benchmarks/{name}.py", *session.posargs[1:])
 

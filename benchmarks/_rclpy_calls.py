@@ -31,7 +31,11 @@ def main():
         samples["publish"].append(per_call(lambda: publisher.publish(message), calls))
         time.sleep(0.02)
     # The first rounds warm up.
-    print(json.dumps({name: sorted(x[3:])[len(x[3:]) // 2] for name, x in samples.items()}))
+    print(
+        json.dumps(
+            {name: sorted(times[3:])[len(times[3:]) // 2] for name, times in samples.items()}
+        )
+    )
     node.destroy_node()
     rclpy.shutdown()
 

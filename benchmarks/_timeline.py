@@ -47,9 +47,9 @@ def write_tables(folder: Path, events: int) -> int:
     host = ["h0"] * count
     identity = np.arange(count)
     publish = start - rng.exponential(300_000, count).astype(np.int64) - 1000
-    own = {"host": host, "vpid": 100 + process, "vtid": 100 + process}
+    where = {"host": host, "vpid": 100 + process, "vtid": 100 + process}
     callbacks = {
-        "callback_instance_id": identity, **own, "kind": ["subscription"] * count, "name": topics,
+        "callback_instance_id": identity, **where, "kind": ["subscription"] * count, "name": topics,
         "node": names, "start_ns": start, "end_ns": start + duration, "duration_ns": duration,
     }  # fmt: skip
     messages = {
@@ -65,7 +65,7 @@ def write_tables(folder: Path, events: int) -> int:
         "callback_instance_id": sender,
     }  # fmt: skip
     waits = {
-        **own, "state": ["wait"] * count, "begin_ns": start - 50_000, "end_ns": start - 1000,
+        **where, "state": ["wait"] * count, "begin_ns": start - 50_000, "end_ns": start - 1000,
     }  # fmt: skip
     processes = {
         "process_id": range(PROCESSES), "host": ["h0"] * PROCESSES,

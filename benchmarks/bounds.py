@@ -34,7 +34,7 @@ class Halves:
 
     def __init__(self, thread: Thread, by_kind: bool) -> None:
         early, _ = thread.halves
-        self.bounds = {x: bound for x, (bound, _) in analysed(early, by_kind).items()}
+        self.bounds = {callback: bound for callback, (bound, _) in analysed(early, by_kind).items()}
         self.cost, self.released = costs(early, longest_handovers(early, by_kind)), releases(early)
         self.end = early["end_ns"].to_numpy()
         self.idle = np.flatnonzero(self.end - self.cost > np.roll(self.end, 1))
@@ -46,14 +46,14 @@ class Halves:
         before = self.idle[self.idle <= number]
         window = np.arange(before[-1] if len(before) else 0, number + 1)
         for callback in np.unique(self.callbacks[window]):
-            own = window[self.callbacks[window] == callback]
-            known = np.flatnonzero(self.early & (self.callbacks == callback))
-            for count in range(1, len(own) + 1):
-                if count > len(known):
+            recent = window[self.callbacks[window] == callback]
+            first_half = np.flatnonzero(self.early & (self.callbacks == callback))
+            for count in range(1, len(recent) + 1):
+                if count > len(first_half):
                     return "more executions in a row than in the first half"
-                if _most(self.cost[own], count) > _most(self.cost[known], count):
+                if _most(self.cost[recent], count) > _most(self.cost[first_half], count):
                     return "execution times"
-                if _least(self.released[own], count) < _least(self.released[known], count):
+                if _least(self.released[recent], count) < _least(self.released[first_half], count):
                     return "releases"
         return None
 
@@ -76,19 +76,19 @@ def main(folders: list[str]) -> int:
         for thread in executor_threads(run):
             if thread.refused is not None:
                 continue
-            both = [Halves(thread, by_kind) for by_kind in (True, False)]
-            for callback in set().union(*(x.bounds for x in both)):
-                lesser = min(both, key=lambda x: x.bounds.get(callback, np.inf))
+            variants = [Halves(thread, by_kind) for by_kind in (True, False)]
+            for callback in set().union(*(variant.bounds for variant in variants)):
+                lesser = min(variants, key=lambda variant: variant.bounds.get(callback, np.inf))
                 took = lesser.end - lesser.released
                 for half, rows in enumerate(thread.halves):
-                    own = (
+                    counted = (
                         rows["counts"] & rows["known"] & (rows["callback_id"] == callback)
                     ).to_numpy()
-                    late = np.flatnonzero(own & (took > lesser.bounds[callback]))
-                    tested[half] += own.sum()
+                    late = np.flatnonzero(counted & (took > lesser.bounds[callback]))
+                    tested[half] += counted.sum()
                     beyond[half] += len(late)
                     if half:
-                        why.update(lesser.outside(x) or "NOT EXPLAINED" for x in late)
+                        why.update(lesser.outside(number) or "NOT EXPLAINED" for number in late)
         bounds = callback_bounds(run)
         refused.update(bounds["refused"].drop_nulls())
         bounded = bounds.drop_nulls("bound_ns")

@@ -39,17 +39,17 @@ def main() -> None:
     given = parser.parse_args()
     count = given.simulations
     chosen = [v for k, v in SECTIONS.items() if not given.only or given.only in k]
-    found = [_timed(partial(simulate, count)) for simulate in chosen]
+    sections = [_timed(partial(simulate, count)) for simulate in chosen]
     if not given.only or given.only in "recorded":
         opened = open_recordings(given.recordings)
         tables = opened.table("messages"), opened.table("callback_instances")
         series = list(pools(*tables, opened.runs).values())
         name = "data/samples" if given.recordings == ROOT / "data" / "samples" else "others"
-        found.append(_timed(partial(splits, series, count, name)))
-    page = "\n\n".join([HEAD.format(count=count), *(section.markdown() for section in found)])
+        sections.append(_timed(partial(splits, series, count, name)))
+    page = "\n\n".join([HEAD.format(count=count), *(section.markdown() for section in sections)])
     given.page.write_text(page + "\n", encoding="utf-8")
     given.results.parent.mkdir(parents=True, exist_ok=True)
-    results = [result for section in found for result in section.results]
+    results = [result for section in sections for result in section.results]
     results_frame(results).write_csv(given.results)
     missed = [result for result in results if result.holds is False]
     for result in missed:

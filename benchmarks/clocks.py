@@ -31,16 +31,16 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=100)
     options = parser.parse_args()
     failed = 0
-    for what, count, step in (("drift", options.trials, False), ("step", options.steps, True)):
+    for kind, count, step in (("drift", options.trials, False), ("step", options.steps, True)):
         begin, widths, bad = time.perf_counter(), [], 0
         for seed in range(count):
             if text := wrong(draw(seed, step=step), widths):
                 bad += 1
-                print(f"{what} {seed}: {text}")
+                print(f"{kind} {seed}: {text}")
         seconds = time.perf_counter() - begin
         width = np.median(widths) / 1e3 if widths else float("nan")
         print(
-            f"{what}: {count - bad} of {count} hold; median width {width:.0f} us; {seconds:.0f} s"
+            f"{kind}: {count - bad} of {count} hold; median width {width:.0f} us; {seconds:.0f} s"
         )
         failed += bad
     return bool(failed)

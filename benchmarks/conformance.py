@@ -118,10 +118,10 @@ class Ours:
             process.kill()
             self._process = None
             return Outcome("crashes" if ready else "hangs")
-        found = json.loads(answer)
-        if found["said"] is None:
-            return Outcome("reads", found["events"])
-        return Outcome("refuses", found["events"], found["said"].replace(f"{trace}", "."))
+        reply = json.loads(answer)
+        if reply["said"] is None:
+            return Outcome("reads", reply["events"])
+        return Outcome("refuses", reply["events"], reply["said"].replace(f"{trace}", "."))
 
     @staticmethod
     def _wait(process: subprocess.Popen[str]) -> bool:
@@ -190,17 +190,17 @@ def verdicts() -> dict[str, Verdict]:
 
 def cases(root: Path) -> list[Case]:
     """Run both readers on every trace below `root`."""
-    known = verdicts()
-    found = []
+    by_name = verdicts()
+    results = []
     ours = Ours()
     walk = os.walk(root, followlinks=True)
     traces = sorted(Path(folder) for folder, _, names in walk if "metadata" in names)
     for number, trace in enumerate(traces):
         name = trace.relative_to(root).as_posix()
         print(f"\r{number + 1}/{len(traces)} {name:80.80}", end="", file=sys.stderr, flush=True)
-        verdict = known.get(name)
+        verdict = by_name.get(name)
         expected = "refuses" if "fail" in trace.parts else "reads"
-        found.append(
+        results.append(
             Case(
                 name,
                 ours(trace),
@@ -211,7 +211,7 @@ def cases(root: Path) -> list[Case]:
         )
     ours.close()
     print(file=sys.stderr)
-    return found
+    return results
 
 
 def page(found: list[Case]) -> str:
@@ -274,10 +274,10 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=PAGE)
     parser.add_argument("--details", action="store_true", help="print what our reader said")
     options = parser.parse_args()
-    found = cases(options.suites.resolve())
-    options.output.write_text(page(found))
+    results = cases(options.suites.resolve())
+    options.output.write_text(page(results))
     if options.details:
-        for case in (c for c in found if c.odd):
+        for case in (c for c in results if c.odd):
             print(f"{case.name}\n  expected {case.expected}\n  {case.ours}\n  {case.theirs}")
     print(options.output)
 

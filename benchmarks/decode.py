@@ -113,8 +113,8 @@ def cpu_of(work: Callable[[], object]) -> float:
 
 def ours(trace: Path, work: str, setup: str = "") -> tuple[float, int]:
     """CPU seconds of `work` alone, warm, and the events it saw."""
-    said = run(sys.executable, "-c", DECODE.format(setup=setup, work=work), trace).split()
-    return float(said[0]), int(said[1])
+    words = run(sys.executable, "-c", DECODE.format(setup=setup, work=work), trace).split()
+    return float(words[0]), int(words[1])
 
 
 class Worker:
@@ -152,18 +152,18 @@ class Worker:
 def two_against_one(trace: Path, out: Path, what: str, turns: int) -> dict[str, float]:
     """Median wall seconds with one thread, with two, and of two processes with one each."""
     seconds: dict[str, list[float]] = {"1": [], "2": [], "both": []}
-    with Worker(trace, out / "a", what) as one, Worker(trace, out / "b", what) as other:
+    with Worker(trace, out / "a", what) as first, Worker(trace, out / "b", what) as second:
         # The first answers come when both have opened the trace and are warm.
-        for worker in (one, other):
+        for worker in (first, second):
             worker.begin(1)
             worker.seconds()
         for _ in range(turns):
             for threads in (1, 2):
-                one.begin(threads)
-                seconds[str(threads)].append(one.seconds())
-            one.begin(1)
-            other.begin(1)
-            seconds["both"].append(max(one.seconds(), other.seconds()))
+                first.begin(threads)
+                seconds[str(threads)].append(first.seconds())
+            first.begin(1)
+            second.begin(1)
+            seconds["both"].append(max(first.seconds(), second.seconds()))
     return {name: median(values) for name, values in seconds.items()}
 
 
@@ -183,8 +183,8 @@ def peak_mib(trace: Path, folder: Path) -> float:
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
     )
     command = (sys.executable, "-m", "roslens", "collect", trace, "--events-only", "--force")
-    said = run(sys.executable, "-c", script, *command, "--threads", 2, "-o", folder)
-    return float(said.split()[-1])
+    output = run(sys.executable, "-c", script, *command, "--threads", 2, "-o", folder)
+    return float(output.split()[-1])
 
 
 def instructions(trace: Path, events: int) -> float | None:
@@ -206,11 +206,11 @@ def instructions(trace: Path, events: int) -> float | None:
             text=True,
             check=True,
         )
-        found = re.search(r"Collected : (\d+)", done.stderr) or re.search(
+        match = re.search(r"Collected : (\d+)", done.stderr) or re.search(
             r"refs:\s+([\d,]+)", done.stderr
         )
-        assert found is not None, done.stderr
-        counts.append(int(found.group(1).replace(",", "")))
+        assert match is not None, done.stderr
+        counts.append(int(match.group(1).replace(",", "")))
     return (counts[1] - counts[0]) / events
 
 
@@ -254,11 +254,11 @@ def against_babeltrace(
             ("collect --events-only, process / the same", dummy / medians["collect"], ">=", 3),
         ]
     try:
-        said = run("/usr/bin/python3", "-c", BT2, n, options.bt2_events).split()
+        words = run("/usr/bin/python3", "-c", BT2, n, options.bt2_events).split()
     except (OSError, subprocess.CalledProcessError):
         print("python3-bt2 is not installed")
     else:
-        slow = float(said[0]) / int(said[1])
+        slow = float(words[0]) / int(words[1])
         fast = medians["stream"] / options.events
         bars.append(("into Arrow / python bt2 -> dict", slow / fast, ">=", 500))
     return bars
@@ -278,18 +278,18 @@ def main() -> None:
         traces[name] = options.folder / name / "trace"
         if not (traces[name] / "metadata").is_file():
             print(f"making {traces[name]}", flush=True)
-            made = (options.folder / name, "--events", int(options.events * factor))
-            run(sys.executable, "-m", "roslens", "dev", "generate", *made, "threads=2")
+            arguments = (options.folder / name, "--events", int(options.events * factor))
+            run(sys.executable, "-m", "roslens", "dev", "generate", *arguments, "threads=2")
     n = traces["n"]
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         out = Path(scratch) / "collected"
         medians = rounds(options, n, out)
         bars = against_babeltrace(options, n, medians)
         for what in ("stream", "write"):
-            found = two_against_one(n, Path(scratch), what, max(12, options.turns))
-            medians |= {f"{what}, wall, {name}": value for name, value in found.items()}
-            bars.append((f"two threads / one, {what}", found["1"] / found["2"], ">=", 1.7))
-            most = 2 * found["1"] / found["both"]
+            seconds = two_against_one(n, Path(scratch), what, max(12, options.turns))
+            medians |= {f"{what}, wall, {name}": value for name, value in seconds.items()}
+            bars.append((f"two threads / one, {what}", seconds["1"] / seconds["2"], ">=", 1.7))
+            most = 2 * seconds["1"] / seconds["both"]
             bars.append((f"  two processes / one: what the machine gives, {what}", most, "", 0))
         bars.append(
             ("1 % of the time / all of it", medians["window"] / medians["read"], "<=", 0.05)
@@ -312,8 +312,8 @@ def main() -> None:
         print(f"{what:56} {value:10.3f} {held}{'' if holds else '   MISSED'}")
     if options.json:
         rows = [
-            {"what": what.strip(), "measured": value, "bar": f"{sign} {bar:g}" if sign else None}
-            for what, value, sign, bar in bars
+            {"what": title.strip(), "measured": value, "bar": f"{sign} {bar:g}" if sign else None}
+            for title, value, sign, bar in bars
         ]
         options.json.write_text(json.dumps({"cpu_s": medians, "bars": rows}, indent=1) + "\n")
 

@@ -134,8 +134,8 @@ class Verdict:
 
 def log_of(run: Path, name: str) -> pl.DataFrame | None:
     """A log that the workload of a run left beside it or in ``native/``; None if it has none."""
-    there = (x for x in (run / name, run / "native" / name) if x.is_file())
-    return next(map(pl.read_csv, there), None)
+    logs = (path for path in (run / name, run / "native" / name) if path.is_file())
+    return next(map(pl.read_csv, logs), None)
 
 
 def truth_of(run: Path) -> pl.DataFrame | None:
@@ -179,7 +179,7 @@ def truth_of(run: Path) -> pl.DataFrame | None:
 def _of_two_processes(run: Path) -> pl.DataFrame | None:
     """What both sides logged, a row per message and subscription of its topic."""
     key = ["topic", "publisher", "sequence"]
-    sent, received = (log_of(run, f"messages_{x}.csv") for x in ("publisher", "subscriber"))
+    sent, received = (log_of(run, f"messages_{side}.csv") for side in ("publisher", "subscriber"))
     if sent is None or received is None:
         return None
     subscriptions = received.select("topic", "subscription").unique()
@@ -226,19 +226,19 @@ def _compare_executions(rows: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """
     rows = rows.sort("start_ns")
     verdict = Verdict(logged=truth.height, received=truth.height, outcomes={"run": rows.height})
-    both = truth.sort("first_ns").join_asof(
+    pairs = truth.sort("first_ns").join_asof(
         rows.select("start_ns", "end_ns", "callback_instance_id"),
         left_on="first_ns",
         right_on="start_ns",
         strategy="backward",
     )
     outside = pl.col("start_ns").is_null() | (pl.col("last_ns") > pl.col("end_ns"))
-    _count(verdict, both.filter(outside), "logged, but not in the table")
-    taken = both.drop_nulls("callback_instance_id")["callback_instance_id"]
-    _count(verdict, both.filter(taken.is_duplicated()), "more than one in a row")
+    _count(verdict, pairs.filter(outside), "logged, but not in the table")
+    taken = pairs.drop_nulls("callback_instance_id")["callback_instance_id"]
+    _count(verdict, pairs.filter(taken.is_duplicated()), "more than one in a row")
     invented = rows.filter(~pl.col("callback_instance_id").is_in(taken.to_list()))
     _count(verdict, invented, "in the table, but not logged")
-    verdict.longer_ns = both.select(
+    verdict.longer_ns = pairs.select(
         (pl.col("last_ns") - pl.col("first_ns")) - (pl.col("end_ns") - pl.col("start_ns"))
     ).to_series().drop_nulls()  # fmt: skip
     return verdict
@@ -269,24 +269,24 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     logged = (truth if whole else truth.drop_nulls("called_ns")).sort(
         "sent_ns" if whole else "called_ns"
     )
-    both = _in_order(verdict, logged, rows.sort(first), ["service"], first)
-    both = both.drop_nulls(["sent_ns", first])
+    pairs = _in_order(verdict, logged, rows.sort(first), ["service"], first)
+    pairs = pairs.drop_nulls(["sent_ns", first])
     served = pl.col("callback_start_ns").is_not_null()
-    _count(verdict, both.filter(pl.col("called_ns").is_not_null() != served), "served or not?")
+    _count(verdict, pairs.filter(pl.col("called_ns").is_not_null() != served), "served or not?")
     late = pl.col("called_ns") - pl.col("callback_start_ns")
-    _count(verdict, both.filter((late < -100_000) | (late > 10**9)), "out of step with the log")
+    _count(verdict, pairs.filter((late < -100_000) | (late > 10**9)), "out of step with the log")
     longer = late
     if whole:
         answered = pl.col("response_taken_ns").is_not_null()
-        wrong = both.filter(pl.col("received_ns").is_not_null() & ~answered)
+        wrong = pairs.filter(pl.col("received_ns").is_not_null() & ~answered)
         _count(verdict, wrong, "answered, but no response in the table")
         begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
         early = pl.col("request_called_ns") < pl.col("sent_ns") - 100_000
-        _count(verdict, both.filter(early), "called before the log says so")
+        _count(verdict, pairs.filter(early), "called before the log says so")
         late = pl.col("request_called_ns") > pl.min_horizontal("request_sent_ns", "called_ns")
-        _count(verdict, both.filter(late), "called after it was sent or served")
+        _count(verdict, pairs.filter(late), "called after it was sent or served")
         longer = pl.col("received_ns") - pl.col("sent_ns") - (pl.col("response_taken_ns") - begin)
-    verdict.longer_ns = both.select(longer).to_series().drop_nulls()
+    verdict.longer_ns = pairs.select(longer).to_series().drop_nulls()
     return verdict
 
 
@@ -316,21 +316,21 @@ def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     states = pl.when(ended).then(pl.lit("with result")).otherwise(pl.lit("without"))
     verdict = _begun(truth, rows, states)
     sent = truth.sort("sent_ns")
-    both = _in_order(verdict, sent, rows.sort("goal_sent_ns"), ["action"], "action_goal_id")
-    both = both.drop_nulls(["sent_ns", "action_goal_id"])
-    apart = pl.col("goal_sent_ns") - pl.col("sent_ns")
-    _count(verdict, both.filter((apart < -100_000) | (apart > 10**9)), "out of step with the log")
-    _count(verdict, both.filter(received & ~ended), "ended, but no result in the table")
+    pairs = _in_order(verdict, sent, rows.sort("goal_sent_ns"), ["action"], "action_goal_id")
+    pairs = pairs.drop_nulls(["sent_ns", "action_goal_id"])
+    lag = pl.col("goal_sent_ns") - pl.col("sent_ns")
+    _count(verdict, pairs.filter((lag < -100_000) | (lag > 10**9)), "out of step with the log")
+    _count(verdict, pairs.filter(received & ~ended), "ended, but no result in the table")
     before = pl.col("goal_response_taken_ns") > pl.col("accepted_ns")
-    _count(verdict, both.filter(before), "accepted before the response")
+    _count(verdict, pairs.filter(before), "accepted before the response")
     # A client drops feedback that comes before it knows the goal's handle.
     known = (pl.col("accepted_ns") < pl.col("first_feedback_ns")).fill_null(value=False)
     more, other = (
         (pl.col("feedback") > pl.col("feedback_count")),
         pl.col("feedback").ne(pl.col("feedback_count")),
     )
-    _count(verdict, both.filter(received & (more | (known & other))), "other feedback than logged")
-    verdict.longer_ns = both.select(
+    _count(verdict, pairs.filter(received & (more | (known & other))), "other feedback than logged")
+    verdict.longer_ns = pairs.select(
         pl.col("received_ns") - pl.col("sent_ns") - pl.col("total_ns")
     ).to_series().drop_nulls()  # fmt: skip
     return verdict
@@ -377,33 +377,33 @@ def along_the_chain(samples: pl.DataFrame, *, linked: bool) -> pl.DataFrame:
 
 def compare_chain(tables: dict[str, pl.DataFrame], truth: pl.DataFrame, *, linked: bool) -> Verdict:
     """Hold the instances of the workload's chain against its log."""
-    found = chain_instances(InMemory(tables), CHAIN, SYNC if linked else ())
+    chain = chain_instances(InMemory(tables), CHAIN, SYNC if linked else ())
     logged = along_the_chain(truth, linked=linked)
     verdict = Verdict(
         logged=truth.height,
         received=logged.height,
-        outcomes=_outcomes(found.instances, pl.col("outcome")),
+        outcomes=_outcomes(chain.instances, pl.col("outcome")),
     )
-    last = found.hops.filter((pl.col("hop") == 2) & (pl.col("part") == "callback"))
-    seen = found.complete.join(
+    last = chain.hops.filter((pl.col("hop") == 2) & (pl.col("part") == "callback"))
+    seen = chain.complete.join(
         last.select("instance", pl.col("begin_ns").alias("sink_ns")), on="instance"
     )
     place = pl.int_range(pl.len()).alias("place")
-    both = logged.sort("sent_ns").with_columns(place).join(
+    pairs = logged.sort("sent_ns").with_columns(place).join(
         seen.sort("begin_ns").with_columns(place), on="place", how="full"
     )  # fmt: skip
-    _count(verdict, both.filter(pl.col("instance").is_null()), "logged, but no instance")
-    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "instances, but not logged")
-    both = both.drop_nulls(["sent_ns", "instance"])
-    for here, there in (("begin_ns", "sent_ns"), ("sink_ns", "received_ns")):
-        apart = (pl.col(here) - pl.col(there)).abs() > 500_000
+    _count(verdict, pairs.filter(pl.col("instance").is_null()), "logged, but no instance")
+    _count(verdict, pairs.filter(pl.col("sent_ns").is_null()), "instances, but not logged")
+    pairs = pairs.drop_nulls(["sent_ns", "instance"])
+    for column, logged_column in (("begin_ns", "sent_ns"), ("sink_ns", "received_ns")):
+        far = (pl.col(column) - pl.col(logged_column)).abs() > 500_000
         sure = pl.col("match") == "exact"
-        _count(verdict, both.filter(apart & sure), f"{here} out of step with the log")
-    sums = found.hops.group_by("instance").agg(pl.col("duration_ns").sum())
-    added = found.complete.join(sums, on="instance", how="left")
+        _count(verdict, pairs.filter(far & sure), f"{column} out of step with the log")
+    sums = chain.hops.group_by("instance").agg(pl.col("duration_ns").sum())
+    added = chain.complete.join(sums, on="instance", how="left")
     wrong = added.filter(pl.col("latency_ns").ne_missing(pl.col("duration_ns")))
     _count(verdict, wrong, "instances whose parts do not add up")
-    verdict.longer_ns = both.select(
+    verdict.longer_ns = pairs.select(
         (pl.col("received_ns") - pl.col("sent_ns")) - (pl.col("sink_ns") - pl.col("begin_ns"))
     ).to_series()
     return verdict
@@ -436,22 +436,22 @@ def compare_transitions(states: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     through = moved.with_columns(order).select(
         "node", "state", "begin_ns", pl.col("place") // 2, (pl.col("place") % 2).alias("half")
     )
-    way = through.filter(half=0).join(through.filter(half=1), on=["node", "place"], how="full",
-                                      suffix="_reached", coalesce=True)  # fmt: skip
-    both = truth.sort("called_ns").with_columns(order).join(
-        way, on=["node", "place"], how="full", suffix="_through", coalesce=True
+    steps = through.filter(half=0).join(through.filter(half=1), on=["node", "place"], how="full",
+                                        suffix="_reached", coalesce=True)  # fmt: skip
+    pairs = truth.sort("called_ns").with_columns(order).join(
+        steps, on=["node", "place"], how="full", suffix="_through", coalesce=True
     )  # fmt: skip
-    _count(verdict, both.filter(pl.col("begin_ns_reached").is_null()), "logged, but not there")
-    _count(verdict, both.filter(pl.col("called_ns").is_null()), "in the table, but not logged")
-    both = both.drop_nulls(["called_ns", "begin_ns_reached"])
-    other = pl.col("state") != pl.col("state_reached")
-    _count(verdict, both.filter(other), "led to another state")
+    _count(verdict, pairs.filter(pl.col("begin_ns_reached").is_null()), "logged, but not there")
+    _count(verdict, pairs.filter(pl.col("called_ns").is_null()), "in the table, but not logged")
+    pairs = pairs.drop_nulls(["called_ns", "begin_ns_reached"])
+    differs = pl.col("state") != pl.col("state_reached")
+    _count(verdict, pairs.filter(differs), "led to another state")
     outside = (pl.col("begin_ns") < pl.col("called_ns")) | (
         pl.col("begin_ns_reached") > pl.col("returned_ns")
     )
-    _count(verdict, both.filter(outside), "not within the logged times")
+    _count(verdict, pairs.filter(outside), "not within the logged times")
     traced = pl.col("begin_ns_reached") - pl.col("begin_ns")
-    verdict.longer_ns = both.select(
+    verdict.longer_ns = pairs.select(
         pl.col("returned_ns") - pl.col("called_ns") - traced
     ).to_series()
     return verdict
@@ -476,42 +476,42 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     )
     sent = truth.sort("sent_ns", maintain_order=True)
     seen = rows.sort("publish_ns", maintain_order=True)
-    both = _in_order(verdict, sent, seen, way, "message_id")
-    both = both.drop_nulls(["sent_ns", "message_id"])
-    one = [x for x in ("message_id", "subscription") if x == "message_id" or x in way]
-    _count(verdict, rows.filter(pl.struct(one).is_duplicated()), "more than one row")
+    pairs = _in_order(verdict, sent, seen, way, "message_id")
+    pairs = pairs.drop_nulls(["sent_ns", "message_id"])
+    key = [name for name in ("message_id", "subscription") if name == "message_id" or name in way]
+    _count(verdict, rows.filter(pl.struct(key).is_duplicated()), "more than one row")
     # Logged just before publish(): a row that is earlier, or a second later, is another message.
-    apart = pl.col("publish_ns") - pl.col("sent_ns")
-    _count(verdict, both.filter((apart < -100_000) | (apart > 10**9)), "out of step with the log")
+    lag = pl.col("publish_ns") - pl.col("sent_ns")
+    _count(verdict, pairs.filter((lag < -100_000) | (lag > 10**9)), "out of step with the log")
     received = pl.col("received_ns").is_not_null()
     delivered = pl.col("outcome") == "delivered"
-    _count(verdict, both.filter(received & ~delivered), "received, but not delivered")
+    _count(verdict, pairs.filter(received & ~delivered), "received, but not delivered")
     missed = ~received & ~pl.col("outcome").is_in(NOT_RECEIVED)
-    _count(verdict, both.filter(missed), "not received, but not lost either")
+    _count(verdict, pairs.filter(missed), "not received, but not lost either")
     logged = pl.col("received_ns") - pl.col("sent_ns")
     verdict.longer_ns = (
-        both.filter(received & delivered).select(logged - pl.col("latency_ns")).to_series()
+        pairs.filter(received & delivered).select(logged - pl.col("latency_ns")).to_series()
     )
     return verdict
 
 
 def as_recorded_by(distro: str, events: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """What a distribution would have recorded of the same."""
-    gone = {f"ros2:{name}" for name in WITHOUT[distro]}
-    found = {name: frame for name, frame in events.items() if name not in gone}
-    sent = found.get("ros2:rmw_publish")
+    unrecorded = {f"ros2:{name}" for name in WITHOUT[distro]}
+    frames = {name: frame for name, frame in events.items() if name not in unrecorded}
+    sent = frames.get("ros2:rmw_publish")
     if sent is not None and "timestamp" in sent.columns:
         # Just before the stamp, which is taken after it there.
         before = pl.min_horizontal("time_ns", pl.col("timestamp") - 1)
         sent = sent.with_columns(before.cast(sent["time_ns"].dtype).alias("time_ns"))
-        found["ros2:rmw_publish"] = sent.drop("timestamp", "rmw_publisher_handle").sort("time_ns")
-    told, below = found.get("ros2:rclcpp_publish"), found.get("ros2:rcl_publish")
-    if distro == "galactic" and told is not None and below is not None:
+        frames["ros2:rmw_publish"] = sent.drop("timestamp", "rmw_publisher_handle").sort("time_ns")
+    above, below = frames.get("ros2:rclcpp_publish"), frames.get("ros2:rcl_publish")
+    if distro == "galactic" and above is not None and below is not None:
         handles = below.select("time_ns", "vtid", "publisher_handle").sort("time_ns")
-        found["ros2:rclcpp_publish"] = told.drop("publisher_handle", strict=False).join_asof(
+        frames["ros2:rclcpp_publish"] = above.drop("publisher_handle", strict=False).join_asof(
             handles, on="time_ns", by="vtid", strategy="forward", check_sortedness=False
         )
-    return found
+    return frames
 
 
 def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
@@ -521,19 +521,19 @@ def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     verdict = _begun(truth, rows, pl.col("outcome"))
     sent = truth.sort("sent_ns", maintain_order=True)
     seen = rows.sort("publish_ns", maintain_order=True)
-    both = _in_order(verdict, sent, seen, ["topic"], "message_id")
+    pairs = _in_order(verdict, sent, seen, ["topic"], "message_id")
     received, outcome = pl.col("received_ns").is_not_null(), pl.col("outcome")
-    _count(verdict, both.filter(received & outcome.is_in(MISSED)), "received, but said to be lost")
-    _count(verdict, both.filter(~received & (outcome == "delivered")), "delivered, never received")
+    _count(verdict, pairs.filter(received & outcome.is_in(MISSED)), "received, but said to be lost")
+    _count(verdict, pairs.filter(~received & (outcome == "delivered")), "delivered, never received")
     late = pl.col("received_ns") - pl.col("callback_start_ns")
-    _count(verdict, both.filter((late < -(10**6)) | (late > _COPY_NS)), "of another callback")
+    _count(verdict, pairs.filter((late < -(10**6)) | (late > _COPY_NS)), "of another callback")
     missed = rows.filter(outcome.is_in(MISSED)).height
     unknown = rows.filter(outcome == "unknown").height
     logged = truth["received_ns"].null_count()
     if not missed <= logged <= missed + unknown:
         verdict.problems.append(f"{logged} were lost, but {missed} to {missed + unknown} are told")
     start = pl.col("received_ns") - pl.col("sent_ns") - pl.col("latency_ns")
-    verdict.longer_ns = both.filter(received).select(start).to_series().drop_nulls()
+    verdict.longer_ns = pairs.filter(received).select(start).to_series().drop_nulls()
     return verdict
 
 
@@ -556,10 +556,10 @@ def _in_order(
     """
     order = pl.int_range(pl.len()).over(way).alias("place")
     seen = rows.with_columns(order)
-    both = logged.with_columns(order).join(seen, on=[*way, "place"], how="full", coalesce=True)
-    _count(verdict, both.filter(pl.col(key).is_null()), "logged, but not in the table")
-    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
-    return both
+    pairs = logged.with_columns(order).join(seen, on=[*way, "place"], how="full", coalesce=True)
+    _count(verdict, pairs.filter(pl.col(key).is_null()), "logged, but not in the table")
+    _count(verdict, pairs.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    return pairs
 
 
 def _count(verdict: Verdict, rows: pl.DataFrame, what: str) -> None:
@@ -611,12 +611,12 @@ def verdicts_of(
         ),
         ("timers", timers_of, compare_timers, "callback_instances", "ros2:rclcpp_timer_link_node"),
     )
-    for what, truth, check, table, needed in checks:
+    for kind, truth, check, table, needed in checks:
         logged = truth(run)
         if logged is not None and needed not in recorded:
-            print(f"{run.parent.name}/{run.name}\n    {what}: {needed} was not recorded")
+            print(f"{run.parent.name}/{run.name}\n    {kind}: {needed} was not recorded")
         elif logged is not None:
-            yield what, check(tables[table], logged)
+            yield kind, check(tables[table], logged)
     if whole and (samples := chain_samples_of(run)) is not None:
         yield "chain, by callback", compare_chain(tables, samples, linked=False)
         yield "chain, by link", compare_chain(tables, samples, linked=True)
@@ -654,9 +654,9 @@ def main() -> int:
         checked += 1
         failed += any(verdict.problems for _, verdict in verdicts)
         print(f"{run.parent.name}/{run.name}")
-        for what, verdict in verdicts:
-            found = ", ".join(f"{count} {name}" for name, count in verdict.outcomes.items())
-            text = f"{what}: {verdict.logged} logged, {verdict.received} received; {found}"
+        for kind, verdict in verdicts:
+            outcomes = ", ".join(f"{count} {name}" for name, count in verdict.outcomes.items())
+            text = f"{kind}: {verdict.logged} logged, {verdict.received} received; {outcomes}"
             print(f"    {text:64} {_figures(verdict.longer_ns)}")
             for problem in verdict.problems:
                 print(f"    FAILED: {problem}")

@@ -46,30 +46,33 @@ def main() -> None:
     preload = ros.preload()
     order = [mode for mode in MODES for _ in range(options.processes)]
     random.Random(1).shuffle(order)
-    found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
+    by_mode: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
     discarded = 0
     with tempfile.TemporaryDirectory() as scratch, session_daemon() as daemon:
         for number, mode in enumerate(order):
             recorded, traced = MODES[mode]
             folder = Path(scratch) / str(number)
-            with ros.isolated(folder / "log") as alone, ExitStack() as stack:
+            with ros.isolated(folder / "log") as isolated, ExitStack() as stack:
                 session = None
                 if recorded:
                     session = stack.enter_context(
                         recording_session(daemon, TracingOptions(kernel="off"), folder / "trace")
                     )
-                said = subprocess.check_output(
-                    alone.command(NODE, str(options.calls), trace_rclpy=traced),
-                    env=alone.process_environment(preload=preload) | daemon.workload_variables,
+                output = subprocess.check_output(
+                    isolated.command(NODE, str(options.calls), trace_rclpy=traced),
+                    env=isolated.process_environment(preload=preload) | daemon.workload_variables,
                     text=True,
                 )
             if session is not None:
                 discarded += session.loss.discarded_events or 0
-            found[mode].append(json.loads(said))
+            by_mode[mode].append(json.loads(output))
     print(f"{options.processes} processes for each mode, {discarded} events discarded")
     print(f"{'':14}{'callback [ns]':>24}{'publish() [ns]':>24}")
-    for mode, results in found.items():
-        cells = [text(student_t([x[y] for x in results])) for y in ("callback", "publish")]
+    for mode, results in by_mode.items():
+        cells = [
+            text(student_t([result[field] for result in results]))
+            for field in ("callback", "publish")
+        ]
         print(f"{mode:14}{cells[0]:>24}{cells[1]:>24}")
 
 

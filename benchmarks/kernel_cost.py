@@ -70,24 +70,24 @@ def main() -> None:
     draw, rows = random.Random(28), dict[str, list[float]]()
     for _ in range(turns):
         order = draw.sample(sorted(kinds), len(kinds))
-        found = {name: kinds[name]() for name in order}
+        results = {name: kinds[name]() for name in order}
         for name in kinds:
-            for what, value in told_of(name, found):
-                rows.setdefault(f"{name}: {what}", []).append(value)
+            for label, value in told_of(name, results):
+                rows.setdefault(f"{name}: {label}", []).append(value)
     for name, values in rows.items():
         print(f"{name:52} {text(student_t(values))}")
 
 
 def told_of(name: str, found: Mapping[str, Told]) -> list[tuple[str, float]]:
     """What is shown of a kind, by what it is."""
-    own, plain = found[name], found[name.partition(",")[0]]
-    if own is plain:
-        return [("not recorded", own.cost)]
-    added = own.cost - plain.cost
+    variant, plain = found[name], found[name.partition(",")[0]]
+    if variant is plain:
+        return [("not recorded", variant.cost)]
+    added = variant.cost - plain.cost
     rows = [("adds", added)]
-    if own.converting:
-        rows += [("events", own.events), ("adds for each event", added / own.events)]
-        rows += [("converting one event", own.converting)]
+    if variant.converting:
+        rows += [("events", variant.events), ("adds for each event", added / variant.events)]
+        rows += [("converting one event", variant.converting)]
     return rows
 
 
@@ -97,7 +97,7 @@ def own_cpu() -> int:
 
 def switches() -> float:
     """CPU time of half a round trip between two processes on one CPU."""
-    (here, there), (back, forth) = os.pipe(), os.pipe()
+    (ping_in, ping_out), (pong_in, pong_out) = os.pipe(), os.pipe()
     cpu = own_cpu()
     pids = []
     for first in (True, False):
@@ -106,17 +106,17 @@ def switches() -> float:
             os.sched_setaffinity(0, {cpu})
             for _ in range(ROUND_TRIPS):
                 if first:
-                    os.write(there, b"x")
-                    os.read(back, 1)
+                    os.write(ping_out, b"x")
+                    os.read(pong_in, 1)
                 else:
-                    os.read(here, 1)
-                    os.write(forth, b"x")
+                    os.read(ping_in, 1)
+                    os.write(pong_out, b"x")
             os._exit(0)
         pids.append(pid)
     usage = [os.wait4(pid, 0)[2] for pid in pids]
-    for end in (here, there, back, forth):
+    for end in (ping_in, ping_out, pong_in, pong_out):
         os.close(end)
-    return sum(x.ru_utime + x.ru_stime for x in usage) * 1e9 / (2 * ROUND_TRIPS)
+    return sum(child.ru_utime + child.ru_stime for child in usage) * 1e9 / (2 * ROUND_TRIPS)
 
 
 def datagrams() -> float:
@@ -124,13 +124,13 @@ def datagrams() -> float:
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {own_cpu()})
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-            one.bind(("127.0.0.1", 0))
-            where = one.getsockname()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.bind(("127.0.0.1", 0))
+            where = udp.getsockname()
             before = time.thread_time_ns()
             for _ in range(DATAGRAMS):
-                one.sendto(b"x", where)
-                one.recv(1)
+                udp.sendto(b"x", where)
+                udp.recv(1)
             return (time.thread_time_ns() - before) / DATAGRAMS
     finally:
         os.sched_setaffinity(0, allowed)
@@ -164,7 +164,7 @@ def by_perf() -> Told:
         buffers = PerfBuffers(raw, BUFFER, range(os.cpu_count() or 1))
         cost = switches()
         buffers.end()
-        kinds = [kind for x in raw.glob("cpu*") for kind, *_ in records_of(x.read_bytes())]
+        kinds = [kind for file in raw.glob("cpu*") for kind, *_ in records_of(file.read_bytes())]
         count = kinds.count(SWITCH_OF_PERF)
         before = time.process_time_ns()
         convert_perf(raw, Path(scratch) / "kernel", beside=raw)

@@ -46,10 +46,12 @@ def collect(trace: Path, output: Path, threads: int, *more: str) -> tuple[float,
 
 def make(trace: Path, events: int) -> None:
     """Make up a trace; of one named ``n`` without the events that announce objects."""
-    made = made_up(Shape(threads=2), events).events
+    frames = made_up(Shape(threads=2), events).events
     if trace.name == "n":
-        made = {x: of for x, of in made.items() if not x.endswith(("_init", "_added"))}
-    write_trace(trace, made, trace.name)
+        frames = {
+            name: frame for name, frame in frames.items() if not name.endswith(("_init", "_added"))
+        }
+    write_trace(trace, frames, trace.name)
 
 
 def main() -> int:
@@ -68,35 +70,35 @@ def main() -> int:
             making = get_context("spawn").Process(target=make, args=(trace, options.events))
             making.start()
             making.join()
-    found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    samples: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
     for number in range(options.rounds):
         print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
         for name, trace in traces.items():
-            for what, more in (("events", ["--events-only"]), ("all", [])):
-                output = options.folder / f"{name}-{what}"
+            for work, more in (("events", ["--events-only"]), ("all", [])):
+                output = options.folder / f"{name}-{work}"
                 figures = collect(trace, output, options.threads, *more)
-                found.setdefault((name, what), []).append(figures)
+                samples.setdefault((name, work), []).append(figures)
     figures = {
         key: [median(column) for column in zip(*rounds, strict=True)]
-        for key, rounds in found.items()
+        for key, rounds in samples.items()
     }
-    told: dict[str, float] = {}
+    report: dict[str, float] = {}
     missed = False
     for name in traces:
         events, everything = figures[name, "events"], figures[name, "all"]
-        for what, used in (("events only", events), ("events and model", everything)):
+        for work, used in (("events only", events), ("events and model", everything)):
             print(
-                f"{name:6} {what:17} {used[0]:6.2f} s wall {used[1]:6.2f} s CPU {used[2]:6.0f} MiB"
+                f"{name:6} {work:17} {used[0]:6.2f} s wall {used[1]:6.2f} s CPU {used[2]:6.0f} MiB"
             )
         ratios = [whole / part for whole, part in zip(everything, events, strict=True)]
         missed |= ratios[0] > BAR
         mark = "   MISSED" if ratios[0] > BAR else ""
         label = f"{name:6} all / events"
         print(f"{label:24} {ratios[0]:6.2f} (at most {BAR:g}), CPU {ratios[1]:.2f}{mark}")
-        told |= {f"{name}_wall_ratio": ratios[0], f"{name}_cpu_ratio": ratios[1]}
-        told |= {f"{name}_peak_mib": everything[2]}
+        report |= {f"{name}_wall_ratio": ratios[0], f"{name}_cpu_ratio": ratios[1]}
+        report |= {f"{name}_peak_mib": everything[2]}
     if options.json is not None:
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 1 if missed else 0
 
 

@@ -78,7 +78,7 @@ def main() -> None:
 
 def cost(emit: Path, native: Path, scratch: Path, processes: int) -> None:
     lttng = embedded_ros().preload()[0]
-    found: dict[str, list[tuple[float, float]]] = {tracer: [] for tracer in TRACERS}
+    costs: dict[str, list[tuple[float, float]]] = {tracer: [] for tracer in TRACERS}
     discarded = 0
     for turn in range(processes):
         for tracer in TRACERS if turn % 2 else TRACERS[::-1]:
@@ -89,36 +89,38 @@ def cost(emit: Path, native: Path, scratch: Path, processes: int) -> None:
                     session_daemon() as daemon,
                     recording_session(daemon, options, trace) as session,
                 ):
-                    said = burst(emit, lttng, session.workload_variables)
+                    measured = burst(emit, lttng, session.workload_variables)
                 discarded += session.loss.discarded_events or 0
             else:
                 trace.mkdir(mode=0o700)
                 folder = {"ROSLENS_TRACE_FOLDER": str(trace)} if tracer == "native" else {}
-                said = burst(emit, native, folder)
+                measured = burst(emit, native, folder)
                 if tracer == "native":
                     info = open_trace(trace).info()
                     assert info.events == 2 * BURST
                     discarded += info.discarded_events
-            found[tracer].append(said)
+            costs[tracer].append(measured)
     print(f"{processes} processes for each, {BURST} events timed in each, {discarded} discarded")
     for tracer in TRACERS:
-        print(f"{tracer:24}{text(student_t([x for x, _ in found[tracer]]), 1)} ns per event")
-    clocks = [clock for tracer in TRACERS for _, clock in found[tracer]]
+        print(
+            f"{tracer:24}{text(student_t([event for event, _ in costs[tracer]]), 1)} ns per event"
+        )
+    clocks = [clock for tracer in TRACERS for _, clock in costs[tracer]]
     print(f"{'clock_gettime':24}{text(student_t(clocks), 1)} ns")
-    above = [event - clock for event, clock in found["native"]]
+    above = [event - clock for event, clock in costs["native"]]
     print(f"{'native above the clock':24}{text(student_t(above), 1)} ns per event")
-    pairs = zip(found["native"], found["lttng"], strict=True)
-    ratios = [own[0] / other[0] for own, other in pairs]
+    pairs = zip(costs["native"], costs["lttng"], strict=True)
+    ratios = [ours[0] / theirs[0] for ours, theirs in pairs]
     print(f"{'native / lttng':24}{text(student_t(ratios), 3)}")
 
 
 def burst(emit: Path, library: Path, variables: dict[str, str]) -> tuple[float, float]:
-    said = subprocess.check_output(
+    output = subprocess.check_output(
         [str(emit), "cost", str(BURST)],
         env={**os.environ, **variables, "LD_PRELOAD": str(library)},
         text=True,
     )
-    event, clock = map(float, said.split())
+    event, clock = map(float, output.split())
     return event, clock
 
 
@@ -133,9 +135,9 @@ def latency(campaign: Path) -> None:
     print(f"{sum(map(len, runs.values()))} runs, {discarded} events discarded")
     for tracer, blocks in runs.items():
         for at, name in enumerate(("P50", "P99")):
-            values = [x[at] for x in blocks.values()]
-            both = sorted(set(blocks) & set(runs["nothing"]))
-            ratios = [blocks[b][at] / runs["nothing"][b][at] for b in both]
+            values = [percentiles[at] for percentiles in blocks.values()]
+            shared = sorted(set(blocks) & set(runs["nothing"]))
+            ratios = [blocks[b][at] / runs["nothing"][b][at] for b in shared]
             print(
                 f"{tracer:10}{name} {text(student_t(values), 1)} us, "
                 f"{text(student_t(ratios), 2)} times that without"
@@ -206,7 +208,8 @@ def watch(talking: Path, native: Path, scratch: Path, seconds: float, rate: int)
                 part = (cpu_s(watching.pid) - used) / took
                 status = Path(f"/proc/{watching.pid}/status").read_text()
                 now, most = (
-                    int(status.partition(x)[2].split()[0]) / 1024 for x in ("VmRSS:", "VmHWM:")
+                    int(status.partition(field)[2].split()[0]) / 1024
+                    for field in ("VmRSS:", "VmHWM:")
                 )
             finally:
                 watching.kill()

@@ -64,12 +64,12 @@ class Pair:
 
 def record(folder: str, options: Sequence[str]) -> int:
     """Compile the program and record the suite."""
-    made = rclcpp_for(embedded_ros())
+    rclcpp = rclcpp_for(embedded_ros())
     with TemporaryDirectory() as place:
         program = Path(place) / "what_if"
         header = shipped("tracing", "workloads") / "rclcpp_workloads" / "src"
         source = [f"-I{header}", str(PROGRAMS / "what_if.cpp")]
-        command = [*made.compiler, *made.compile_flags(), *source, *made.link_flags()]
+        command = [*rclcpp.compiler, *rclcpp.compile_flags(), *source, *rclcpp.link_flags()]
         subprocess.run([*command, "-o", str(program)], check=True)
         suite = Path(place) / "suite.yaml"
         text = (PROGRAMS / "what_if.yaml").read_text()
@@ -79,42 +79,52 @@ def record(folder: str, options: Sequence[str]) -> int:
 
 
 def models_of(folders: list[str]) -> dict[Cell, list[TimingModel]]:
-    found: dict[Cell, list[TimingModel]] = {}
+    models: dict[Cell, list[TimingModel]] = {}
     names = {(name, threads): short for short, (_, name, threads) in _NAMES.items()}
     for run in rl.open(folders):
         (about,) = run.runs
-        told = about.cell
-        name = names[str(told["executor"]), int(str(told["threads"]))]
-        cell = float(str(told["load"])), name, int(str(told["extra_us"])), int(str(told["scan_us"]))
-        found.setdefault(cell, []).append(recorded_timing(run, about))
-    return found
+        factors = about.cell
+        name = names[str(factors["executor"]), int(str(factors["threads"]))]
+        cell = (
+            float(str(factors["load"])),
+            name,
+            int(str(factors["extra_us"])),
+            int(str(factors["scan_us"])),
+        )
+        models.setdefault(cell, []).append(recorded_timing(run, about))
+    return models
 
 
 def asked(loads: Iterable[float]) -> Iterable[tuple[str, Cell, Cell, Changes]]:
     """Name, cells before and after, and what is asked, of each pair."""
     slow, fast = SCAN_US
     for load in loads:
-        for one, other in PAIRS:
-            kind, _, threads = _NAMES[other]
+        for executor, replacement in PAIRS:
+            kind, _, threads = _NAMES[replacement]
             changes = Changes(executor=kind, threads=threads)
-            name = f"{load:g}: {one} -> {other}"
-            yield name, (load, one, 0, slow), (load, other, 0, slow), changes
-        for one in OTHERS:
+            name = f"{load:g}: {executor} -> {replacement}"
+            yield name, (load, executor, 0, slow), (load, replacement, 0, slow), changes
+        for executor in OTHERS:
             took = Took("/detector", add_ns=EXTRA_US * 1000)
-            cell = load, one, 0, slow
-            name = f"{load:g}: {one}, /detector +{EXTRA_US // 1000} ms"
-            yield name, cell, (load, one, EXTRA_US, slow), Changes(took=[took])
+            cell = load, executor, 0, slow
+            name = f"{load:g}: {executor}, /detector +{EXTRA_US // 1000} ms"
+            yield name, cell, (load, executor, EXTRA_US, slow), Changes(took=[took])
             rate = ("/scan", 1e6 / fast)
-            yield f"{load:g}: {one}, /scan x 2", cell, (load, one, 0, fast), Changes(rates=[rate])
+            yield (
+                f"{load:g}: {executor}, /scan x 2",
+                cell,
+                (load, executor, 0, fast),
+                Changes(rates=[rate]),
+            )
 
 
 def judged(models: Mapping[Cell, list[TimingModel]]) -> list[Pair]:
-    found = []
+    pairs = []
     for name, before, after, changes in asked(sorted({cell[0] for cell in models})):
         p50, p99 = predicted(models[before], changes, seed=1).figures[:2]
         was, now = recorded_latency(models[before]), recorded_latency(models[after])
-        found.append(Pair(name, was, now, (p50, p99)))
-    return found
+        pairs.append(Pair(name, was, now, (p50, p99)))
+    return pairs
 
 
 def show(pairs: list[Pair]) -> None:
@@ -125,29 +135,33 @@ def show(pairs: list[Pair]) -> None:
     )
     for pair in pairs:
         cells = [pair.name]
-        for before, after, x in zip(pair.before, pair.after, pair.figures, strict=True):
+        for before, after, figure in zip(pair.before, pair.after, pair.figures, strict=True):
             cells += [f"{before / 1e6:.2f}", f"{after / 1e6:.2f}"]
-            if x.value is None or x.low is None or x.high is None:
+            if figure.value is None or figure.low is None or figure.high is None:
                 cells += ["refused", "", "", ""]
                 continue
-            within = "" if x.low <= after <= x.high else " !"
-            cells += [f"{n / 1e6:.2f}" for n in (x.value, x.low, x.high)]
-            cells.append(f"{x.value / after - 1:+.0%}{within}")
+            within = "" if figure.low <= after <= figure.high else " !"
+            cells += [f"{n / 1e6:.2f}" for n in (figure.value, figure.low, figure.high)]
+            cells.append(f"{figure.value / after - 1:+.0%}{within}")
         print(f"| {' | '.join(cells)} |")
     for number, name in enumerate(("P50", "P99")):
         rows = [(p.before[number], p.after[number], p.figures[number]) for p in pairs]
-        known = [(b, a, x.value, x.low, x.high) for b, a, x in rows if x.value is not None]
-        table = np.array(known, dtype=np.float64)
+        predictions = [
+            (b, a, figure.value, figure.low, figure.high)
+            for b, a, figure in rows
+            if figure.value is not None
+        ]
+        table = np.array(predictions, dtype=np.float64)
         before, after, value, low, high = table.T
         off, nothing = abs(value / after - 1), abs(before / after - 1)
-        apart = abs(after / before - 1) > APART
+        differ = abs(after / before - 1) > APART
         print(
-            f"\n{name}: {len(known)} of {len(pairs)} predicted; within the interval "
+            f"\n{name}: {len(predictions)} of {len(pairs)} predicted; within the interval "
             f"{np.mean((low <= after) & (after <= high)):.0%}; half-width "
             f"{np.median((high - low) / 2 / value):.0%} (median), "
             f"{np.max((high - low) / 2 / value):.0%} (largest); mean absolute error "
-            f"{off.mean():.1%}; of the {apart.sum()} pairs that differ by more than {APART:.0%}: "
-            f"{off[apart].mean():.1%}, of 'nothing changes' {nothing[apart].mean():.1%}"
+            f"{off.mean():.1%}; of the {differ.sum()} pairs that differ by more than {APART:.0%}: "
+            f"{off[differ].mean():.1%}, of 'nothing changes' {nothing[differ].mean():.1%}"
         )
 
 
@@ -155,10 +169,16 @@ def show_own_work(models: Mapping[Cell, list[TimingModel]]) -> None:
     """What executors need of their own, from which COLLECTS and SEVERAL of a prediction stem."""
     for (load, name, extra, scan), runs in models.items():
         if (extra, scan) == (0, SCAN_US[0]):
-            polls = [ns for run in runs for x in run.executors for ns in x.polls.value_ns]
-            gaps = [ns for run in runs for x in run.callbacks for ns in x.gaps.value_ns]
-            told = [f"{np.median(x) / 1e3:.0f}" if x else "none" for x in (polls, gaps)]
-            print(f"{load:g}: {name}: median poll {told[0]} us, gap {told[1]} us")
+            polls = [
+                ns for run in runs for executor in run.executors for ns in executor.polls.value_ns
+            ]
+            gaps = [
+                ns for run in runs for callback in run.callbacks for ns in callback.gaps.value_ns
+            ]
+            medians = [
+                f"{np.median(times) / 1e3:.0f}" if times else "none" for times in (polls, gaps)
+            ]
+            print(f"{load:g}: {name}: median poll {medians[0]} us, gap {medians[1]} us")
 
 
 def main(arguments: list[str]) -> int:

@@ -44,10 +44,10 @@ def drift(noise: Floats, shape: str) -> Floats:
 
 def autocorrelated(noise: Floats, phi: float = 0.9) -> Floats:
     """AR(1) of the noise's own standard deviation, in the order of time."""
-    found = noise.copy()
+    series = noise.copy()
     for i in range(1, noise.shape[-1]):
-        found[..., i] = phi * found[..., i - 1] + math.sqrt(1 - phi**2) * noise[..., i]
-    return found
+        series[..., i] = phi * series[..., i - 1] + math.sqrt(1 - phi**2) * noise[..., i]
+    return series
 
 
 def bimodal(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> Floats:
@@ -108,7 +108,7 @@ def raced(
         later = rng.random(later.shape) < 0.5
     coins = np.stack([~later, later], axis=-1).reshape(races, -1)
     is_b = np.concatenate([opening, coins], axis=1)
-    a, b = (runs[which].reshape(races, pairs) for which in (~is_b, is_b))
+    a, b = (runs[side].reshape(races, pairs) for side in (~is_b, is_b))
     return a, b + math.log(ratio)
 
 
@@ -141,8 +141,8 @@ def fixed_pairs(sd: float, ratio: float, power: float) -> int:
     for freedom in (n - 1, 2 * n - 2):
         critical = stats.t.ppf(0.975, freedom)
         away = math.log(ratio) / (sd * np.sqrt(2 / n))
-        found = stats.nct.sf(critical, freedom, away) + stats.nct.cdf(-critical, freedom, away)
-        needed.append(int(n[np.argmax(found >= power)]))
+        reached = stats.nct.sf(critical, freedom, away) + stats.nct.cdf(-critical, freedom, away)
+        needed.append(int(n[np.argmax(reached >= power)]))
     return min(needed)
 
 
@@ -229,8 +229,8 @@ def seeded(races: int) -> None:
             "AR(1) of 0.9, log sd 0.1", "bimodal, log sd 0.1", "1 + exponential / 5")},
     }  # fmt: skip
     for name, (make, pairs) in cases.items():
-        some = races if pairs == 300 else races // 10
-        sides = raced(make, some, pairs, 1.05, seed_of("5 %", name))
+        count = races if pairs == 300 else races // 10
+        sides = raced(make, count, pairs, 1.05, seed_of("5 %", name))
         at = stopped(sides, 0.05, resolution_of(0.05))
         times = np.minimum.reduce(list(at.values()))
         shares = [(np.isfinite(t) & (t == times)).mean() for t in at.values()]
@@ -276,18 +276,18 @@ def against_fixed(races: int, threshold: float = 0.1) -> dict[float, Stops]:
     for sd in (0.02, 0.05, 0.1, 0.2, 0.3, 0.6):
         unit = 2 * (sd / math.log1p(threshold)) ** 2
         pairs = math.ceil(max(60, 40 * unit))
-        some = max(1000, min(races, 2_000_000 // pairs))
+        count = max(1000, min(races, 2_000_000 // pairs))
         stops, power, cuts = {}, 0.0, []
         for ratio in (1.1, 1.2, 1.0):
-            sides = raced(normal(sd), some, pairs, ratio, seed_of(sd, ratio))
+            sides = raced(normal(sd), count, pairs, ratio, seed_of(sd, ratio))
             at = stopped(sides, threshold, resolution)
             times = np.minimum(np.minimum.reduce(list(at.values())), pairs)
             stops[ratio] = times
             if ratio == 1.1:
-                found = np.where(at["regression"] <= times, at["regression"], np.inf)
-                power = float(np.isfinite(found).mean())
+                regressed = np.where(at["regression"] <= times, at["regression"], np.inf)
+                power = float(np.isfinite(regressed).mean())
                 for wanted in (0.8, 0.9, 0.95):
-                    last = np.quantile(found, wanted, method="inverted_cdf")
+                    last = np.quantile(regressed, wanted, method="inverted_cdf")
                     cuts += [f"{np.minimum(times, last).mean():.1f}",
                              fixed_pairs(sd, 1 + threshold, wanted)]  # fmt: skip
         fixed = fixed_pairs(sd, 1 + threshold, power)

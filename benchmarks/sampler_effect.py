@@ -102,18 +102,18 @@ def pairs_of(run: Recording, blocks: Blocks) -> list[dict[str, float]]:
     latency = (log["callback_realtime_ns"] - log["publish_realtime_ns"]).to_numpy() / 1e6
     block, into = sent // blocks.length_ns, sent % blocks.length_ns
     whole = np.unique(block)[1:-1]
-    found = []
+    rows = []
     for first in whole[whole % 2 == 0]:
         if first + 1 not in whole:
             continue
         row = {}
         for number in (first, first + 1):
-            there = latency[(block == number) & (into >= SETTLE_NS)]
+            settled = latency[(block == number) & (into >= SETTLE_NS)]
             state = "on" if blocks.on(int(number)) else "off"
             for q in (50, 99):
-                row[f"p{q}_{state}"] = float(np.percentile(there, q))
-        found.append(row)
-    return found
+                row[f"p{q}_{state}"] = float(np.percentile(settled, q))
+        rows.append(row)
+    return rows
 
 
 def ratio(pairs: list[dict[str, float]], name: str) -> str:

@@ -50,7 +50,7 @@ def plain(value: Any) -> int:
 
 def changes(events: dict[str, pl.DataFrame]) -> dict[int, list[Change]]:
     """Changes of state of each thread, by its number in the kernel."""
-    found: dict[int, list[Change]] = defaultdict(list)
+    by_thread: dict[int, list[Change]] = defaultdict(list)
     woken = "sched_waking" if any(True for _ in rows(events, "sched_waking")) else "sched_wakeup"
     order = sorted(
         rows(events, "sched_switch", woken),
@@ -62,12 +62,12 @@ def changes(events: dict[str, pl.DataFrame]) -> dict[int, list[Change]]:
             runnable = plain(row["prev_state"]) & 0xFF == 0
             out, into = row["prev_tid"], row["next_tid"]
             state = PREEMPTED if runnable else BLOCKED
-            found[out].append((row["time_ns"], state, row["cpu_id"]))
-            found[into].append((row["time_ns"], RUNNING, row["cpu_id"]))
-        elif found[row["tid"]] and found[row["tid"]][-1][1] == BLOCKED:
-            found[row["tid"]].append((row["time_ns"], WOKEN, None))
-    del found[0]  # idle, one on each CPU
-    return found
+            by_thread[out].append((row["time_ns"], state, row["cpu_id"]))
+            by_thread[into].append((row["time_ns"], RUNNING, row["cpu_id"]))
+        elif by_thread[row["tid"]] and by_thread[row["tid"]][-1][1] == BLOCKED:
+            by_thread[row["tid"]].append((row["time_ns"], WOKEN, None))
+    del by_thread[0]  # idle, one on each CPU
+    return by_thread
 
 
 def drawn(line: list[Change], count: int, rng: random.Random) -> list[tuple[int, int]]:
@@ -114,10 +114,10 @@ def callback_events(threads: dict[int, list[tuple[int, int]]]) -> dict[str, pl.D
         "is_intra_process": pl.Int32,
     }  # fmt: skip
     return {
-        f"ros2:{name}": pl.DataFrame(found, schema=schema)
+        f"ros2:{name}": pl.DataFrame(entries, schema=schema)
         .sort("time_ns")
         .with_columns(pl.lit("h0").alias("host"), pl.lit("p").alias("procname"))
-        for name, found in kinds.items()
+        for name, entries in kinds.items()
     }
 
 
@@ -131,7 +131,7 @@ def check(folder: Path, count: int, rng: random.Random) -> bool:
     threads = {tid: drawn(line, count, rng) for tid, line in sorted(lines.items())}
     kernel = open_trace(folder).read()
     tables = build_tables(kernel | callback_events(threads), hosts=["h0"])
-    found = {
+    row_by_span = {
         (row["vtid"], row["start_ns"], row["start_ns"] + row["duration_ns"]): row
         for row in tables["callback_scheduling"].iter_rows(named=True)
     }
@@ -140,15 +140,15 @@ def check(folder: Path, count: int, rng: random.Random) -> bool:
     for tid, executions in threads.items():
         for begin, end in executions:
             total += 1
-            row = found.pop((tid, begin, end), None)
+            row = row_by_span.pop((tid, begin, end), None)
             if row is None:
                 wrong["missing"] += 1
                 continue
             for name, value in expected(lines[tid], begin, end).items():
-                told = row[name]
+                reported = row[name]
                 # Without wake-ups nobody knows when a wait ended.
-                wrong[name] += told is not None and told != value
-    wrong["invented"] = len(found)
+                wrong[name] += reported is not None and reported != value
+    wrong["invented"] = len(row_by_span)
     used = [t for t, e in threads.items() if e]
     wrong += Counter()
     print(

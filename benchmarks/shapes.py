@@ -54,12 +54,12 @@ def write(folder: Path, shape: Shape, events: int) -> int:
     """Write the files of a shape; returns the number of events of messages."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    made = made_up(shape, events).events
-    for name, frame in made.items():
+    frames = made_up(shape, events).events
+    for name, frame in frames.items():
         frame.with_columns(pl.lit("h0").alias("host"), pl.lit("p").alias("procname")).write_parquet(
             folder / f"{name}.parquet", compression="zstd", compression_level=1
         )
-    return sum(frame.height for frame in made.values())
+    return sum(frame.height for frame in frames.values())
 
 
 def model(folder: Path) -> None:
@@ -114,12 +114,12 @@ def main() -> int:
 
 def run(folder: Path) -> tuple[float, float]:
     """CPU seconds and MiB of making the tables in a process of its own."""
-    said = subprocess.check_output(
+    output = subprocess.check_output(
         [sys.executable, __file__, str(folder), "--model"],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "POLARS_MAX_THREADS": "2"},
         text=True,
     )
-    spent, peak = map(float, said.split())
+    spent, peak = map(float, output.split())
     return spent, peak
 
 

@@ -37,7 +37,7 @@ NONE = "none"
 
 
 def record(folder: Path, options: argparse.Namespace) -> None:
-    order = [NONE] * options.runs + [f"{x:02}" for x in range(options.changes)] * A_SIDE
+    order = [NONE] * options.runs + [f"{change:02}" for change in range(options.changes)] * A_SIDE
     random.Random(1).shuffle(order)
     with TemporaryDirectory() as place:
         tool = [sys.executable, "-m", "roslens", "dev", "ros", "compile"]
@@ -60,7 +60,7 @@ def record(folder: Path, options: argparse.Namespace) -> None:
 
 def functions_of(folder: Path) -> dict[int, dict[str, pl.DataFrame]]:
     """As of `per_execution`, of each run, by the part of the samples that is taken."""
-    found: dict[int, dict[str, pl.DataFrame]] = {part: {} for part in PARTS}
+    by_part: dict[int, dict[str, pl.DataFrame]] = {part: {} for part in PARTS}
     for path in sorted(folder.glob("[0-9]*")):
         run = rl.open(path)
         if not run.cpu_samples.head(1).collect().height:
@@ -72,20 +72,20 @@ def functions_of(folder: Path) -> dict[int, dict[str, pl.DataFrame]]:
             table = per_execution(of_functions(taken), executions)
             # Of the one timer: what a sample adds to the mean.
             each = pl.lit(taken["cpu_ns"].max() / executions.height)
-            found[part][path.name] = table.with_columns(run=pl.lit(path.name), each=each)
-    return found
+            by_part[part][path.name] = table.with_columns(run=pl.lit(path.name), each=each)
+    return by_part
 
 
 def a_tenth_more(run: pl.DataFrame, function: str) -> pl.DataFrame:
     """With each tenth sample of a function twice."""
     more = pl.col("each") * (pl.col("self_ns") / pl.col("each") / 10).round()
-    of = pl.col("function") == function
-    return run.with_columns(self_ns=pl.col("self_ns") + pl.when(of).then(more).otherwise(0))
+    matches = pl.col("function") == function
+    return run.with_columns(self_ns=pl.col("self_ns") + pl.when(matches).then(more).otherwise(0))
 
 
 def named(base: dict[str, pl.DataFrame], new: dict[str, pl.DataFrame]) -> tuple[str, bool]:
     """The function with the greatest change, and whether it is confirmed."""
-    sides = (pl.concat(x.values()).drop("each") for x in (base, new))
+    sides = (pl.concat(runs.values()).drop("each") for runs in (base, new))
     row = changed(*sides, (list(base), list(new)), LEVEL).row(0, named=True)
     return row["function"], row["confirmed"]
 
@@ -97,24 +97,26 @@ def judge(folder: Path) -> None:
         hz = 1e9 / (part * rl.open(folder / quiet[0]).cpu_samples.collect()["cpu_ns"].max())
         live = []
         for change in sorted({name.rpartition("_")[2] for name in runs} - {NONE}):
-            base = {x: runs[x] for x in chance.choice(quiet, A_SIDE, replace=False)}
-            new = {x: runs[x] for x in runs if x.endswith(f"_{change}")}
+            base = {name: runs[name] for name in chance.choice(quiet, A_SIDE, replace=False)}
+            new = {name: runs[name] for name in runs if name.endswith(f"_{change}")}
             function, sure = named(base, new)
             first = f"<{int(change) % FUNCTIONS}>" in function
             live.append((first, first and sure))
-        alarms, found = 0, []
-        steps = [x for x in runs[quiet[0]]["function"] if "step<" in x]
+        alarms, planted = 0, []
+        steps = [name for name in runs[quiet[0]]["function"] if "step<" in name]
         for _ in range(COMPARISONS):
             names = chance.choice(quiet, 2 * A_SIDE, replace=False)
-            base, new = ({x: runs[x] for x in side} for side in (names[:A_SIDE], names[A_SIDE:]))
+            base, new = (
+                {name: runs[name] for name in side} for side in (names[:A_SIDE], names[A_SIDE:])
+            )
             alarms += named(base, new)[1]
             wanted = str(chance.choice(steps))
-            more = {x: a_tenth_more(run, wanted) for x, run in new.items()}
+            more = {name: a_tenth_more(run, wanted) for name, run in new.items()}
             function, sure = named(base, more)
-            found.append((function == wanted, function == wanted and sure))
-        for what, of in ((f"{len(live)} live", live), ("put into samples", found)):
-            first, sure = np.mean(of, axis=0) if of else (np.nan, np.nan)
-            print(f"{hz:4.0f} Hz, a tenth more, {what}: comes first in {first:.1%}, "
+            planted.append((function == wanted, function == wanted and sure))
+        for source, outcomes in ((f"{len(live)} live", live), ("put into samples", planted)):
+            first, sure = np.mean(outcomes, axis=0) if outcomes else (np.nan, np.nan)
+            print(f"{hz:4.0f} Hz, a tenth more, {source}: comes first in {first:.1%}, "
                   f"first and confirmed in {sure:.1%}")  # fmt: skip
         print(f"{hz:4.0f} Hz, nothing changed: named in {alarms / COMPARISONS:.1%}", flush=True)
 

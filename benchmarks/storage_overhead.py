@@ -38,15 +38,15 @@ def nanoseconds_per_message(config: str, size: str, batch: int) -> float:
 def main() -> None:
     rounds = int(sys.argv[1]) if sys.argv[1:] else ROUNDS
     os.environ |= prepare(print)
-    found: dict[str, dict[str, list[float]]] = {}
+    by_cell: dict[str, dict[str, list[float]]] = {}
     for _ in range(rounds):
         for size, batch in CELLS:
             for config in CONFIGS:
                 value = nanoseconds_per_message(config, size, batch)
-                found.setdefault(f"{size}/{batch}", {}).setdefault(config, []).append(value)
+                by_cell.setdefault(f"{size}/{batch}", {}).setdefault(config, []).append(value)
     print("ns per message, median of", rounds, "interleaved rounds; added = null / library")
     result = {}
-    for cell, values in found.items():
+    for cell, values in by_cell.items():
         median = {config: float(np.median(v)) for config, v in values.items()}
         share = 100 * median["null"] / min(v for c, v in median.items() if c != "null")
         result[cell] = {**median, "added_percent_at_most": share}

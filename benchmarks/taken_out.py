@@ -110,7 +110,7 @@ def without(raw: Raw, way: str, rng: random.Random) -> tuple[Raw, pl.DataFrame, 
     """The events that are left, the losses that are declared, and how many are gone."""
     if way == "kind":
         name = rng.choice([name for name, frame in raw.items() if frame.height])
-        rest = {other: frame for other, frame in raw.items() if other != name}
+        rest = {event: frame for event, frame in raw.items() if event != name}
         return rest, TABLES["losses"].empty(), raw[name].height
     if way == "sessions":
         return two_sessions(raw, rng), TABLES["losses"].empty(), 0
@@ -124,15 +124,15 @@ def without(raw: Raw, way: str, rng: random.Random) -> tuple[Raw, pl.DataFrame, 
             for number, (name, frame) in enumerate(raw.items())
         ]
     ).sort("time_ns", maintain_order=True)
-    gone, losses = _chosen(line.with_row_index("at"), way, rng)
-    lost = line[sorted(gone)].select("name", "row")
+    removed, losses = _chosen(line.with_row_index("at"), way, rng)
+    lost = line[sorted(removed)].select("name", "row")
     left = {}
     for number, (name, frame) in enumerate(raw.items()):
         rows = lost.filter(pl.col("name") == number)["row"]
         left[name] = frame.filter(~pl.int_range(pl.len()).is_in(rows.implode()))
     table = TABLES["losses"]
-    found = table.conform(pl.DataFrame(losses, schema=table.schema)) if losses else table.empty()
-    return left, found, len(gone)
+    declared = table.conform(pl.DataFrame(losses, schema=table.schema)) if losses else table.empty()
+    return left, declared, len(removed)
 
 
 def two_sessions(raw: Raw, rng: random.Random) -> Raw:
@@ -151,14 +151,14 @@ def two_sessions(raw: Raw, rng: random.Random) -> Raw:
     line = line.with_columns(
         again=pl.col("time_ns") + pl.min_horizontal(pl.Series(later), room.fill_null(900))
     ).filter(pl.col("time_ns").is_between(low, high))
-    found = {}
+    frames = {}
     for name, frame in raw.items():
         rows = line.filter(pl.col("name") == name).sort("row")
         again = frame[rows["row"]].with_columns(
             time_ns=rows["again"], trace=pl.lit("another").cast(frame.schema["trace"])
         )
-        found[name] = pl.concat([frame, again]).sort("time_ns", maintain_order=True)
-    return found
+        frames[name] = pl.concat([frame, again]).sort("time_ns", maintain_order=True)
+    return frames
 
 
 def _chosen(
@@ -173,13 +173,13 @@ def _chosen(
     time = pl.col("time_ns")
     if way == "snapshot":
         first = begin + round((end - begin) * rng.uniform(0.05, 0.6))
-        gone, losses = set(), []
+        removed, losses = set(), []
         for stream in streams:
             cut = first + rng.randint(0, 20_000_000)
             part = stream.filter(time < cut)
-            gone |= set(part.filter(~pl.col("init"))["at"].to_list())
+            removed |= set(part.filter(~pl.col("init"))["at"].to_list())
             losses.append(_loss(stream, "lost_packets", None, cut))
-        return gone, losses
+        return removed, losses
     if way == "late":
         cut = begin + round((end - begin) * rng.uniform(0.05, 0.6))
         return set(line.filter(time < cut)["at"].to_list()), []
@@ -204,7 +204,7 @@ def _chosen(
 
 
 def _bursts(line: pl.DataFrame, rng: random.Random) -> tuple[set[int], list[dict[str, Any]]]:
-    gone: set[int] = set()
+    removed: set[int] = set()
     losses = []
     begin, end = line["time_ns"][0], line["time_ns"][-1]
     streams = line.partition_by("host", "trace", "cpu_id")
@@ -212,12 +212,12 @@ def _bursts(line: pl.DataFrame, rng: random.Random) -> tuple[set[int], list[dict
         stream = rng.choice(streams)
         first = rng.randrange(stream.height)
         part, times = stream.slice(first, rng.randint(2, 40)), stream["time_ns"]
-        gone.update(part["at"].to_list())
+        removed.update(part["at"].to_list())
         after = first + part.height
         before_ns = times[first - 1] if first else begin
         after_ns = times[after] if after < stream.height else end
         losses.append(_loss(part, "discarded_events", before_ns, after_ns))
-    return gone, losses
+    return removed, losses
 
 
 def _loss(
@@ -282,11 +282,11 @@ def _by_events(
     table: pl.DataFrame, number: str, columns: Sequence[str], *more: str
 ) -> dict[Any, int]:
     """The number of each row by each of some columns, within its process."""
-    found: dict[Any, int] = {}
+    numbers: dict[Any, int] = {}
     for row in table.iter_rows(named=True):
         where = tuple(row[name] for name in ("host", "vpid", *more))
-        found |= {(*where, n, row[n]): row[number] for n in columns if row[n] is not None}
-    return found
+        numbers |= {(*where, n, row[n]): row[number] for n in columns if row[n] is not None}
+    return numbers
 
 
 def _timers(tables: Tables) -> dict[Any, dict[str, Any]]:
@@ -297,12 +297,12 @@ def _timers(tables: Tables) -> dict[Any, dict[str, Any]]:
 
 def _by_times(table: pl.DataFrame) -> dict[Any, dict[str, Any]]:
     """Rows by each time that they hold."""
-    found = {}
+    row_by_time = {}
     for row in table.iter_rows(named=True):
         for name, value in row.items():
             if name.endswith("_ns") and value is not None and name not in _SPANS:
-                found[name, value] = row
-    return found
+                row_by_time[name, value] = row
+    return row_by_time
 
 
 _SPANS = frozenset({"total_ns", "duration_ns", "latency_ns", "clock_bound_ns"})
@@ -385,9 +385,9 @@ class Undecidable:
     def _room(
         self, host: str, vpid: int, threads: Collection[int], low: float, high: float
     ) -> bool:
-        for at, of, begin, end in self.gaps:
+        for gap_host, gap_process, begin, end in self.gaps:
             first, last = max(begin, low), min(end, high)
-            if at != host or of not in {None, vpid} or last - first < self.ROOM_NS:
+            if gap_host != host or gap_process not in {None, vpid} or last - first < self.ROOM_NS:
                 continue
             for thread, times in self.threads.items():
                 if thread[:2] == (host, vpid) and (not threads or thread[2] in threads):
@@ -444,12 +444,12 @@ class Judge:
         for row in self.tables["messages"].iter_rows(named=True):
             self.found.messages += 1
             self._message(row)
-        for name, known in (
+        for name, true_rows in (
             ("service_calls", self.truth.calls),
             *((("action_goals", self.truth.goals),) if self.all_kinds else ()),
         ):
             for row in self.tables[name].iter_rows(named=True):
-                self._by_times(name, row, known)
+                self._by_times(name, row, true_rows)
         self.found.rows = sum(
             self.tables[name].height
             for name in (
@@ -477,14 +477,14 @@ class Judge:
             self._wrong("duration", row, took)
 
     def _publication(self, row: Mapping[str, Any]) -> None:
-        known = {
+        numbers = {
             self.truth.publication.get((row["host"], row["vpid"], row["vtid"], name, row[name]))
             for name in _PUBLISHED
             if row[name] is not None
         }
-        if len(known) > 1:
+        if len(numbers) > 1:
             self._wrong("events of two publications in one", row)
-        number = self.publications[row["message_id"]] = next(iter(known))
+        number = self.publications[row["message_id"]] = next(iter(numbers))
         run = self.instances.get(row["callback_instance_id"])
         inside = self.truth.within.get(number)
         if run is not None and (run["vtid"], run["start_ns"]) != inside:
@@ -494,24 +494,24 @@ class Judge:
         if row.get("match") in UNSURE:
             return
         times = {c: v for c, v in row.items() if c.endswith("_ns") and v is not None}
-        others = [known[pair] for pair in times.items() if pair in known]
-        if others and any(v != others[0][c] for c, v in times.items() if c != "callback_end_ns"):
-            self._wrong(name, row, others[0])
+        matches = [known[pair] for pair in times.items() if pair in known]
+        if matches and any(v != matches[0][c] for c, v in times.items() if c != "callback_end_ns"):
+            self._wrong(name, row, matches[0])
 
     def _message(self, row: Mapping[str, Any]) -> None:
         outcome, number = row["outcome"], self.publications[row["message_id"]]
         start = row["callback_start_ns"] or row["take_ns"]
-        there = self.truth.starts.get(start)
+        whole = self.truth.starts.get(start)
         if outcome == "unknown":
             self._unknown(row, number)
         if outcome == "replayed":
-            if there is not None and there["outcome"] != "replayed":
-                self._wrong("replayed", row, there)
+            if whole is not None and whole["outcome"] != "replayed":
+                self._wrong("replayed", row, whole)
         elif number is not None and row["match"] not in UNSURE and self._paired(row, number):
-            longer = there is not None and row["latency_ns"] != there["latency_ns"]
+            longer = whole is not None and row["latency_ns"] != whole["latency_ns"]
             longer &= self.all_kinds
             if outcome == "delivered" and row["latency_ns"] is not None and longer:
-                self._wrong("latency of a later event of the publication", row, there)
+                self._wrong("latency of a later event of the publication", row, whole)
         if outcome in MISSED and row["subscription_id"] is not None:
             self._missed(row, number)
         if outcome == "no_subscriber" and number in self.truth.heard:
@@ -533,19 +533,19 @@ class Judge:
 
     def _paired(self, row: Mapping[str, Any], number: int) -> bool:
         for name in ("take_ns", "callback_start_ns"):
-            there = self.truth.starts.get(row[name])
-            if row[name] is not None and (there is None or there["message_id"] != number):
-                self._wrong(f"pair ({name})", row, there)
+            whole = self.truth.starts.get(row[name])
+            if row[name] is not None and (whole is None or whole["message_id"] != number):
+                self._wrong(f"pair ({name})", row, whole)
                 return False
         return True
 
     def _missed(self, row: Mapping[str, Any], number: int | None) -> None:
-        there = self.truth.pairs.get((number, self.subscriptions[row["subscription_id"]]))
-        outcome, really = row["outcome"], there and there["outcome"]
+        whole = self.truth.pairs.get((number, self.subscriptions[row["subscription_id"]]))
+        outcome, really = row["outcome"], whole and whole["outcome"]
         if really in ARRIVED:
-            self._wrong(f"{outcome}, though it arrived", row, there)
+            self._wrong(f"{outcome}, though it arrived", row, whole)
         elif really != outcome and really is not None and really != "unknown":
-            self._wrong(f"{outcome}, not {really}", row, there)
+            self._wrong(f"{outcome}, not {really}", row, whole)
 
 
 def _brief(row: Mapping[str, Any]) -> str:
@@ -556,35 +556,35 @@ def restarted(raw: Raw, *, same_number: bool) -> Raw:
     """A program that ran twice, the second time after the first one had ended."""
     times = [frame["time_ns"] for frame in raw.values() if frame.height]
     later = max(int(t[-1]) for t in times) - min(int(t[0]) for t in times) + 3_000_000_000
-    other = 0 if same_number else 1_000_000
-    found = {}
+    shift = 0 if same_number else 1_000_000
+    frames = {}
     for name, frame in raw.items():
         stamps = {"timestamp", "source_timestamp"} & set(frame.columns)
         again = frame.with_columns(
-            pl.col("time_ns", *stamps) + later, pl.col("vpid", "vtid") + other
+            pl.col("time_ns", *stamps) + later, pl.col("vpid", "vtid") + shift
         )
-        found[name] = pl.concat([frame, again])
-    return found
+        frames[name] = pl.concat([frame, again])
+    return frames
 
 
 def _restart(raw: Raw, losses: pl.DataFrame) -> Count:
     """A program started again under the number of its process, against one with another number."""
-    found = Count(trials=1)
+    count = Count(trials=1)
     key = ["publish_ns", "topic", "take_ns", "callback_start_ns"]
     whole, same = (
         build_tables(restarted(raw, same_number=number), losses)["messages"]
         for number in (False, True)
     )
-    found.rows = found.messages = same.height
-    said = Counter(whole.select(*key, "outcome").rows())
-    for row in (Counter(same.select(*key, "outcome").rows()) - said).elements():
+    count.rows = count.messages = same.height
+    expected = Counter(whole.select(*key, "outcome").rows())
+    for row in (Counter(same.select(*key, "outcome").rows()) - expected).elements():
         if row[-1] == "unknown":
-            found.unknown += 1
-            found.careful["process started again"] += 1
+            count.unknown += 1
+            count.careful["process started again"] += 1
         else:
-            found.wrong[f"{row[-1]}, not as of two processes"] += 1
-            found.examples.setdefault(row[-1], str(row))
-    return found
+            count.wrong[f"{row[-1]}, not as of two processes"] += 1
+            count.examples.setdefault(row[-1], str(row))
+    return count
 
 
 def _gaps(
@@ -598,8 +598,8 @@ def _gaps(
             for events in (whole, left)
         )
         if way == "init":
-            gone = before.join(after, on=before.columns, how="anti", nulls_equal=True)
-            return [(*key, -math.inf, math.inf) for key in gone.select(process).unique().rows()]
+            removed = before.join(after, on=before.columns, how="anti", nulls_equal=True)
+            return [(*key, -math.inf, math.inf) for key in removed.select(process).unique().rows()]
         end = math.inf if way == "kind" else after["time_ns"].min()
         return [(host, None, -math.inf, end) for host in before["host"].unique()]
     return [
@@ -630,12 +630,12 @@ def trials(
             tables = build_tables(left, pl.concat([raw.losses, declared]))
             undecidable = Undecidable(left, truth, _gaps(way, frames, left, declared))
             judge = Judge(truth, tables, undecidable, all_kinds=way != "kind")
-            found = judge.all()
-            found.removed = removed
-            for what, example in judge.wrong.values():
-                found.wrong[what] += 1
-                found.examples.setdefault(what, example)
-            yield way, found
+            tally = judge.all()
+            tally.removed = removed
+            for kind, example in judge.wrong.values():
+                tally.wrong[kind] += 1
+                tally.examples.setdefault(kind, example)
+            yield way, tally
 
 
 def main() -> int:
@@ -649,28 +649,28 @@ def main() -> int:
     total: dict[str, Count] = {}
     for folder in arguments.folder or [SAMPLES]:
         for run in find_recordings(folder):
-            here = Count()
-            for way, found in trials(
+            subtotal = Count()
+            for way, count in trials(
                 run, arguments.trials, arguments.seed, tuple(arguments.way or WAYS)
             ):
-                here.add(found)
-                total.setdefault(way, Count()).add(found)
-            print(f"{run.path.parent.name}/{run.name}: {_text(here)}", flush=True)
+                subtotal.add(count)
+                total.setdefault(way, Count()).add(count)
+            print(f"{run.path.parent.name}/{run.name}: {_text(subtotal)}", flush=True)
             if arguments.show:
-                for what, example in here.examples.items():
-                    print(f"    {what}: {example}")
+                for kind, example in subtotal.examples.items():
+                    print(f"    {kind}: {example}")
     whole = Count()
-    for name, found in sorted(total.items()):
-        print(f"{name:16} {_text(found)}")
+    for name, count in sorted(total.items()):
+        print(f"{name:16} {_text(count)}")
         if name not in NOT_JUDGED:
-            whole.add(found)
+            whole.add(count)
     print(f"{'all':16} {_text(whole)}")
     return 1 if whole.wrong else 0
 
 
 def _text(found: Count) -> str:
     def listed(counts: Counter[str]) -> str:
-        return ", ".join(f"{count} {what}" for what, count in counts.most_common()) or "none"
+        return ", ".join(f"{count} {kind}" for kind, count in counts.most_common()) or "none"
 
     unknown = 100 * found.unknown / max(found.messages, 1)
     endless = 100 * found.endless / max(found.executions, 1)

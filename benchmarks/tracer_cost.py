@@ -75,10 +75,13 @@ def costs(runs: pl.DataFrame) -> list[Cost]:
     return [
         Cost(
             str(name),
-            not_none(of["events"].mean()),
-            *(student_t(of[x].drop_nulls()) for x in ("latency_ns", "cpu_ns", "ns_per_event")),
+            not_none(members["events"].mean()),
+            *(
+                student_t(members[column].drop_nulls())
+                for column in ("latency_ns", "cpu_ns", "ns_per_event")
+            ),
         )
-        for (name,), of in more.group_by("recorded", maintain_order=True)
+        for (name,), members in more.group_by("recorded", maintain_order=True)
     ]
 
 

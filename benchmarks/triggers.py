@@ -59,12 +59,14 @@ class Program:
         self._due = time.time()
         self._clocks: list[tuple[float, float]] = []
         self._stamps: list[int] = []
-        pointers = [ctypes.c_void_p(x) for x in range(0x10, 0x1A)]
+        pointers = [ctypes.c_void_p(address) for address in range(0x10, 0x1A)]
         context, node, rmw, pub, rmw_pub, sub, rmw_sub, held, callback, message = pointers
         self._publisher = (pub, rmw_pub, message)
         self._subscription = (rmw_sub, callback)
         topic, depth = f"/t{number}".encode(), ctypes.c_size_t(10)
-        gids = [ctypes.create_string_buffer(bytes([number, x] + [0] * 22), 24) for x in (1, 2)]
+        gids = [
+            ctypes.create_string_buffer(bytes([number, byte] + [0] * 22), 24) for byte in (1, 2)
+        ]
         self._emit("rcl_init", context)
         self._emit("rcl_node_init", node, rmw, f"n{number}".encode(), b"/")
         self._emit("rmw_publisher_init", rmw_pub, gids[0])
@@ -109,8 +111,8 @@ class Program:
 
     def says(self, kind: str, at: float | None = None) -> None:
         """Write down that something begins, now."""
-        said = {"number": self.number, "kind": kind, "at": at or time.time()}
-        print(json.dumps(said), flush=True)
+        record = {"number": self.number, "kind": kind, "at": at or time.time()}
+        print(json.dumps(record), flush=True)
 
     def _compute(self) -> None:
         """Say when it began to use a tenth of a CPU over the window, by the process' own clock."""
@@ -162,10 +164,12 @@ def stamps_of(folder: Path, number: int) -> Path:
 
 def whole(snapshot: Path, at_ns: int, pid: int, stamps: list[int]) -> bool:
     """Whether what a program published in the 10 s before a hit is in a snapshot."""
-    found = open_trace(snapshot).read(["ros2:rmw_publish"])["ros2:rmw_publish"]
-    own = found.filter(pl.col("vpid") == pid)["timestamp"].sort().to_list()
+    published = open_trace(snapshot).read(["ros2:rmw_publish"])["ros2:rmw_publish"]
+    recorded = published.filter(pl.col("vpid") == pid)["timestamp"].sort().to_list()
     first = at_ns - 10_000_000_000
-    return [x for x in own if first <= x <= at_ns] == [x for x in stamps if first <= x <= at_ns]
+    return [stamp for stamp in recorded if first <= stamp <= at_ns] == [
+        stamp for stamp in stamps if first <= stamp <= at_ns
+    ]
 
 
 def main() -> None:
@@ -196,37 +200,41 @@ def main() -> None:
             [sys.executable, "-P", "-m", "roslens", "watch", str(folder), "--json", "--triggers",
              str(triggers), "-o", f"{scratch}/made"], stdout=(Path(scratch) / "said").open("w"),
         )  # fmt: skip
-        done = [json.loads(line) for x in programs for line in x.communicate()[0].splitlines()]
+        done = [
+            json.loads(line)
+            for program in programs
+            for line in program.communicate()[0].splitlines()
+        ]
         time.sleep(15)
         watching.terminate()
         watching.wait()
-        said = [json.loads(line) for line in (Path(scratch) / "said").read_text().splitlines()]
+        reports = [json.loads(line) for line in (Path(scratch) / "said").read_text().splitlines()]
         stamps = [json.loads(stamps_of(folder, k).read_text()) for k in numbers]
         held = [
-            whole(x.path, hit.at_ns, programs[k].pid, stamps[k])
-            for x in find_recordings(Path(scratch) / "made")
-            for hit in read_manifest(x.path / "manifest.json").triggered
+            whole(recording.path, hit.at_ns, programs[k].pid, stamps[k])
+            for recording in find_recordings(Path(scratch) / "made")
+            for hit in read_manifest(recording.path / "manifest.json").triggered
             for k in (texts[hit.trigger][1],)
         ]
-    hits = [hit for moment in said for hit in moment["triggered"]]
+    hits = [hit for moment in reports for hit in moment["triggered"]]
     # What else a program did, or what kept it from running, is no false hit.
-    moments = {k: [x["at"] for x in done if x["number"] == k] for k in numbers}
+    moments = {k: [entry["at"] for entry in done if entry["number"] == k] for k in numbers}
     for kind, (_, least, most) in KINDS.items():
-        expected = {x["number"]: x["at"] for x in done if x["kind"] == kind}
+        expected = {entry["number"]: entry["at"] for entry in done if entry["kind"] == kind}
         late, false = {}, 0
         for hit in hits:
-            found, number = texts[hit["trigger"]]
-            if found != kind:
+            hit_kind, number = texts[hit["trigger"]]
+            if hit_kind != kind:
                 continue
             off = hit["at_ns"] / 1e9 - expected.get(number, -math.inf)
             if number not in late and least - 1 <= off <= most + 1:
                 late[number] = off
             else:
-                false += not any(abs(hit["at_ns"] / 1e9 - x) < 5 for x in moments[number])
+                false += not any(abs(hit["at_ns"] / 1e9 - moment) < 5 for moment in moments[number])
         offs = [
-            (texts[x["trigger"]][1], x["at_ns"] / 1e9 - expected[texts[x["trigger"]][1]])
-            for x in hits
-            if texts[x["trigger"]][0] == kind and texts[x["trigger"]][1] in expected
+            (texts[hit["trigger"]][1], hit["at_ns"] / 1e9 - expected[texts[hit["trigger"]][1]])
+            for hit in hits
+            if texts[hit["trigger"]][0] == kind and texts[hit["trigger"]][1] in expected
         ]
         missed = sorted(
             round(min((off for k, off in offs if k == number), key=abs, default=math.nan), 2)

@@ -48,12 +48,12 @@ def quiet_moments(tables: Frames, begin: int, end: int) -> list[int]:
     ran = tables["callback_instances"].select(publish_ns="start_ns", until="end_ns")
     busy = pl.concat([messages, ran]).drop_nulls().sort("publish_ns")
     busy = busy.with_columns(before=pl.col("until").cum_max().shift())
-    found = [begin]
+    moments = [begin]
     for at, before in busy.select("publish_ns", "before").drop_nulls().iter_rows():
-        if at - before > 100_000 and before - found[-1] >= PIECE_NS and at < end:
-            found.append((before + at) // 2)
+        if at - before > 100_000 and before - moments[-1] >= PIECE_NS and at < end:
+            moments.append((before + at) // 2)
     # What begins and ends programs is healthy neither.
-    return found[1:]
+    return moments[1:]
 
 
 class Replay:
@@ -65,11 +65,13 @@ class Replay:
     def __init__(self, raw: Frames, cuts: list[int]) -> None:
         init = {f"ros2:{name}" for name in INIT_EVENTS}
         # What never happened in the pieces is told once, too.
-        self.named = {name: x for name, x in raw.items() if name in init or x.is_empty()}
+        self.named = {
+            name: frame for name, frame in raw.items() if name in init or frame.is_empty()
+        }
         self.pieces = [
             (last - first, first, {
-                name: x.filter(pl.col("time_ns").is_between(first, last, closed="left"))
-                for name, x in raw.items() if name not in self.named
+                name: frame.filter(pl.col("time_ns").is_between(first, last, closed="left"))
+                for name, frame in raw.items() if name not in self.named
             })
             for first, last in pairwise(cuts)
         ]  # fmt: skip
@@ -83,25 +85,25 @@ class Replay:
 
     def read(self, *, all_of_it: bool) -> tuple[Frames, pl.DataFrame]:
         assert not all_of_it
-        found = dict(self.named) if self.until_ns is None else {}
+        batches = dict(self.named) if self.until_ns is None else {}
         self.now += EVERY_NS
         self.until_ns = self.now - MARGIN_NS
-        there = {name: [x] for name, x in self.pending.items()}
+        parts = {name: [frame] for name, frame in self.pending.items()}
         while self.played < self.now:
             length, first, frames = self.random.choice(self.pieces)
             by = self.played - first
-            for name, x in frames.items():
-                moved = [column for column in STAMPS if column in x.columns]
-                there.setdefault(name, []).append(x.with_columns(pl.col(moved) + by))
+            for name, piece in frames.items():
+                moved = [column for column in STAMPS if column in piece.columns]
+                parts.setdefault(name, []).append(piece.with_columns(pl.col(moved) + by))
             self.played += length
-        for name, frames in there.items():
+        for name, frames in parts.items():
             frame = pl.concat(frames)
-            found[name] = frame.filter(pl.col("time_ns") <= self.until_ns)
+            batches[name] = frame.filter(pl.col("time_ns") <= self.until_ns)
             self.pending[name] = frame.filter(pl.col("time_ns") > self.until_ns)
-        self.published += found["ros2:rclcpp_publish"]["time_ns"].to_list()
+        self.published += batches["ros2:rclcpp_publish"]["time_ns"].to_list()
         # What is within publish() has no topic yet.
-        self.published_until = max(found["ros2:rcl_publish"]["time_ns"])
-        return found, LOSSES.empty()
+        self.published_until = max(batches["ros2:rcl_publish"]["time_ns"])
+        return batches, LOSSES.empty()
 
     def again(self, _: int | None) -> tuple[Frames, pl.DataFrame]:
         raise AssertionError("nothing new is told, so nothing is to be read again")
@@ -109,8 +111,8 @@ class Replay:
     def count(self) -> int:
         """How many calls of publish() were fed of the window that ends now."""
         assert self.until_ns is not None
-        self.published = [x for x in self.published if x >= self.until_ns - WINDOW_NS]
-        return sum(x <= self.published_until for x in self.published)
+        self.published = [stamp for stamp in self.published if stamp >= self.until_ns - WINDOW_NS]
+        return sum(stamp <= self.published_until for stamp in self.published)
 
 
 def resident_mib() -> float:
@@ -125,7 +127,7 @@ def main() -> None:
     options = parser.parse_args()
     raw = open_trace(options.recording).read()
     tables = build_tables(raw)
-    times = pl.concat([x["time_ns"].cast(pl.Int64) for x in raw.values()])
+    times = pl.concat([frame["time_ns"].cast(pl.Int64) for frame in raw.values()])
     cuts = quiet_moments(tables, times.min(), times.max())
     replay = Replay(raw, cuts)
     # Topics that come to somebody all the time, and nodes that they concern.
@@ -153,9 +155,9 @@ def main() -> None:
         hits.update(str(hit["trigger"]) for hit in moment.hits)
         assert moment.figures is not None
         if number:
-            told = moment.figures.topics["messages"].sum()
+            messages = moment.figures.topics["messages"].sum()
             lost = (moment.figures.topics["lost"] > 0).any()
-            wrong += told != replay.count() or bool(lost)
+            wrong += messages != replay.count() or bool(lost)
         if number % 360 == 359:
             sizes.append(resident_mib())
             print(f"{(number + 1) // 360} h: {sizes[-1]:.0f} MiB, hits {dict(hits)}, "

@@ -22,24 +22,24 @@ def main(folders: list[str]) -> None:
         (about,) = run.runs
         begin = time.process_time()
         try:
-            found = predicted([recorded_timing(run, about)], Changes(), seed=1)
+            prediction = predicted([recorded_timing(run, about)], Changes(), seed=1)
         except UsageError as error:
             print(f"| {about.name} | | | | | {error} |")
             continue
-        if not found.figures:
-            print(f"| {about.name} | | | | | {found.refused} |")
+        if not prediction.figures:
+            print(f"| {about.name} | | | | | {prediction.refused} |")
             continue
         took = time.process_time() - begin
-        within += found.refused is None
+        within += prediction.refused is None
         shown = []
-        for figure in found.figures[:2]:
+        for figure in prediction.figures[:2]:
             assert figure.recorded is not None
             assert figure.simulated is not None
             shown += [figure.recorded / 1e3, figure.simulated / 1e3]
-        apart = max(abs(shown[1] / shown[0] - 1), abs(shown[3] / shown[2] - 1) / 2)
-        words = "refused" if found.refused else "within"
-        numbers = " | ".join(f"{x:,.1f}" for x in shown)
-        rows.append((apart, f"| {about.name} | {numbers} | {words} ({took:.1f} s) |"))
+        deviation = max(abs(shown[1] / shown[0] - 1), abs(shown[3] / shown[2] - 1) / 2)
+        words = "refused" if prediction.refused else "within"
+        numbers = " | ".join(f"{value:,.1f}" for value in shown)
+        rows.append((deviation, f"| {about.name} | {numbers} | {words} ({took:.1f} s) |"))
     print(
         "| recording | P50 [us] | simulated | P99 [us] | simulated | |\n|---|---|---|---|---|---|"
     )

@@ -59,7 +59,7 @@ def late_of(log: Path, deadline_ns: int, *, kernel: bool) -> Late:
         Whether the kernel's events may be used.
     """
     run = rl.open(log.parents[1])
-    tables = {x: run.table(x).collect() for x in NEEDED}
+    tables = {name: run.table(name).collect() for name in NEEDED}
     paths = Paths(tables, run.kernel_events(run.runs[0].name) if kernel else {})
     of_work = pl.col("topic") == "/work"
     since_ns = paths.messages.filter(of_work)["publish_ns"].min() + START_NS
@@ -72,7 +72,9 @@ def right_kinds(cause: str, log: Path, *, kernel: bool) -> set[str]:
     received = rl.open(log.parents[1]).messages.select(pl.col("received_ns").is_not_null().any())
     if kernel or received.collect().item():
         return right
-    return {"transport_or_waiting" if x in {"transport", "unexplained"} else x for x in right}
+    return {
+        "transport_or_waiting" if kind in {"transport", "unexplained"} else kind for kind in right
+    }
 
 
 def first_causes(log: Path, deadline_ns: int, *, kernel: bool) -> pl.DataFrame:
@@ -89,14 +91,14 @@ def with_met(late: pl.DataFrame, log: Path) -> pl.DataFrame:
     ends = late.select("publish_ns", end_ns=pl.col("publish_ns") + pl.col("latency_ns"))
     met: list[bool | None] = []
     for begin, end in ends.rows():
-        found = [(max(a, begin), min(b, end)) for a, b in spans if a <= end and b >= begin]
-        own = found
+        overlaps = [(max(a, begin), min(b, end)) for a, b in spans if a <= end and b >= begin]
+        within = overlaps
         if injected["cause"][0] in WITHIN_CALLBACKS:
             # Callbacks are logged just before they end.
             start, until = ran[bisect_right(ran, end, key=lambda row: row[1]) - 1]
-            own = [(max(a, start), min(b, until)) for a, b in found]
-        most = 2 * sum(max(b - a, 0) for a, b in own) > end - begin
-        met.append(most or (None if found else False))
+            within = [(max(a, start), min(b, until)) for a, b in overlaps]
+        most = 2 * sum(max(b - a, 0) for a, b in within) > end - begin
+        met.append(most or (None if overlaps else False))
     return late.with_columns(pl.Series("met", met, pl.Boolean))
 
 
@@ -111,7 +113,9 @@ def main() -> None:
         "other first causes"
     )
     took, unexplained = [0.0, 0.0], [0.0, 0.0]
-    for log in sorted(x for folder in given.folders for x in folder.rglob("native/injections.csv")):
+    for log in sorted(
+        path for folder in given.folders for path in folder.rglob("native/injections.csv")
+    ):
         cause = pl.read_csv(log)["cause"][0]
         for kernel in (True, False):
             told_of = late_of(log, deadline_ns, kernel=kernel)
@@ -122,11 +126,11 @@ def main() -> None:
             unknown = late["met"] & ~right & (late["cause"].cast(pl.String) == "unexplained")
             blamed = (~late["met"] & right).sum()
             view = "with" if kernel else "none"
-            others = late.filter(late["met"] & ~right)["cause"].value_counts(sort=True)
-            told = ", ".join(f"{name} {count}" for name, count in others.rows())
+            wrong = late.filter(late["met"] & ~right)["cause"].value_counts(sort=True)
+            causes = ", ".join(f"{name} {count}" for name, count in wrong.rows())
             print(
                 f"{cause:11}  {view:6}  {(late['met'] & right).sum():11}  "
-                f"{late['met'].sum():7}  {unknown.sum():7}  {blamed:22}  {told}"
+                f"{late['met'].sum():7}  {unknown.sum():7}  {blamed:22}  {causes}"
             )
     for kernel in (True, False):
         share = unexplained[kernel] / took[kernel] if took[kernel] else 0.0

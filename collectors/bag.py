@@ -46,8 +46,8 @@ def bag_beside(folder: Path) -> Path | None:
     """The bag that lies in a recording's folder, or in a folder of it; None where there is none."""
     if not folder.is_dir():
         return None
-    places = [folder, *sorted(x for x in folder.iterdir() if x.is_dir())]
-    return next((x for x in places if bag_at(x) is not None), None)
+    places = [folder, *sorted(child for child in folder.iterdir() if child.is_dir())]
+    return next((place for place in places if bag_at(place) is not None), None)
 
 
 def read_bag(path: Path) -> pl.DataFrame:
@@ -68,8 +68,8 @@ def read_bag(path: Path) -> pl.DataFrame:
         import mcap  # noqa: F401, PLC0415  (optional: missed here, and not in another process)
 
     remedy = "is it cut off? 'ros2 bag reindex' or 'mcap recover' may help"
-    found: pl.DataFrame = read_foreign("roslens.collectors.bag:messages_of", path, "a bag", remedy)
-    return found.sort("recorded_ns")
+    rows: pl.DataFrame = read_foreign("roslens.collectors.bag:messages_of", path, "a bag", remedy)
+    return rows.sort("recorded_ns")
 
 
 def messages_of(path: Path) -> pl.DataFrame:
@@ -77,8 +77,8 @@ def messages_of(path: Path) -> pl.DataFrame:
     parts = [pl.DataFrame(schema=BAG_MESSAGES)]
     for file in _files(path):
         rows = _mcap(file) if file.suffix == ".mcap" else _sqlite(file)
-        while some := list(islice(rows, _ROWS_AT_ONCE)):
-            parts.append(pl.DataFrame(some, schema=BAG_MESSAGES, orient="row"))
+        while batch := list(islice(rows, _ROWS_AT_ONCE)):
+            parts.append(pl.DataFrame(batch, schema=BAG_MESSAGES, orient="row"))
     return pl.concat(parts)
 
 
@@ -88,11 +88,11 @@ def _files(path: Path) -> list[Path]:
         raise UsageError(f"{path}: {kind or 'no bag'}; give a bag of rosbag2 (.mcap, .db3)")
     if path.is_file():
         return [path]
-    metadata, told = path / "metadata.yaml", {}
+    metadata, about = path / "metadata.yaml", {}
     if metadata.is_file():
-        told = yaml.safe_load(metadata.read_bytes())["rosbag2_bagfile_information"]
-    mode = told.get("compression_mode") or ""
-    files = sorted(x for x in path.iterdir() if x.suffix in {".mcap", ".db3"})
+        about = yaml.safe_load(metadata.read_bytes())["rosbag2_bagfile_information"]
+    mode = about.get("compression_mode") or ""
+    files = sorted(file for file in path.iterdir() if file.suffix in {".mcap", ".db3"})
     if mode.upper() in {"MESSAGE", "FILE"} or not files:
         raise UsageError(
             f"{path}: a bag without files that can be read as they are (compression of whole files "
@@ -155,11 +155,11 @@ def begins_with_stamp(encoding: str, definition: str) -> bool:
     """
     if encoding == "ros2msg":
         lines = (line.partition("#")[0].strip() for line in definition.splitlines())
-        first = next((x for x in lines if x and not _CONSTANT_OF_MSG.fullmatch(x)), "")
+        first = next((line for line in lines if line and not _CONSTANT_OF_MSG.fullmatch(line)), "")
         return _STAMP_OF_MSG.fullmatch(first) is not None
     if encoding == "ros2idl":
-        found = _FIRST_OF_IDL.search(_ANNOTATION.sub("", definition))
-        return found is not None and _STAMP_OF_IDL.fullmatch(found[1]) is not None
+        member = _FIRST_OF_IDL.search(_ANNOTATION.sub("", definition))
+        return member is not None and _STAMP_OF_IDL.fullmatch(member[1]) is not None
     return False
 
 

@@ -38,20 +38,20 @@ def with_caret(raw: Raw) -> Raw:
 
     What was done is a warning each; where there is nothing of CARET, `raw` itself comes back.
     """
-    own = {name: frame.lazy() for name, frame in raw.events.items()}
-    events = dict(own)
+    recorded = {name: frame.lazy() for name, frame in raw.events.items()}
+    events = dict(recorded)
     notes: list[str] = []
-    if found := _objects(events):
-        events |= found
-        notes.append(f"objects are named by {len(found)} kinds of init events of CARET")
-    for (name, rows), what in ((_stamped(events), "publications"), (_dispatched(events), "takes")):
+    if objects := _objects(events):
+        events |= objects
+        notes.append(f"objects are named by {len(objects)} kinds of init events of CARET")
+    for (name, rows), table in ((_stamped(events), "publications"), (_dispatched(events), "takes")):
         if rows is not None:
-            into = _PUBLISH if what == "publications" else _TAKE
+            into = _PUBLISH if table == "publications" else _TAKE
             events[into] = rows.collect().lazy()
-            notes.append(f"{what} have their source timestamps from {name}")
+            notes.append(f"{table} have their source timestamps from {name}")
     if not notes:
         return raw
-    files = {name: path for name, path in raw.files.items() if events[name] is own[name]}
+    files = {name: path for name, path in raw.files.items() if events[name] is recorded[name]}
     return replace(raw, events=events, warnings=[*raw.warnings, *notes], files=files)
 
 
@@ -59,7 +59,7 @@ def _objects(events: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
     """ROS 2's events that name objects, with those that CARET repeated."""
     repeated = [name for name in REPEATED if f"{PROVIDER}{name}" in events]
     began = _clock(events)
-    found = {}
+    inits = {}
     for name in repeated:
         frame = events[f"{PROVIDER}{name}"]
         columns = frame.collect_schema().names()
@@ -70,15 +70,15 @@ def _objects(events: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
                     pl.coalesce(happened, "time_ns").alias("time_ns")
                 )
             # It is told as it happens and again when a session begins.
-            own = [x for x in columns if x not in _PLACE] + _PROCESS
-            frame = frame.sort("time_ns").unique(own, keep="first", maintain_order=True)
-            frame = frame.select(x for x in columns if x != _HAPPENED)
-        both = [frame]
+            key = [column for column in columns if column not in _PLACE] + _PROCESS
+            frame = frame.sort("time_ns").unique(key, keep="first", maintain_order=True)
+            frame = frame.select(column for column in columns if column != _HAPPENED)
+        frames = [frame]
         if f"ros2:{name}" in events:
-            both.append(events[f"ros2:{name}"])
-        whole = pl.concat(both, how="diagonal_relaxed").sort("time_ns")
-        found[f"ros2:{name}"] = whole.collect().lazy()
-    return found
+            frames.append(events[f"ros2:{name}"])
+        whole = pl.concat(frames, how="diagonal_relaxed").sort("time_ns")
+        inits[f"ros2:{name}"] = whole.collect().lazy()
+    return inits
 
 
 def _clock(events: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame | None:
@@ -93,7 +93,7 @@ def _clock(events: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame | None:
 
 def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | None]:
     """Publications with the timestamp of the write that followed them on their thread."""
-    source = next((x for x in WRITES if _has(events, *x)), None)
+    source = next((write for write in WRITES if _has(events, *write)), None)
     if source is None or _has(events, _PUBLISH, "timestamp"):
         return "", None
     has_own = _PUBLISH in events and _some(events[_PUBLISH])
@@ -124,7 +124,7 @@ def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | No
         # What no event tells is told by the write: the call of the middleware, and its message.
         rows = ordered.join(written, on="call").select(
             pl.col("written_ns").alias("time_ns"),
-            *(x for x in _PLACE[1:] if x in calls.collect_schema().names()),
+            *(column for column in _PLACE[1:] if column in calls.collect_schema().names()),
             "message",
             "timestamp",
         )
@@ -144,9 +144,9 @@ def _dispatched(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame |
         return "", None
     rows = events[_DISPATCH].sort("time_ns")
     for name, key, field in chain:
-        known = events[f"ros2:{name}"].select(*_PROCESS, "time_ns", key, field).sort("time_ns")
-        rows = rows.join_asof(known, on="time_ns", by=[*_PROCESS, key], check_sortedness=False)
-    places = [x for x in _PLACE if x in rows.collect_schema().names()]
+        inits = events[f"ros2:{name}"].select(*_PROCESS, "time_ns", key, field).sort("time_ns")
+        rows = rows.join_asof(inits, on="time_ns", by=[*_PROCESS, key], check_sortedness=False)
+    places = [column for column in _PLACE if column in rows.collect_schema().names()]
     taken = rows.drop_nulls("rmw_subscription_handle").select(
         *places,
         "rmw_subscription_handle",

@@ -68,35 +68,35 @@ def read_logs(files: Iterable[Path], host: str, boot_ns: int | None) -> pl.DataF
         System clock at the zero of the monotonic one, in which linuxptp tells times; without it
         its logs tell nothing.
     """
-    found: list[_Offset] = []
+    offsets: list[_Offset] = []
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     for text in texts:
-        found += _of_chrony(text, host)
+        offsets += _of_chrony(text, host)
     if boot_ns is not None:
-        found += _of_ptp("\n".join(texts), host, boot_ns)
+        offsets += _of_ptp("\n".join(texts), host, boot_ns)
     rows = []
-    for one, other, time, ahead, told in found:
-        error = told + (SYSTEM_CLOCK_NS if host in {one, other} else 0)
-        rows.append((one, other, time, time - ahead + error))
-        rows.append((other, one, time - ahead - error, time))
+    for clock, reference, time, ahead, stated in offsets:
+        error = stated + (SYSTEM_CLOCK_NS if host in {clock, reference} else 0)
+        rows.append((clock, reference, time, time - ahead + error))
+        rows.append((reference, clock, time - ahead - error, time))
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
 def _of_chrony(text: str, host: str) -> Iterator[_Offset]:
     before: int | None = None
     for line in text.splitlines():
-        found = _CHRONY.fullmatch(line)
+        match = _CHRONY.fullmatch(line)
         columns = line.split()
-        if found is None or len(columns) < 14:
+        if match is None or len(columns) < 14:
             continue
-        moment = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        moment = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
         time = round(moment.timestamp()) * 1_000_000_000
         try:
             error = round(float(columns[13]) * 1e9)
         except ValueError:
             continue
         # Of a clock that is not synchronised (stratum 0) nothing is told.
-        if found[2] != "0" and before is not None:
+        if match[2] != "0" and before is not None:
             # Times have no fraction: the one after the line before is surely within.
             for at in {before + 1_000_000_000, time}:
                 yield host, "utc", at, 0, error
@@ -110,12 +110,12 @@ def _of_ptp(text: str, host: str, boot_ns: int) -> Iterator[_Offset]:
     for line in text.splitlines():
         if chosen := _MASTER.search(line):
             master = f"ptp {chosen[1]}"
-        if (found := _PHC.search(line)) is not None:
-            time = _monotonic(found[1]) + boot_ns
-            yield host, card, time, int(found[2]), int(found[3])
-        if (found := _PTP.search(line)) is not None:
-            time = _monotonic(found[1]) + boot_ns
-            offset, delay, most, mean = (int(x) if x else 0 for x in found.groups()[1:])
+        if (match := _PHC.search(line)) is not None:
+            time = _monotonic(match[1]) + boot_ns
+            yield host, card, time, int(match[2]), int(match[3])
+        if (match := _PTP.search(line)) is not None:
+            time = _monotonic(match[1]) + boot_ns
+            offset, delay, most, mean = (int(group) if group else 0 for group in match.groups()[1:])
             yield card, master, time, offset, abs(delay) or most + mean
         if local is not None and local[0] in line and (start := re.search(r"\[(\d+\.\d+)\]", line)):
             yield card, f"ptp {local[1]}", _monotonic(start[1]) + boot_ns, 0, 0

@@ -64,16 +64,16 @@ def of_fit(fit: Fit | None, hosts: Sequence[str], *, aligned: bool) -> Clocks:
         first = hosts[0]
         by = "ahead" if step.least_ns > 0 else "behind"
         least, most = sorted((abs(step.least_ns), abs(step.most_ns)))
-        seconds = [(x - fit.base_ns) / 1e9 for x in (step.begin_ns, step.end_ns)]
+        seconds = [(ns - fit.base_ns) / 1e9 for ns in (step.begin_ns, step.end_ns)]
         behind = step.host if step.most_ns < 0 else first
-        what = (
+        text = (
             f"the clock of {step.host} jumped by {least / 1e9:.6f} to {most / 1e9:.6f} s {by} of "
             f"that of {first}, {max(0.0, seconds[0]):.3f} to {seconds[1]:.3f} s after the first "
             f"message between hosts ({step.begin_ns} to {step.end_ns} ns): it was set, or {behind} "
             "was suspended; latencies between hosts are refused where it may have been"
         )
-        findings.append(_row("clocks_stepped", "warning", step.host, 1, what))
-    pairs = [(one, other, points) for (one, other), points in bounds.items()]
+        findings.append(_row("clocks_stepped", "warning", step.host, 1, text))
+    pairs = [(host, peer, points) for (host, peer), points in bounds.items()]
     return Clocks({host: list(points) for host, points in added.items()}, pairs, findings)
 
 
@@ -82,46 +82,46 @@ def _row(kind: str, severity: str, host: str, count: int, what: str) -> dict[str
 
 
 def _unbounded(first: str, host: str, count: int, why: str) -> dict[str, Any]:
-    what = (
+    text = (
         f"the clock of {host} against that of {first}: {why}; latencies between them may be wrong "
         "by any time, and are refused; record messages both ways, or logs of chrony or ptp4l"
     )
-    return _row("clocks_not_bounded", "warning", host, count, what)
+    return _row("clocks_not_bounded", "warning", host, count, text)
 
 
 def _finding(fit: Fit, host: str, *, aligned: bool) -> dict[str, Any]:
     first = fit.hosts[0]
-    there = sum(n for (_, to), n in fit.messages.items() if to == host)
+    forth = sum(n for (_, to), n in fit.messages.items() if to == host)
     back = sum(n for (start, _), n in fit.messages.items() if start == host)
     low, high = fit.ends(host)
     if low is None or high is None:
-        missing = f"to {host}" if not there else f"from {host}"
+        missing = f"to {host}" if not forth else f"from {host}"
         why = f"no message {missing}, directly or through others, was recorded on both sides"
-        if there and back:
+        if forth and back:
             why = "messages do not bound it from both sides all the time"
-        return _unbounded(first, host, there + back, why)
+        return _unbounded(first, host, forth + back, why)
     middle, within = (low + high) / 2, max((high - low) / 2)
     span = fit.span_s
     rate = (middle[-1] - middle[0]) / span / 1e3 if span else 0.0
     within_rate = (within * 2) / span / 1e3 if span else float("inf")
     rated = "" if within_rate > 1000 else f", runs {rate:+.3f} ppm fast (within {within_rate:.3g})"
-    by = f"by {there:,} messages to it and {back:,} from it"
+    by = f"by {forth:,} messages to it and {back:,} from it"
     ahead = (
         f"the clock of {host} is {round(middle[0]):+,} ns ahead of that of {first} at first"
         f"{rated}, within {round(within):,} ns, {by}"
     )
     if aligned:
-        return _row("clocks_aligned", "info", host, there + back, f"{ahead}; taken off")
+        return _row("clocks_aligned", "info", host, forth + back, f"{ahead}; taken off")
     if (low > 0).any() or (high < 0).any():
         side = "behind" if (high < 0).any() else "ahead"
         least = round(max((-high).max(), low.max()))
-        what = (
+        text = (
             f"{ahead}: at least {least:,} ns {side}, so latencies are wrong by that; bring the "
             "clocks together by 'roslens merge', or collect with --clock-offset auto"
         )
-        return _row("clocks_apart", "warning", host, there + back, what)
-    what = f"{ahead}; clock_bound_ns holds how far each latency may be wrong"
-    return _row("clocks_bounded", "info", host, there + back, what)
+        return _row("clocks_apart", "warning", host, forth + back, text)
+    text = f"{ahead}; clock_bound_ns holds how far each latency may be wrong"
+    return _row("clocks_bounded", "info", host, forth + back, text)
 
 
 def find_clocks(
@@ -163,10 +163,10 @@ def find_clocks(
     if len(hosts) < 2:
         return None
     names = [name for name in trace.event_names if name in host_clocks.EVENTS]
-    found = host_clocks.find_crossings(
+    crossings = host_clocks.find_crossings(
         trace.read(names, fields=host_clocks.COLUMNS, threads=threads)
     )
-    rows = found if more is None else pl.concat([found, more])
+    rows = crossings if more is None else pl.concat([crossings, more])
     clocks = of_fit(fit_clocks(rows, hosts), hosts, aligned=given is None)
     if given is not None:
         return replace(clocks, added={host: [(0, ns)] for host, ns in given.items()})
@@ -201,7 +201,7 @@ def read_clocks(path: Path) -> Clocks | None:
         data.pop("version")
         clocks = Clocks(
             {str(host): _points(points) for host, points in data["added"].items()},
-            [(str(one), str(other), _points(points)) for one, other, points in data["bounds"]],
+            [(str(host), str(peer), _points(points)) for host, peer, points in data["bounds"]],
             [_row(**finding) for finding in data["findings"]],
         )
     except (UsageError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -211,8 +211,8 @@ def read_clocks(path: Path) -> Clocks | None:
 
 def _points(rows: Any) -> list[tuple[int, int]]:
     points = [(at, value) for at, value in rows]
-    numbers = [x for point in points for x in point]
-    if not all(isinstance(x, int) and abs(x) < 2**63 for x in numbers):
+    numbers = [value for point in points for value in point]
+    if not all(isinstance(number, int) and abs(number) < 2**63 for number in numbers):
         raise ValueError("a time that is none")
     if points != sorted(points):
         raise ValueError("times that are not in order")

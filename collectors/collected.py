@@ -209,10 +209,10 @@ class Wanted:
         elif not store.examine(self.recording, note["files"], read_all=verify)[0]:
             problem = "it is damaged"
         if problem is not None or note is None:
-            of = "the recording" if about is None else f"'{about['of']}'"
+            source = "the recording" if about is None else f"'{about['of']}'"
             raise UsageError(
                 f"{self.recording.path}: tables without their trace, and {problem}: "
-                f"run 'roslens collect' on {of} again, "
+                f"run 'roslens collect' on {source} again, "
                 f"with -o {self.recording.path}"
             )
         return Collected.of_note(self.recording, note, rebuilt=False)

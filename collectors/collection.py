@@ -112,10 +112,10 @@ def _make(wanted: Wanted, threads: int, say: Progress, done: Done | None) -> Col
     manifest = recording.manifest
     with store.making(recording) as made, store.describing(made) as described:
         say("reading")
-        with ThreadPoolExecutor(1) as beside:
+        with ThreadPoolExecutor(1) as pool:
             if not wanted.events_only:
                 # Decoding leaves the interpreter alone meanwhile.
-                beside.submit(import_module, "roslens.collectors.ros2")
+                pool.submit(import_module, "roslens.collectors.ros2")
             written = write_events(
                 made, wanted.offsets, threads=threads, excerpt=excerpt,
                 done=done,
@@ -151,8 +151,8 @@ def _without_traces(
 
     if excerpt is not None:
         return cut(made, recording, excerpt, written.window)
-    of = {"of": recording.name, "in_words": "all of it", "whole": True}
-    take_along(made, recording, of, lambda _: ())
+    about = {"of": recording.name, "in_words": "all of it", "whole": True}
+    take_along(made, recording, about, lambda _: ())
     return None, rows
 
 

@@ -33,7 +33,7 @@ def open_database(
     """
     # Only read, and nothing beside it is made; what a journal holds that lies there is read, too.
     journals = [path.with_name(path.name + end) for end in ("-wal", "-journal")]
-    as_it_is = "" if any(x.exists() for x in journals) else "&immutable=1"
+    as_it_is = "" if any(journal.exists() for journal in journals) else "&immutable=1"
     where = f"{path.absolute().as_uri()}?mode=ro{as_it_is}"
     with closing(sqlite3.connect(where, uri=True)) as database:
         database.execute("PRAGMA trusted_schema = OFF")

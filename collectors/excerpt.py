@@ -95,9 +95,9 @@ class Excerpt:
         if self.end is not None:
             parts.append(f"{'to' if parts else 'up to'} {self.end}")
         texts = [" ".join(parts)] if parts else []
-        for what, names in (("topic", self.topics), ("node", self.nodes)):
+        for kind, names in (("topic", self.topics), ("node", self.nodes)):
             if names:
-                texts.append(f"{what}{'' if len(names) == 1 else 's'} {', '.join(names)}")
+                texts.append(f"{kind}{'' if len(names) == 1 else 's'} {', '.join(names)}")
         return ", ".join(texts)
 
     def check(self, recording: Recording) -> None:
@@ -110,13 +110,13 @@ class Excerpt:
         """
         if not self.any:
             raise UsageError("part of a recording: give a time, a topic or a node")
-        own = Recording.at(recording.path).output
-        if recording.output.resolve() in (own.resolve(), recording.path.resolve()):
+        default = Recording.at(recording.path).output
+        if recording.output.resolve() in (default.resolve(), recording.path.resolve()):
             raise UsageError("part of a recording goes into a folder of its own: give one with -o")
-        there = recording.output / "tables"
+        tables = recording.output / "tables"
         if (
-            there.is_dir()
-            and any(there.iterdir())
+            tables.is_dir()
+            and any(tables.iterdir())
             and not excerpt_of(Recording.at(recording.output))
         ):
             raise UsageError(
@@ -278,8 +278,8 @@ def cut(
             frame = pl.concat([_finding(about), frame]).sort(
                 pl.col("severity") != "error", maintain_order=True
             )
-        said = pl.read_parquet_metadata(text_path(path))
-        write_frame(frame, path, {key: said[key] for key in ABOUT_KEYS})
+        metadata = pl.read_parquet_metadata(text_path(path))
+        write_frame(frame, path, {key: metadata[key] for key in ABOUT_KEYS})
         rows[name] = frame.height
     take_along(made, source, about, lambda table: view.filters(table, "", None))
     return about, rows
@@ -322,22 +322,22 @@ def _chosen(
 ) -> frozenset[str] | None:
     if not patterns:
         return None
-    there = (
+    frames = (
         pl.read_parquet(text_path(made.tables / f"{name}.parquet"), columns=[column], glob=False)
         for name in tables
     )
-    names = {name for frame in there for name in frame[column].drop_nulls()}
+    names = {name for frame in frames for name in frame[column].drop_nulls()}
     return matching(patterns, names, column)
 
 
 def _finding(about: Mapping[str, Any]) -> pl.DataFrame:
     health = TABLES["health"]
-    what = f"only part of the recording is here: {about['in_words']}"
+    text = f"only part of the recording is here: {about['in_words']}"
     if about["asked"]["margin_ns"]:
         margin = about["asked"]["margin_ns"] / 1e9
-        what += (
+        text += (
             f"; what began more than {margin:g} s before that is not known, and what went on for "
             f"more than {margin:g} s after it lacks its end"
         )
-    row = {"kind": FINDING, "severity": "warning", "count": 1, "what": what, "where": about["of"]}
+    row = {"kind": FINDING, "severity": "warning", "count": 1, "what": text, "where": about["of"]}
     return health.conform(pl.DataFrame([row], schema_overrides=health.schema))

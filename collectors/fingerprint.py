@@ -26,8 +26,8 @@ def fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
     UsageError
         There is no trace, nor the manifest of a run that made none.
     """
-    found = find_traces(recording.trace_root)
-    if not found and not recording.has_manifest:
+    traces = find_traces(recording.trace_root)
+    if not traces and not recording.has_manifest:
         refuse_bag(recording.trace_root)
         raise UsageError(
             f"{recording.trace_root}: no CTF trace here (no file named 'metadata' at or below it)"
@@ -41,13 +41,13 @@ def fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
         lines.append("clock auto")
     else:
         lines += [f"clock {host} {ns}" for host, ns in sorted(clock_offsets.items())]
-    own = [recording.events, recording.tables]
+    outputs = [recording.events, recording.tables]
     if recording.output != recording.path:
-        own.append(recording.output)
-    own += store.leftovers(recording)
+        outputs.append(recording.output)
+    outputs += store.leftovers(recording)
     clocks = [recording.clocks] if recording.clocks.is_file() else []
-    for path in (*clocks, *(path for trace in found for path in sorted(trace.rglob("*")))):
-        if path.is_file() and not any(path.is_relative_to(folder) for folder in own):
+    for path in (*clocks, *(path for trace in traces for path in sorted(trace.rglob("*")))):
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in outputs):
             state = path.stat()
             name = path.relative_to(recording.path).as_posix()
             lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
@@ -61,9 +61,9 @@ def collector_version() -> str:
         number = version("roslens")
     except PackageNotFoundError:
         number = "0"
-    here = Path(__file__).parent
+    package = Path(__file__).parent
     # Bit by bit: the native code is large.
-    code = map(store.sha256, sorted([*here.rglob("*.py"), *here.glob("_native*")]))
+    code = map(store.sha256, sorted([*package.rglob("*.py"), *package.glob("_native*")]))
     return f"{number}+{digest(''.join(code).encode())[:16]}"
 
 

@@ -46,7 +46,9 @@ class Limits:
     @property
     def any(self) -> bool:
         """Whether there is one."""
-        return any(x is not None for x in (self.seconds, self.memory_bytes, self.output_bytes))
+        return any(
+            limit is not None for limit in (self.seconds, self.memory_bytes, self.output_bytes)
+        )
 
     def exceeded(self, seconds: float, memory_bytes: int, output_bytes: int) -> str | None:
         """Which one was gone beyond, in words."""

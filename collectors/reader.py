@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 LOG_LEVELS = (
     *("EMERG", "ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO"),
     *(
-        f"DEBUG_{what}"
-        for what in ("SYSTEM", "PROGRAM", "PROCESS", "MODULE", "UNIT", "FUNCTION", "LINE")
+        f"DEBUG_{scope}"
+        for scope in ("SYSTEM", "PROGRAM", "PROCESS", "MODULE", "UNIT", "FUNCTION", "LINE")
     ),
     "DEBUG",
 )
@@ -213,7 +213,7 @@ class Trace:
             frames = self.read(begin_ns=begin_ns, end_ns=end_ns, fields=())
             kinds = [frame["time_ns"] for frame in frames.values() if frame.height]
             if kinds:
-                return cast("list[int]", [x for kind in kinds for x in (kind.min(), kind.max())])
+                return cast("list[int]", [ns for kind in kinds for ns in (kind.min(), kind.max())])
         return []
 
     def info(
@@ -333,8 +333,8 @@ class Trace:
         import polars as pl  # noqa: PLC0415  (a tenth of a second that others do not need)
 
         with _errors(self.root):
-            found = self._reader.stream(_list(names), begin_ns, end_ns, threads, _list(fields))
-            for name, batches in found:
+            decoded = self._reader.stream(_list(names), begin_ns, end_ns, threads, _list(fields))
+            for name, batches in decoded:
                 yield name, pl.DataFrame(batches)
 
     def windows(
@@ -388,16 +388,16 @@ class Trace:
             A file cannot be written.
         """
         with _errors(self.root):
-            found = self._reader.write(
+            written = self._reader.write(
                 folder, threads, progress, _list(names), begin_ns, end_ns, _list(fields)
             )
-        info = self._describe(found)
+        info = self._describe(written)
         if names is None and begin_ns is None and end_ns is None and fields is None:
             self._info = info
         return info
 
     def _describe(self, found: dict[str, Any]) -> TraceInfo:
-        gone = list(self._last_streams_gone())
+        missing = list(self._last_streams_gone())
         for row in found["losses"]:
             if row["stream"] == NOT_SAMPLED:
                 row |= {"kind": NOT_SAMPLED, "count": None}
@@ -418,11 +418,11 @@ class Trace:
                     *(
                         f"{row['trace']}/{row['stream']}: this stream is not there, though the "
                         f"machine had {self._cpus} CPUs"
-                        for row in gone
+                        for row in missing
                     ),
                 ]
             ),
-            loss_rows=[*found["losses"], *gone],
+            loss_rows=[*found["losses"], *missing],
             log_levels={
                 name: level
                 for name, level in self.log_levels.items()
@@ -439,9 +439,9 @@ class Trace:
                 continue
             files = [path.name for path in folder.iterdir() if path.is_file()]
             streams = [match for match in map(_OF_CPU.fullmatch, files) if match]
-            there = max((int(match[2]) for match in streams), default=0)
+            last = max((int(match[2]) for match in streams), default=0)
             for channel in sorted({match[1] for match in streams}):
-                for cpu in range(there + 1, self._cpus or 0):
+                for cpu in range(last + 1, self._cpus or 0):
                     yield {
                         "host": host,
                         "trace": trace,
@@ -504,14 +504,14 @@ def open_trace(
             f"{root}: not a folder; give a folder with a CTF trace, or an archive of one (for a "
             "result file of another tool: 'roslens report tool FILE')"
         )
-    found = find_traces(root)
-    if not found:
+    folders = find_traces(root)
+    if not folders:
         refuse_bag(root)
         raise UsageError(
             f"{root}: no CTF trace here (no file named 'metadata' at or below it); give the "
             "folder that 'ros2 trace' or 'lttng' wrote"
         )
-    traces = [(trace, shown(trace.relative_to(root).as_posix())) for trace in found]
+    traces = [(trace, shown(trace.relative_to(root).as_posix())) for trace in folders]
     added = {
         host: [(0, ns)] if isinstance(ns, int) else list(ns)
         for host, ns in (clock_offsets or {}).items()

@@ -53,23 +53,28 @@ def find_runs(path: Path) -> list[Recording]:
     UsageError
         There is none.
     """
-    found = find_recordings(path)
-    if found[0].has_manifest and found[0].path != path:
+    recordings = find_recordings(path)
+    if recordings[0].has_manifest and recordings[0].path != path:
         # Sessions that something else recorded may lie beside them.
-        runs = {run.path for run in found}
-        bare = [x for x in find_sessions(path) if runs.isdisjoint((x, *x.parents))]
-        return sorted([*found, *map(Recording.at, bare)], key=lambda run: run.path)
-    if len(found) > 1 or found[0].has_manifest or found[0].is_excerpt:
-        return found
+        runs = {run.path for run in recordings}
+        bare = [
+            folder for folder in find_sessions(path) if runs.isdisjoint((folder, *folder.parents))
+        ]
+        return sorted([*recordings, *map(Recording.at, bare)], key=lambda run: run.path)
+    if len(recordings) > 1 or recordings[0].has_manifest or recordings[0].is_excerpt:
+        return recordings
     folders = find_sessions(path)
     if len(folders) < 2:
-        return found
+        return recordings
     hosts: dict[Path, set[str]] = {folder: set() for folder in folders}
     try:
         # The hosts have one set of labels only when all traces are opened as one.
         for trace, host in open_trace(path).host_of.items():
             hosts[_session_of(path, path / trace)].add(host)
-        sessions = [_Session(x, frozenset(hosts[x]), *open_trace(x).span) for x in folders]
+        sessions = [
+            _Session(folder, frozenset(hosts[folder]), *open_trace(folder).span)
+            for folder in folders
+        ]
     except UsageError:
         # A damaged one says so when it is opened, and the others are whole.
         return [Recording.at(folder) for folder in folders]
@@ -127,7 +132,7 @@ def _is_recorded(run: Recording) -> bool:
     with suppress(UsageError, OSError):
         if run.manifest is not None:
             return run.manifest.status == "running"
-        return any(not (x / "metadata").stat().st_size for x in find_traces(run.trace_root))
+        return any(not (trace / "metadata").stat().st_size for trace in find_traces(run.trace_root))
     return False
 
 
@@ -159,25 +164,25 @@ def _runs(folder: Path, sessions: Sequence[_Session]) -> list[Path]:
     """The folders to be opened, each as one recording: this one, or some of those in it."""
     if len(sessions) == 1:
         return [sessions[0].folder]
-    here = any(session.folder == folder for session in sessions)
-    if here or _belong_together(sessions):
+    is_session = any(session.folder == folder for session in sessions)
+    if is_session or _belong_together(sessions):
         return [folder]
     depth = len(folder.parts)
     inside: dict[str, list[_Session]] = {}
     for session in sessions:
         inside.setdefault(session.folder.parts[depth], []).append(session)
-    return [run for child, some in inside.items() for run in _runs(folder / child, some)]
+    return [run for child, members in inside.items() for run in _runs(folder / child, members)]
 
 
 def _belong_together(sessions: Sequence[_Session]) -> bool:
     """Whether each begins before one that began earlier has ended, and none is a copy."""
     if len(set(map(_recorded, sessions))) < len(sessions):
         return False
-    known = sorted(
+    spans = sorted(
         (s.begin_ns, s.end_ns) for s in sessions if s.begin_ns is not None and s.end_ns is not None
     )
-    ends = accumulate((end for _, end in known), max)
-    return all(begin <= until for (begin, _), until in zip(known[1:], ends, strict=False))
+    ends = accumulate((end for _, end in spans), max)
+    return all(begin <= until for (begin, _), until in zip(spans[1:], ends, strict=False))
 
 
 def _recorded(session: _Session) -> tuple[object, ...]:

@@ -37,8 +37,8 @@ def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
         It cannot be read, is damaged, or lacks a column.
     """
     try:
-        found = _of_csv(path) if path.suffix == ".csv" else _of_parquet(path)
-        return table.conform(found).lazy()
+        frame = _of_csv(path) if path.suffix == ".csv" else _of_parquet(path)
+        return table.conform(frame).lazy()
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"{path}: not a table of {table.name}: {reason}") from error

@@ -133,20 +133,20 @@ class Describing:
         OSError
             A file cannot be read back, or the disk is full.
         """
-        made = self._made.output
-        paths = sorted(path for part in _PARTS for path in (made / part).rglob("*.parquet"))
+        output = self._made.output
+        paths = sorted(path for part in _PARTS for path in (output / part).rglob("*.parquet"))
         self.begin(*(path for path in paths if path not in self._begun))
-        return {path.relative_to(made).as_posix(): self._begun[path].result() for path in paths}
+        return {path.relative_to(output).as_posix(): self._begun[path].result() for path in paths}
 
 
 @contextmanager
 def describing(made: Recording) -> Iterator[Describing]:
     """Describe the files of a new output on threads of their own."""
-    beside = ThreadPoolExecutor(4)
+    pool = ThreadPoolExecutor(4)
     try:
-        yield Describing(made, beside)
+        yield Describing(made, pool)
     finally:
-        beside.shutdown(cancel_futures=True)
+        pool.shutdown(cancel_futures=True)
 
 
 def _described(path: Path) -> dict[str, Any]:
@@ -193,11 +193,11 @@ def examine(recording: Recording, files: Files, *, read_all: bool) -> tuple[bool
     """
     touched = False
     try:
-        there = {
+        present = {
             path.relative_to(recording.output).as_posix()
             for path in recording.events.rglob("*.parquet")
         }
-        if not recording.events.is_dir() or there - files.keys():
+        if not recording.events.is_dir() or present - files.keys():
             return False, touched
         for name, noted in files.items():
             whole, same = _compared(recording.output / name, noted, read_all=read_all)
@@ -211,9 +211,9 @@ def examine(recording: Recording, files: Files, *, read_all: bool) -> tuple[bool
 
 def changed_file(recording: Recording, files: Files, folder: Path) -> Path | None:
     """The first file at or below a folder that is not as it was noted; None where all are."""
-    there = {path.relative_to(recording.output).as_posix() for path in folder.rglob("*.parquet")}
+    present = {path.relative_to(recording.output).as_posix() for path in folder.rglob("*.parquet")}
     noted = {name for name in files if (recording.output / name).is_relative_to(folder)}
-    for name in sorted(noted | there):
+    for name in sorted(noted | present):
         path = recording.output / name
         try:
             if not _compared(path, files[name])[0]:

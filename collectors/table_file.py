@@ -40,11 +40,11 @@ def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None
         # be numbered anew, row by row.
         table = table.with_columns(pl.col(names).to_physical())
         most = table.select(pl.max_horizontal(pl.col(names).max())).item()
-        known = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
-        text = known.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("")
+        numbers = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
+        text = numbers.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("")
         texts = pl.select(text.alias("text"))
-    said = [] if about is None else list(about.items())
-    _native.write_table(table, path, names, texts, said)
+    entries = [] if about is None else list(about.items())
+    _native.write_table(table, path, names, texts, entries)
 
 
 def write_frame(frame: pl.DataFrame, path: Path, about: Mapping[str, str]) -> None:
@@ -85,15 +85,15 @@ def check_versions(recording: Recording, files: Iterable[Path]) -> None:
     """
     for path in files:
         try:
-            said = pl.read_parquet_metadata(text_path(path)).get(ABOUT_KEYS[0])
+            text = pl.read_parquet_metadata(text_path(path)).get(ABOUT_KEYS[0])
             # Files of before 1.0 say nothing.
-            found = "0" if said is None else str(json.loads(said)["tables"])
-            major = int(found.partition(".")[0])
+            version = "0" if text is None else str(json.loads(text)["tables"])
+            major = int(version.partition(".")[0])
         except Exception as error:
             raise UsageError(f"{path}: damaged; run 'roslens collect' again") from error
         if major > int(TABLES_VERSION.partition(".")[0]):
             raise UsageError(
-                f"{recording.path}: its tables are of version {found}, and this roslens reads "
+                f"{recording.path}: its tables are of version {version}, and this roslens reads "
                 f"those up to {TABLES_VERSION}: install a newer one, or run 'roslens collect' again"
             )
 
@@ -108,10 +108,10 @@ def decode_all(folder: Path) -> None:
     """
     for path in sorted(folder.rglob("*.parquet")):
         try:
-            known = TABLES.get(path.stem) if path.parent.name == "tables" else None
+            table = TABLES.get(path.stem) if path.parent.name == "tables" else None
             # As it will be read: a column may have become one of another type.
             scan = (
-                scan_table(known, path) if known else pl.scan_parquet(text_path(path), glob=False)
+                scan_table(table, path) if table else pl.scan_parquet(text_path(path), glob=False)
             )
             rows = scan.select(pl.len()).collect().item()
             for first in range(0, rows, _ROWS_AT_ONCE):

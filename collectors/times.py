@@ -26,10 +26,10 @@ def parse_time(text: str, first_ns: int | None) -> int:
     UsageError
         It is none of these, or the trace does not say when it begins.
     """
-    found = _parsed(text, first_ns)
-    if abs(found) >= 1 << 63:
+    time_ns = _parsed(text, first_ns)
+    if abs(time_ns) >= 1 << 63:
         raise UsageError(f"'{text}' is no time of a trace: ns since the epoch have 63 bits")
-    return found
+    return time_ns
 
 
 def _parsed(text: str, first_ns: int | None) -> int:
@@ -67,13 +67,13 @@ def parse_duration(option: str, text: str) -> int:
     UsageError
         It is none; said of `option`.
     """
-    found = _DURATION.fullmatch(text)
-    if found is None or (not found[3] and float(text)):
+    match = _DURATION.fullmatch(text)
+    if match is None or (not match[3] and float(text)):
         # Of a bare number nobody sees whether seconds or milliseconds are meant.
         raise UsageError(
             f"{option} {text}: give a duration with its unit, such as 2.5s, 300ms or 2min"
         )
-    return _ns(found)
+    return _ns(match)
 
 
 def _ns(duration: re.Match[str]) -> int:

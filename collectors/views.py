@@ -118,7 +118,7 @@ class View:
         windows: list[Sequence[int | None]] = [] if self.window_ns is None else [self.window_ns]
         if self.window_s is not None and origin_ns is not None:
             windows.append(
-                [None if x is None else origin_ns + round(x * 1e9) for x in self.window_s]
+                [None if edge is None else origin_ns + round(edge * 1e9) for edge in self.window_s]
             )
         for begin, end in windows:
             begins += [] if begin is None else [begin]
@@ -130,18 +130,18 @@ class View:
         if table.name in NEVER_CUT:
             return []
         columns = {column.name for column in table.columns}
-        found = list(self._in_time(table.name, origin_ns))
-        found += self._in_processes(columns, run)
+        terms = list(self._in_time(table.name, origin_ns))
+        terms += self._in_processes(columns, run)
         if self.nodes is not None:
-            found += _any(_one_of(f"{end}node", self.nodes) for end in _ENDS
+            terms += _any(_one_of(f"{end}node", self.nodes) for end in _ENDS
                           if f"{end}node" in columns)  # fmt: skip
         if self.topics is not None:
-            found += _any(_one_of(f"{end}topic", self.topics) for end in _ENDS
+            terms += _any(_one_of(f"{end}topic", self.topics) for end in _ENDS
                           if f"{end}topic" in columns)  # fmt: skip
             if {"kind", "name"} <= columns:
-                other = (pl.col("kind") != "subscription").fill_null(value=True)
-                found.append(other | _one_of("name", self.topics))
-        return found
+                no_subscription = (pl.col("kind") != "subscription").fill_null(value=True)
+                terms.append(no_subscription | _one_of("name", self.topics))
+        return terms
 
     def _in_time(self, table: str, origin_ns: int | None) -> Iterable[pl.Expr]:
         if not self.has_window or table in OBJECTS:
@@ -180,22 +180,22 @@ def matching(patterns: Names, names: Iterable[str], what: str) -> frozenset[str]
     UsageError
         A pattern fits none.
     """
-    there = sorted(set(names))
-    found: set[str] = set()
+    present = sorted(set(names))
+    matched: set[str] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        fitting = fnmatch.filter(there, pattern)
+        fitting = fnmatch.filter(present, pattern)
         if not fitting:
-            raise UsageError(f"no {what} is named {pattern!r}; {instead_of(pattern, there)}")
-        found.update(fitting)
-    return frozenset(found)
+            raise UsageError(f"no {what} is named {pattern!r}; {instead_of(pattern, present)}")
+        matched.update(fitting)
+    return frozenset(matched)
 
 
 def instead_of(name: str, known: Iterable[str]) -> str:
     """Which of the known names may have been meant, and which there are."""
-    there = sorted(known)
-    near = difflib.get_close_matches(name, there, n=3)
-    some = ", ".join(there[:_MOST_NAMES]) + (" ..." if len(there) > _MOST_NAMES else "")
-    listed = f"here are {some or 'none'}"
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3)
+    shown = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
+    listed = f"here are {shown or 'none'}"
     return f"did you mean {' or '.join(near)}? T{listed}" if near else f"t{listed}"
 
 

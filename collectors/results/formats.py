@@ -251,17 +251,17 @@ def find_results(path: Path) -> list[tuple[Path, Format]]:
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory")
-    found = _format_of(path)
-    if found is not None:
-        return [found]
+    result = _format_of(path)
+    if result is not None:
+        return [result]
     results: dict[Path, Format] = {}
     for below in sorted(path.rglob("*")) if path.is_dir() else ():
         # What lies in the folder of a result is part of it.
-        if results.keys().isdisjoint(below.parents) and (found := _format_of(below)):
-            results.setdefault(*found)
+        if results.keys().isdisjoint(below.parents) and (result := _format_of(below)):
+            results.setdefault(*result)
     if not results:
-        known = "; ".join(known.what for known in FORMATS)
-        raise UsageError(f"{path}: no result file of a known benchmark tool; known are {known}")
+        kinds = "; ".join(entry.what for entry in FORMATS)
+        raise UsageError(f"{path}: no result file of a known benchmark tool; known are {kinds}")
     return list(results.items())
 
 
@@ -296,9 +296,9 @@ def _format_of(path: Path) -> tuple[Path, Format] | None:
     places = [path.parent, path] if path.name in _IN_FOLDERS else [path]
     for place in places:
         text = _head(place)
-        for known in FORMATS:
-            if known.fits(place, text):
-                return place, known
+        for candidate in FORMATS:
+            if candidate.fits(place, text):
+                return place, candidate
     return None
 
 

@@ -169,7 +169,7 @@ def _latencies(path: Path, found: _Found) -> None:
 
 def _plain(name: str) -> str:
     """A column's name as the dialects C and D have it: ``received[#]`` is ``received_msgs``."""
-    return _IN_BRACKETS.sub(lambda found: f"_{_SYMBOLS.get(found[1], found[1])}", name)
+    return _IN_BRACKETS.sub(lambda match: f"_{_SYMBOLS.get(match[1], match[1])}", name)
 
 
 def _cell(row: Mapping[str, str], column: str, where: str) -> float:
@@ -224,8 +224,8 @@ def _latency_row(
     single = row.get("all_lat", "").strip(" []")
     if single:
         found.samples += [
-            {**base, "value_ns": round(number(x, f"{where} all_lat") * 1e3)}
-            for x in single.split(";")
+            {**base, "value_ns": round(number(latency, f"{where} all_lat") * 1e3)}
+            for latency in single.split(";")
         ]
 
 
@@ -306,18 +306,18 @@ def _resources(path: Path, cores: int | None, found: _Found) -> None:
 def _resource_values(
     values: Mapping[str, float], cores: int | None
 ) -> list[tuple[str, float | None, str]]:
-    found: list[tuple[str, float | None, str]] = []
+    figures: list[tuple[str, float | None, str]] = []
     if "cpu_perc" in values:
         share = values["cpu_perc"] / 100
-        found.append(("cpu", share * cores, "core") if cores else ("cpu_of_machine", share, "1"))
+        figures.append(("cpu", share * cores, "core") if cores else ("cpu_of_machine", share, "1"))
     for name, metric in _SIZES.items():
         if name in values:
             size = values[name] * 1024
-            found.append((metric, size if size >= 0 else None, "byte"))
+            figures.append((metric, size if size >= 0 else None, "byte"))
     if "latency_us" in values:
         good = 0 <= values["latency_us"] <= _WRAPPED_US
-        found.append(("latency_mean", values["latency_us"] * 1e3 if good else None, "ns"))
-    return found
+        figures.append(("latency_mean", values["latency_us"] * 1e3 if good else None, "ns"))
+    return figures
 
 
 def _events(path: Path, found: _Found) -> None:

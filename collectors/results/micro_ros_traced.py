@@ -61,21 +61,21 @@ def read_micro_ros_data(path: Path) -> ToolResult:
         It is no such file.
     """
     rows: list[Row] = []
-    what = way = ""
+    quantity = direction = ""
     for line in read_text(path).splitlines():
-        if found := _SECTION.fullmatch(line.strip()):
-            title = found[1].lower()
-            way = "sent" if "tx" in title.split() else "received"
-            what = "throughput" if title.count("bandwi") else "driver_time"
+        if match := _SECTION.fullmatch(line.strip()):
+            title = match[1].lower()
+            direction = "sent" if "tx" in title.split() else "received"
+            quantity = "throughput" if title.count("bandwi") else "driver_time"
             if "bandwi" not in title and "latency" not in title:
-                raise UsageError(f"{path}: section {found[1]!r} is not known")
-        elif found := _FIGURE.match(line.strip()):
-            if not what:
+                raise UsageError(f"{path}: section {match[1]!r} is not known")
+        elif match := _FIGURE.match(line.strip()):
+            if not quantity:
                 raise UsageError(f"{path}: a figure before any section")
-            factor, unit = (_KILOBIT, "byte/s") if what == "throughput" else (1e3, "ns")
-            metric = f"{what}_{_STATISTICS[found[1]]}"
-            about = {"entity": way, "name": found[2], "metric": metric, "unit": unit}
-            rows.append(about | {"value": float(found[3]) * factor})
+            factor, unit = (_KILOBIT, "byte/s") if quantity == "throughput" else (1e3, "ns")
+            metric = f"{quantity}_{_STATISTICS[match[1]]}"
+            about = {"entity": direction, "name": match[2], "metric": metric, "unit": unit}
+            rows.append(about | {"value": float(match[3]) * factor})
     if not rows:
         raise UsageError(f"{path}: no figure of a network's driver in it")
     notes = (
@@ -101,9 +101,9 @@ def read_micro_ros_json(path: Path) -> ToolResult:
         ("hits", lambda data: _functions({None: data})),
     )
     first = next(iter(data.values()))
-    inner = next((x for x in first.values() if isinstance(x, dict)), {})
-    other = _functions if "hits" in inner else _heap
-    read = next((read for key, read in kinds if key in first), other)
+    inner = next((value for value in first.values() if isinstance(value, dict)), {})
+    fallback = _functions if "hits" in inner else _heap
+    read = next((read for key, read in kinds if key in first), fallback)
     summary, samples, notes = read(data)
     if not summary:
         raise UsageError(f"{path}: no figure in it")
@@ -116,12 +116,12 @@ def _scheduled(data: Mapping[str, Any]) -> Read:
     summary: list[Row] = []
     samples: list[Row] = []
     for name, about in data.items():
-        of = {"entity": "task", "name": name}
+        task = {"entity": "task", "name": name}
         summary += [
-            {**of, "metric": "cpu_time", "value": float(about["cpu_time"]), "unit": "ns"},
-            {**of, "metric": "cpu", "value": about["cpu_pourcentage"] / 100, "unit": "1"},
+            {**task, "metric": "cpu_time", "value": float(about["cpu_time"]), "unit": "ns"},
+            {**task, "metric": "cpu", "value": about["cpu_pourcentage"] / 100, "unit": "1"},
         ]
-        _durations(of, "execution", about["executions"], summary, samples)
+        _durations(task, "execution", about["executions"], summary, samples)
     return summary, samples, ["a start without its stop, or a stop without its start, is left out"]
 
 
@@ -129,13 +129,13 @@ def _interrupted(data: Mapping[str, Any]) -> Read:
     summary: list[Row] = []
     samples: list[Row] = []
     for name, about in data.items():
-        of = {"entity": "interrupt", "name": name}
+        interrupt = {"entity": "interrupt", "name": name}
         share = about["irq_cpu_time_pourcentage"] / 100
         summary += [
-            {**of, "metric": "cpu_time", "value": float(about["irq_time"]), "unit": "ns"},
-            {**of, "metric": "cpu", "value": share, "unit": "1"},
+            {**interrupt, "metric": "cpu_time", "value": float(about["irq_time"]), "unit": "ns"},
+            {**interrupt, "metric": "cpu", "value": share, "unit": "1"},
         ]
-        _durations(of, "service", about["irqs"], summary, samples)
+        _durations(interrupt, "service", about["irqs"], summary, samples)
     return summary, samples, ["a start without its stop, or a stop without its start, is left out"]
 
 
@@ -143,32 +143,34 @@ def _durations(
     of: Row, what: str, events: Sequence[Mapping[str, int]], summary: list[Row], samples: list[Row]
 ) -> None:
     """Times from each start to the stop that follows it."""
-    found = [
+    durations = [
         stop["stop"] - start["start"]
         for start, stop in pairwise(events)
         if "start" in start and "stop" in stop
     ]
-    if found:
-        mean = sum(found) / len(found)
-        about = {"metric": f"{what}_mean", "value": mean, "unit": "ns", "samples": len(found)}
+    if durations:
+        mean = sum(durations) / len(durations)
+        about = {"metric": f"{what}_mean", "value": mean, "unit": "ns", "samples": len(durations)}
         summary.append({**of, **about})
-        samples += [{**of, "value_ns": duration} for duration in found]
+        samples += [{**of, "value_ns": duration} for duration in durations]
 
 
 def _heap(data: Mapping[str, Any]) -> Read:
     summary: list[Row] = []
     for name, sizes in data.items():
         blocks = list(_blocks(sizes))
-        taken = [x for block in blocks for x in block.get("heap_alloc", ())]
-        freed = [x for block in blocks for x in block.get("heap_free", ())]
-        asked = sum(int(x["requested"]) for x in taken)
-        live = sum(int(x["user_alloc"]) for x in taken) - sum(int(x["user_alloc"]) for x in freed)
-        of = {"entity": "task", "name": name}
+        taken = [allocation for block in blocks for allocation in block.get("heap_alloc", ())]
+        freed = [release for block in blocks for release in block.get("heap_free", ())]
+        asked = sum(int(allocation["requested"]) for allocation in taken)
+        live = sum(int(allocation["user_alloc"]) for allocation in taken) - sum(
+            int(release["user_alloc"]) for release in freed
+        )
+        task = {"entity": "task", "name": name}
         summary += [
-            {**of, "metric": "allocations", "value": float(len(taken)), "unit": "1"},
-            {**of, "metric": "frees", "value": float(len(freed)), "unit": "1"},
-            {**of, "metric": "heap_requested", "value": float(asked), "unit": "byte"},
-            {**of, "metric": "heap_live", "value": float(live), "unit": "byte"},
+            {**task, "metric": "allocations", "value": float(len(taken)), "unit": "1"},
+            {**task, "metric": "frees", "value": float(len(freed)), "unit": "1"},
+            {**task, "metric": "heap_requested", "value": float(asked), "unit": "byte"},
+            {**task, "metric": "heap_live", "value": float(live), "unit": "byte"},
         ]
     notes = [
         "live is what was allocated and not freed by the end, by this task",
@@ -207,12 +209,12 @@ def _functions(data: Mapping[str | None, Any]) -> Read:
         for name, about in functions.items():
             if not about:  # an address without a function
                 continue
-            of = {"entity": "function", "name": name, "node": task}
+            function = {"entity": "function", "name": name, "node": task}
             hits = float(about["hits"])
-            summary.append({**of, "metric": "hits", "value": hits, "unit": "1"})
-            if found := about.get("deltas"):
-                mean = sum(found) / len(found)
+            summary.append({**function, "metric": "hits", "value": hits, "unit": "1"})
+            if deltas := about.get("deltas"):
+                mean = sum(deltas) / len(deltas)
                 more = {"metric": "duration_mean", "value": mean, "unit": "ns"}
-                summary.append({**of, **more, "samples": len(found)})
-                samples += [{**of, "value_ns": int(duration)} for duration in found]
+                summary.append({**function, **more, "samples": len(deltas)})
+                samples += [{**function, "value_ns": int(duration)} for duration in deltas]
     return summary, samples, ["without durations, hits are entries and exits: most calls are two"]

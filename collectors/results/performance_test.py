@@ -68,8 +68,8 @@ def _csv(path: Path, text: str) -> ToolResult:
     rows = []
     for place, line in table[1:]:
         cells = named(_CELLS.split(line), header, f"{path}:{place}")
-        rows.append({name: number(x, f"{path}:{place} {name}") for name, x in cells.items()})
-    found = [
+        rows.append({name: number(cell, f"{path}:{place} {name}") for name, cell in cells.items()})
+    seconds = [
         {
             "time_ns": row["T_experiment"] * 1e9,
             "received": row["received"],
@@ -85,7 +85,7 @@ def _csv(path: Path, text: str) -> ToolResult:
         }
         for row in rows
     ]
-    return _result(metadata, found, path, metadata.get("Experiment id", ""))
+    return _result(metadata, seconds, path, metadata.get("Experiment id", ""))
 
 
 def _json(path: Path) -> ToolResult:
@@ -105,8 +105,8 @@ def of_rows(
         There is none, or one lacks a field or has one that is no number.
     """
     start = int(rows[0]["experiment_start"]) if rows else 0
-    found = [_json_row(row, start, number) for number, row in enumerate(rows)]
-    return _result(metadata, found, path, identity)
+    seconds = [_json_row(row, start, number) for number, row in enumerate(rows)]
+    return _result(metadata, seconds, path, identity)
 
 
 def _json_row(row: Mapping[str, Any], start: int, index: int) -> dict[str, float]:
@@ -207,7 +207,7 @@ def read_performance_test_sql(path: Path) -> Sequence[ToolResult]:
         seconds: dict[str, list[dict[str, Any]]] = {}
         for row in _rows(path, database, _SECOND):
             seconds.setdefault(str(row["configuration"]), []).append(row)
-    found = [
+    results = [
         of_rows(
             {k: str(v) for k, v in about.items() if v is not None and not isinstance(v, bytes)},
             sorted(seconds[name], key=lambda row: float(row.get("loop_start") or 0)),
@@ -217,9 +217,9 @@ def read_performance_test_sql(path: Path) -> Sequence[ToolResult]:
         for name, about in experiments.items()
         if name in seconds
     ]
-    if not found:
+    if not results:
         raise UsageError(f"{path}: no experiment of performance_test in this database")
-    return found
+    return results
 
 
 def _rows(path: Path, database: sqlite3.Connection, table: str) -> Iterator[dict[str, Any]]:

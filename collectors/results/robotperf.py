@@ -36,8 +36,8 @@ def read_robotperf(path: Path) -> ToolResult:
         summary.append(
             {**base, "metric": metric, "value": float(result["value"]) * factor, "unit": unit}
         )
-        for name, value, of in _NOTE.findall(str(result.get("note", ""))):
-            scale, its = _UNITS.get(of, (1.0, "1"))
+        for name, value, symbol in _NOTE.findall(str(result.get("note", ""))):
+            scale, its = _UNITS.get(symbol, (1.0, "1"))
             summary.append(
                 {**base, "metric": f"{metric}_{name}", "value": float(value) * scale,
                  "unit": its}

@@ -86,11 +86,11 @@ def _result(
         kind, _, name = key.partition(".")
         if not name or not isinstance(value, (int, float)) or isinstance(value, bool):
             continue
-        known = _BASIC.get(name) if kind == "BasicPerformanceMetrics" else _resource(kind, name)
-        if known is None:
+        figure = _BASIC.get(name) if kind == "BasicPerformanceMetrics" else _resource(kind, name)
+        if figure is None:
             unknown.append(key)
             continue
-        metric, factor, unit = known
+        metric, factor, unit = figure
         rows.append({"entity": "graph", "metric": metric, "value": value * factor, "unit": unit})
     notes = list(_NOTES)
     if not any(row["metric"] == "latency_mean" for row in rows):
@@ -108,7 +108,7 @@ def _resource(kind: str, name: str) -> tuple[str, float, str] | None:
         return None
     if name == _ONCE:
         return "overcurrent_events", 1.0, "1"
-    statistic, _, what = name.partition("_")
-    if statistic not in _STATISTICS or not what.endswith("_UTILIZATION"):
+    statistic, _, resource = name.partition("_")
+    if statistic not in _STATISTICS or not resource.endswith("_UTILIZATION"):
         return None
-    return f"{what.lower()}_{_STATISTICS[statistic]}", 0.01, "1"
+    return f"{resource.lower()}_{_STATISTICS[statistic]}", 0.01, "1"

@@ -93,24 +93,24 @@ def _row(path: Path, line: int, header: list[str], row: list[str]) -> dict[str, 
             f"{path}:{line}: {len(cells)} cells under {len(header)} columns; is the file cut off, "
             "or were its single spaces changed?"
         )
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for name, cell in zip(header, cells, strict=True):
         where = f"{path}:{line} {name}"
         if name in TEXTS:
-            found[name] = cell or None
+            record[name] = cell or None
         elif name in COUNTS:
-            found[name] = _count(cell, where) if cell else None
+            record[name] = _count(cell, where) if cell else None
         else:
-            found[name] = number(cell, where) if cell else None
+            record[name] = number(cell, where) if cell else None
     for name in NEEDED:
-        if found.get(name) is None:
+        if record.get(name) is None:
             raise UsageError(f"{path}:{line}: {name} is empty; is the file cut off?")
-    if found["total_recorded_count"] > found["total_produced"]:
+    if record["total_recorded_count"] > record["total_produced"]:
         raise UsageError(
-            f"{path}:{line}: {found['total_recorded_count']} recorded of "
-            f"{found['total_produced']} produced; the columns are shifted"
+            f"{path}:{line}: {record['total_recorded_count']} recorded of "
+            f"{record['total_produced']} produced; the columns are shifted"
         )
-    return found
+    return record
 
 
 def _count(cell: str, where: str) -> int:
@@ -124,10 +124,10 @@ def _groups(path: Path) -> int:
     """Publisher groups in a producers.yaml; 1 where there is no such file."""
     if not path.is_file():
         return 1
-    found = next(_values(yaml.safe_load(read_text(path)), "publisher_groups"), None)
-    if not isinstance(found, list) or not found:
+    groups = next(_values(yaml.safe_load(read_text(path)), "publisher_groups"), None)
+    if not isinstance(groups, list) or not groups:
         raise UsageError(f"{path}: no list publisher_groups, which says how many rows a run has")
-    return len(found)
+    return len(groups)
 
 
 def _values(data: Any, key: str) -> Iterator[Any]:

@@ -85,8 +85,8 @@ def samples_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _frame(rows: Iterable[Mapping[str, Any]], schema: pl.Schema) -> pl.DataFrame:
-    found = [{name: _finite(row.get(name)) for name in schema.names()} for row in rows]
-    return pl.DataFrame(found, schema=schema, orient="row")
+    records = [{name: _finite(row.get(name)) for name in schema.names()} for row in rows]
+    return pl.DataFrame(records, schema=schema, orient="row")
 
 
 def _finite(value: Any) -> Any:

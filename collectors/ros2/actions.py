@@ -86,14 +86,14 @@ def untold_goals(objects: Objects, publications: pl.DataFrame) -> pl.DataFrame:
     of_actions = pl.col("topic").cat.ends_with("/status") | pl.col("topic").cat.ends_with(
         "/feedback"
     )
-    told = publications.select("topic").filter(of_actions)
-    told = told.select(
+    messages = publications.select("topic").filter(of_actions)
+    messages = messages.select(
         pl.col("topic").cast(TEXT).str.extract(_TOPIC, 1).alias("action"),
         pl.col("topic").cast(TEXT).str.ends_with("/status").alias("is_status"),
     ).drop_nulls()
     return (
         served.unique()
-        .join(told, on="action", how="left")
+        .join(messages, on="action", how="left")
         .group_by("action")
         .agg(
             pl.col("is_status").sum().alias("status"),
@@ -142,8 +142,8 @@ def find_actions(objects: Objects) -> pl.DataFrame:
         _action_ends(objects.services, objects.publishers, "server", "service", "publisher"),
         _action_ends(objects.clients, objects.subscriptions, "client", "client", "subscription"),
     ]
-    found = pl.concat(ends).sort("created_ns", "proc", "action", "role", maintain_order=True)
-    return found.with_row_index("action_id").with_columns(pl.col("action_id").cast(I64))
+    actions = pl.concat(ends).sort("created_ns", "proc", "action", "role", maintain_order=True)
+    return actions.with_row_index("action_id").with_columns(pl.col("action_id").cast(I64))
 
 
 def _action_ends(
@@ -164,16 +164,16 @@ def _action_ends(
         )
     ]
     key = ["proc", "node", "action", "place"]
-    of = pl.col("part")
+    part = pl.col("part")
     return (
         pl.concat(parts)
         .filter(pl.col("action").is_not_null())
         .group_by(key, maintain_order=True)
         .agg(
             pl.col("node_id").first(),
-            *(pl.col("number").filter(of == x).first().alias(f"{x}_id") for x in names),
+            *(pl.col("number").filter(part == name).first().alias(f"{name}_id") for name in names),
             pl.col("created_ns").min(),
-            pl.col("ended_ns").filter(~of.is_in(["feedback", "status"])).min(),
+            pl.col("ended_ns").filter(~part.is_in(["feedback", "status"])).min(),
         )
         # Whoever only listens to feedback or status is no client.
         .filter(pl.any_horizontal(pl.col("send_goal_id", "get_result_id").is_not_null()))
@@ -192,7 +192,7 @@ def _part(calls: pl.DataFrame, part: str, which: int) -> pl.DataFrame:
 
 def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
     """Status or feedback messages in order: ``action``, ``server_node``, ``told_ns``, ``nth``."""
-    own = ["action", "server_node"]
+    key = ["action", "server_node"]
     return (
         publications.filter(pl.col("topic").cat.ends_with(f"/_action/{topic}"))
         .select(
@@ -201,7 +201,7 @@ def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
             pl.col("publish_ns").alias("told_ns"),
         )
         .sort("told_ns")
-        .with_columns((pl.int_range(pl.len()) + 1).over(own).alias("nth"))
+        .with_columns((pl.int_range(pl.len()) + 1).over(key).alias("nth"))
     )
 
 
@@ -209,11 +209,11 @@ def _until(goals: pl.DataFrame, told: pl.DataFrame, moment: str, names: list[str
     """Add the number and the time of the last message told up to a moment, named `names`."""
     nth, time = names
     told = told.rename({"nth": nth, "told_ns": time})
-    own = ["action", "server_node"]
-    known = goals.filter(pl.col(moment).is_not_null()).select("action_goal_id", *own, moment)
-    found = beside(known, told, moment, time, own)
-    found = found.select("action_goal_id", pl.col(nth).fill_null(0), time)
-    return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
+    key = ["action", "server_node"]
+    reached = goals.filter(pl.col(moment).is_not_null()).select("action_goal_id", *key, moment)
+    last = beside(reached, told, moment, time, key)
+    last = last.select("action_goal_id", pl.col(nth).fill_null(0), time)
+    return goals.join(last, on="action_goal_id", how="left", maintain_order="left")
 
 
 def _with_hosts(goals: pl.DataFrame, everywhere: pl.Series) -> pl.DataFrame:
@@ -237,12 +237,12 @@ def _with_hosts(goals: pl.DataFrame, everywhere: pl.Series) -> pl.DataFrame:
 
 def _in_gap(goals: pl.DataFrame, gaps: pl.DataFrame, begin: pl.Expr, until: pl.Expr) -> pl.Series:
     """Of each goal whether something may be missing from one time to another."""
-    host, of = pl.col("hosts").alias("host"), "action_goal_id"
-    spans = goals.select(of, host, begin.alias("from_ns"), until.alias("until_ns"))
+    host, key = pl.col("hosts").alias("host"), "action_goal_id"
+    spans = goals.select(key, host, begin.alias("from_ns"), until.alias("until_ns"))
     spans = spans.drop_nulls("from_ns").explode("host")
-    found = beside(spans, gaps, "from_ns", "gap_end_ns", "host", strategy="forward")
-    doubted = found.filter(pl.col("gap_begin_ns") <= pl.col("until_ns"))[of]
-    return goals[of].is_in(doubted.implode())
+    joined = beside(spans, gaps, "from_ns", "gap_end_ns", "host", strategy="forward")
+    doubted = joined.filter(pl.col("gap_begin_ns") <= pl.col("until_ns"))[key]
+    return goals[key].is_in(doubted.implode())
 
 
 def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
@@ -301,8 +301,8 @@ def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
         goals.join(by_id, on="action_goal_id", how="anti"),
         results.filter(pl.col("goal_id").is_null()),
     ).select(by_id.columns)
-    found = pl.concat([by_id, by_order])
-    return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
+    matched = pl.concat([by_id, by_order])
+    return goals.join(matched, on="action_goal_id", how="left", maintain_order="left")
 
 
 def _results_by_order(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
@@ -346,17 +346,17 @@ def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
     after = later.backward_fill().shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
 
     def alone(until: pl.Expr) -> pl.Expr:
-        known = pl.when(taken.is_not_null()).then(until)
-        before = known.cum_max().forward_fill().shift(1).over(_SERVER).fill_null(0)
+        end = pl.when(taken.is_not_null()).then(until)
+        before = end.cum_max().forward_fill().shift(1).over(_SERVER).fill_null(0)
         return pl.col("rejected") | ((before <= taken) & (after > until))
 
     # At once, or never.
     soonest, latest = alone(ended.fill_null(taken)), alone(ended.fill_null(_FOREVER))
-    told = pl.col("goal_taken_ns").is_not_null() & (soonest == latest)
+    sure = pl.col("goal_taken_ns").is_not_null() & (soonest == latest)
     return (
         goals.sort(taken, maintain_order=True)
         .with_columns(
-            ended.fill_null(_FOREVER).alias("until_ns"), pl.when(told).then(latest).alias("alone")
+            ended.fill_null(_FOREVER).alias("until_ns"), pl.when(sure).then(latest).alias("alone")
         )
         .sort("action_goal_id")
     )
@@ -382,8 +382,8 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame, objects: Objects
     goals = _until(goals, feedback, "goal_taken_ns", ["before", "_before_ns"])
     goals = _until(goals, feedback, "result_sent_ns", ["upto", "_upto_ns"])
     # Without its publisher nothing tells that there was none.
-    told = pl.when("tells").then(pl.col("upto") - pl.col("before"))
-    count = pl.when("rejected").then(0).otherwise(told)
+    published = pl.when("tells").then(pl.col("upto") - pl.col("before"))
+    count = pl.when("rejected").then(0).otherwise(published)
     goals = goals.with_columns(pl.when("alone").then(count).alias("feedback_count"))
     first = feedback.select("action", "server_node", pl.col("nth") - 1, "told_ns")
     goals = goals.join(
@@ -392,10 +392,10 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame, objects: Objects
         how="left",
         maintain_order="left",
     )
-    some = pl.col("feedback_count") > 0
+    any_feedback = pl.col("feedback_count") > 0
     goals = goals.with_columns(
-        pl.when(some).then("first_ns").alias("first_feedback_ns"),
-        pl.when(some).then("_upto_ns").alias("last_feedback_ns"),
+        pl.when(any_feedback).then("first_ns").alias("first_feedback_ns"),
+        pl.when(any_feedback).then("_upto_ns").alias("last_feedback_ns"),
     )
     lasted = pl.col("last_feedback_ns") - pl.col("first_feedback_ns")
     rate = (pl.col("feedback_count") - 1) * 1e9 / lasted
@@ -412,21 +412,23 @@ def _with_cancel(goals: pl.DataFrame, cancels: pl.DataFrame) -> pl.DataFrame:
     ).drop_nulls("c").sort("c")  # fmt: skip
     named = asked.drop_nulls("goal_id").unique("goal_id", keep="first", maintain_order=True)
     by_id = goals.select("action_goal_id", "goal_id").join(named, on="goal_id")
-    known = goals.filter(pl.col("goal_taken_ns").is_not_null() & pl.col("alone"))
-    known = known.join(by_id, on="action_goal_id", how="anti").drop("goal_id")
-    others = asked.filter(pl.col("goal_id").is_null())
+    candidates = goals.filter(pl.col("goal_taken_ns").is_not_null() & pl.col("alone"))
+    candidates = candidates.join(by_id, on="action_goal_id", how="anti").drop("goal_id")
+    nameless = asked.filter(pl.col("goal_id").is_null())
     by_order = (
-        beside(known, others, "goal_taken_ns", "c", _SERVER, strategy="forward")
+        beside(candidates, nameless, "goal_taken_ns", "c", _SERVER, strategy="forward")
         .filter(pl.col("c") <= pl.col("until_ns"))
     )  # fmt: skip
-    found = pl.concat([x.select("action_goal_id", "cancel_sent_ns") for x in (by_id, by_order)])
-    return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
+    cancelled = pl.concat(
+        [frame.select("action_goal_id", "cancel_sent_ns") for frame in (by_id, by_order)]
+    )
+    return goals.join(cancelled, on="action_goal_id", how="left", maintain_order="left")
 
 
 def _with_ends(goals: pl.DataFrame, ends: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     """Add accepted_ns and outcome, when it had that, and the goals of which only that is known."""
-    own = ends.select("goal_id", "accepted_ns", "ended_ns", "outcome")
-    goals = goals.join(own, on="goal_id", how="left", maintain_order="left")
+    outcomes = ends.select("goal_id", "accepted_ns", "ended_ns", "outcome")
+    goals = goals.join(outcomes, on="goal_id", how="left", maintain_order="left")
     # A request that names its goal comes from a server of whose goals the status would be told.
     untold = pl.all_horizontal(pl.col("accepted_ns", "ended_ns").is_null())
     refused = pl.col("goal_id").is_not_null() & pl.col("goal_response_sent_ns").is_not_null()
@@ -438,9 +440,9 @@ def _with_ends(goals: pl.DataFrame, ends: pl.DataFrame, gaps: pl.DataFrame) -> p
         .alias("outcome"),
         pl.coalesce("ended_ns", "finished_ns").alias("finished_ns"),
     ).drop("ended_ns")
-    others = ends.join(goals.drop_nulls("goal_id"), on="goal_id", how="anti")
+    unseen = ends.join(goals.drop_nulls("goal_id"), on="goal_id", how="anti")
     numbers = pl.int_range(pl.len(), dtype=I64) + goals.height
-    others = others.with_columns(numbers.alias("action_goal_id")).rename(
+    unseen = unseen.with_columns(numbers.alias("action_goal_id")).rename(
         {"ended_ns": "finished_ns"}
     )
-    return pl.concat([goals, others], how="diagonal_relaxed")
+    return pl.concat([goals, unseen], how="diagonal_relaxed")

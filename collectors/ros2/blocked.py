@@ -71,30 +71,36 @@ def with_blocked(
         for (thread,), part in waiting.partition_by(_THREAD, as_dict=True).items()
     }
     pairs = ran.select(_THREAD, "callback_id").drop_nulls().unique()
-    found, whole = [], []
-    executors = {tuple(x) for x in executors_of(pairs.iter_rows()).values() if len(x) > 1}
+    parts, whole = [], []
+    executors = {
+        tuple(members) for members in executors_of(pairs.iter_rows()).values() if len(members) > 1
+    }
     for members in sorted(executors):
         for thread in members:
-            own = (pl.col(_THREAD) == thread) & (pl.col("state") == "busy")
-            busy = numbered.filter(own & _END.is_not_null()).sort("begin_ns").with_row_index("row")
+            is_busy = (pl.col(_THREAD) == thread) & (pl.col("state") == "busy")
+            busy = (
+                numbered.filter(is_busy & _END.is_not_null()).sort("begin_ns").with_row_index("row")
+            )
             mine = waits.get(thread)
-            others = [waits[x] for x in members if x != thread and x in waits]
-            apart = [x for x in others if mine is None or _overlaps(mine, x).is_empty()]
-            if busy.is_empty() or not apart:
+            peer_waits = [waits[peer] for peer in members if peer != thread and peer in waits]
+            disjoint = [
+                spans for spans in peer_waits if mine is None or _overlaps(mine, spans).is_empty()
+            ]
+            if busy.is_empty() or not disjoint:
                 continue
-            here = ran.filter(pl.col(_THREAD) == thread).sort("start_ns")
-            cuts = _overlaps(_gaps(busy, here), _merged(pl.concat(apart)))
+            executions = ran.filter(pl.col(_THREAD) == thread).sort("start_ns")
+            cuts = _overlaps(_gaps(busy, executions), _merged(pl.concat(disjoint)))
             busy = busy[cuts.join_asof(busy, on="begin_ns")["row"].unique().sort()]
             if not busy.is_empty():
-                pieces = _split(busy, here, cuts).with_columns(
+                pieces = _split(busy, executions, cuts).with_columns(
                     pl.lit(busy[name][0]).alias(name) for name in key
                 )
-                found.append(pieces.select(intervals.columns).cast(intervals.schema))
+                parts.append(pieces.select(intervals.columns).cast(intervals.schema))
                 whole.append(busy.select(_ROW))
-    if not found:
+    if not parts:
         return intervals
     rest = numbered.join(pl.concat(whole), on=_ROW, how="anti").select(intervals.columns)
-    return pl.concat([rest, *found]).sort("begin_ns", *key, maintain_order=True)
+    return pl.concat([rest, *parts]).sort("begin_ns", *key, maintain_order=True)
 
 
 def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, list[Thread]]:
@@ -108,10 +114,10 @@ def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, lis
     first: dict[int, Thread] = {}
     members: dict[Thread, set[Thread]] = {}
     for thread, callback in pairs:
-        other = thread if callback is None else first.setdefault(callback, thread)
-        joined = members.get(thread, {thread}) | members.get(other, {other})
+        peer = thread if callback is None else first.setdefault(callback, thread)
+        joined = members.get(thread, {thread}) | members.get(peer, {peer})
         members |= dict.fromkeys(joined, joined)
-    return {thread: sorted(of) for thread, of in members.items()}
+    return {thread: sorted(group) for thread, group in members.items()}
 
 
 def _merged(stretches: pl.DataFrame) -> pl.DataFrame:
@@ -168,8 +174,8 @@ def _split(busy: pl.DataFrame, ran: pl.DataFrame, cuts: pl.DataFrame) -> pl.Data
 
 def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
     """From the end of a callback to the next one or the end of its stretch; and idle stretches."""
-    of = busy.select("begin_ns", of_end="end_ns")
-    ran = ran.select("end_ns", begin_ns="start_ns").join_asof(of, on="begin_ns")
+    spans = busy.select("begin_ns", of_end="end_ns")
+    ran = ran.select("end_ns", begin_ns="start_ns").join_asof(spans, on="begin_ns")
     # One that never ended may have run for all the rest of its stretch.
     ran = _merged(ran.select("begin_ns", _END.fill_null(pl.max_horizontal("begin_ns", "of_end"))))
     callbacks = ran["begin_ns"].search_sorted(busy["end_ns"], side="left").cast(pl.Int64)
@@ -177,7 +183,7 @@ def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
     is_idle = (busy["executed"] == 0) & (callbacks == 0)
     behind = (
         ran.select(begin_ns="end_ns", next=_BEGIN.shift(-1))
-        .join_asof(of.with_columns(is_idle=is_idle), on="begin_ns")
+        .join_asof(spans.with_columns(is_idle=is_idle), on="begin_ns")
         .filter(pl.col("of_end") > _BEGIN, ~pl.col("is_idle"))
         .select("begin_ns", end_ns=pl.min_horizontal("next", "of_end"))
     )
@@ -189,6 +195,6 @@ def _time_within(stretches: pl.DataFrame, times: pl.Series) -> pl.Series:
     """How much of disjoint stretches lies before each of some times, which ascend."""
     lasted = _END - _BEGIN
     stretches = stretches.with_columns(since="begin_ns", before=lasted.cum_sum() - lasted)
-    found = times.alias("begin_ns").to_frame().join_asof(stretches, on="begin_ns")
-    told = pl.col("before") + pl.min_horizontal("begin_ns", "end_ns") - pl.col("since")
-    return found.select(told.fill_null(0)).to_series()
+    placed = times.alias("begin_ns").to_frame().join_asof(stretches, on="begin_ns")
+    passed = pl.col("before") + pl.min_horizontal("begin_ns", "end_ns") - pl.col("since")
+    return placed.select(passed.fill_null(0)).to_series()

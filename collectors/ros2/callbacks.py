@@ -24,7 +24,7 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
         ``callback_id``, proc, callback (address), kind, owner_id, name, node_id, node, symbol,
         created_ns.
     """
-    services, timers = (events[f"rclcpp_{x}_callback_added"] for x in ("service", "timer"))
+    services, timers = (events[f"rclcpp_{kind}_callback_added"] for kind in ("service", "timer"))
     added = pl.concat(
         [
             _of_subscriptions(events, objects),
@@ -35,14 +35,14 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
     registered = with_names(events["rclcpp_callback_register"])
     added = nearest(added, registered, ["proc", "callback"], ["symbol"])
     # Registered, but the event that names the owner was not recorded.
-    alone = registered.join(added, on=["proc", "callback"], how="anti").select(
+    ownerless = registered.join(added, on=["proc", "callback"], how="anti").select(
         "proc", "time_ns", "callback", "symbol"
     )
     functions = with_names(events["function_register"]).select(
         "proc", "time_ns", name="function_name", callback="function", kind=label("function")
     )
     return (
-        pl.concat([added, alone, functions], how="diagonal")
+        pl.concat([added, ownerless, functions], how="diagonal")
         .rename({"time_ns": "created_ns"})
         .pipe(numbered, "callback_id", ["callback"])
     )

@@ -141,22 +141,24 @@ class Fit:
             other one's machine may have been suspended: all others wait there, so that no time
             line goes back.
         """
-        found: dict[str, list[tuple[int, int]]] = {host: [] for host in self._bounded}
+        lines: dict[str, list[tuple[int, int]]] = {host: [] for host in self._bounded}
         waited = 0
         before: dict[str, int] = {}
         for stretch, (begin, end) in zip(self.stretches, self._pieces(), strict=True):
             at = np.unique(np.clip(stretch.at, begin, end))
-            ahead = {host: self._middle(stretch, self.hosts.index(host), at) for host in found}
-            jumps = [int(of[0]) - before[host] for host, of in ahead.items() if host in before]
+            ahead = {host: self._middle(stretch, self.hosts.index(host), at) for host in lines}
+            jumps = [
+                int(offsets[0]) - before[host] for host, offsets in ahead.items() if host in before
+            ]
             waited += max(0, *jumps) if jumps else 0
-            for host, line in found.items():
+            for host, line in lines.items():
                 place = self.hosts.index(host)
-                own = self._own(place, at)
-                own[0] += bool(line) and line[-1][0] >= own[0]
+                times = self._own(place, at)
+                times[0] += bool(line) and line[-1][0] >= times[0]
                 add = waited - self.rough_ns[place] - ahead[host]
-                line.extend(zip(own.tolist(), add.tolist(), strict=True))
+                line.extend(zip(times.tolist(), add.tolist(), strict=True))
                 before[host] = int(ahead[host][-1])
-        return {host: points for host, points in found.items() if any(a for _, a in points)}
+        return {host: points for host, points in lines.items() if any(a for _, a in points)}
 
     def bounds(self, *, aligned: bool) -> dict[tuple[str, str], list[tuple[int, int]]]:
         """The most by which a time on one host minus one on another can be wrong.
@@ -172,14 +174,14 @@ class Fit:
             By pair of hosts that bound each other: times by the aligned clocks and the bounds in
             ns, straight between these; one for all times where they are not aligned.
         """
-        found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        bounds: dict[tuple[str, str], list[tuple[int, int]]] = {}
         added = self.added() if aligned else {}
-        for i, one in enumerate(self.hosts):
-            for j, other in enumerate(self.hosts[:i]):
+        for i, host in enumerate(self.hosts):
+            for j, earlier in enumerate(self.hosts[:i]):
                 points = self._pair(i, j, added)
                 if points:
-                    found[one, other] = found[other, one] = points
-        return found
+                    bounds[host, earlier] = bounds[earlier, host] = points
+        return bounds
 
     def _pair(
         self, i: int, j: int, added: Mapping[str, Sequence[tuple[int, int]]]
@@ -187,7 +189,7 @@ class Fit:
         at = self._moments()
         low, high = self._either(i, j, at)
         # Of host i, which is not the first; j is ahead of it by this once times were added to.
-        own = self._own(i, at)
+        local = self._own(i, at)
         more = [
             _line(self._own(k, at), added.get(self.hosts[k])) + self.rough_ns[k] for k in (i, j)
         ]
@@ -199,20 +201,20 @@ class Fit:
             inner = (at >= self.stretches[0].core[0]) & (at <= self.stretches[-1].core[1])
             most = width[inner].max()
             return [(0, int(np.ceil(most)))] if np.isfinite(most) else []
-        times = own + _line(own, added.get(self.hosts[i])).astype(np.int64)
-        known = np.isfinite(width)
+        times = local + _line(local, added.get(self.hosts[i])).astype(np.int64)
+        finite = np.isfinite(width)
         return list(
-            zip(times[known].tolist(), np.ceil(width[known]).astype(int).tolist(), strict=True)
+            zip(times[finite].tolist(), np.ceil(width[finite]).astype(int).tolist(), strict=True)
         )
 
     def _own(self, place: int, at: Floats) -> Ints:
-        own: Ints = self.base_ns + self.rough_ns[place] + np.round(at * 1e9).astype(np.int64)
-        return own
+        times: Ints = self.base_ns + self.rough_ns[place] + np.round(at * 1e9).astype(np.int64)
+        return times
 
     def _moments(self) -> Floats:
         """Knots of all stretches, and both sides of the moments at which they change."""
-        edges = [x for piece in self._windows() for x in (*piece, sum(piece) / 2)]
-        close = [x + side for x in edges for side in (-1e-9, 1e-9)]
+        edges = [moment for piece in self._windows() for moment in (*piece, sum(piece) / 2)]
+        close = [edge + side for edge in edges for side in (-1e-9, 1e-9)]
         inner = [
             at[(at >= s.core[0]) & (at <= s.core[1])] for s in self.stretches for at in (s.at,)
         ]
@@ -239,33 +241,33 @@ class Fit:
         """Bounds of j against i; where a step is possible, those that hold on either side of it."""
         low, high = np.full(at.size, np.inf), np.full(at.size, -np.inf)
         for stretch in self.stretches:
-            own = (at >= stretch.at[0]) & (at <= stretch.at[-1])
-            least, most = stretch.bounds(i, j, at[own])
-            low[own] = np.minimum(low[own], least)
-            high[own] = np.maximum(high[own], most)
+            inside = (at >= stretch.at[0]) & (at <= stretch.at[-1])
+            least, most = stretch.bounds(i, j, at[inside])
+            low[inside] = np.minimum(low[inside], least)
+            high[inside] = np.maximum(high[inside], most)
         nothing = low > high
         low[nothing], high[nothing] = -np.inf, np.inf
         return low, high
 
     @property
     def _bounded(self) -> list[str]:
-        known = [np.isfinite(s.high[0] - s.low[0]).any(axis=1) for s in self.stretches]
-        return [host for host, fine in zip(self.hosts, np.all(known, axis=0), strict=True) if fine]
+        finite = [np.isfinite(s.high[0] - s.low[0]).any(axis=1) for s in self.stretches]
+        return [host for host, fine in zip(self.hosts, np.all(finite, axis=0), strict=True) if fine]
 
     def _middle(self, stretch: _Stretch, j: int, at: Floats) -> Ints:
         low, high = stretch.low[0, j], stretch.high[0, j]
-        known = np.isfinite(low) & np.isfinite(high)
-        middle = (low[known] + high[known]) / 2
-        found: Ints = np.round(np.interp(at, stretch.at[known], middle)).astype(np.int64)
-        return found
+        finite = np.isfinite(low) & np.isfinite(high)
+        middle = (low[finite] + high[finite]) / 2
+        offsets: Ints = np.round(np.interp(at, stretch.at[finite], middle)).astype(np.int64)
+        return offsets
 
 
 def _line(times: Ints, points: Sequence[tuple[int, int]] | None) -> Floats:
     if not points:
         return np.zeros(times.size)
-    at, add = (np.array(x, dtype=np.int64) for x in zip(*points, strict=True))
-    found: Floats = np.interp((times - at[0]).astype(float), (at - at[0]).astype(float), add)
-    return found
+    at, add = (np.array(column, dtype=np.int64) for column in zip(*points, strict=True))
+    added: Floats = np.interp((times - at[0]).astype(float), (at - at[0]).astype(float), add)
+    return added
 
 
 def fit_clocks(crossings: pl.DataFrame, hosts: Sequence[str]) -> Fit | None:
@@ -284,8 +286,8 @@ def fit_clocks(crossings: pl.DataFrame, hosts: Sequence[str]) -> Fit | None:
     Fit or None
         None where nothing went between hosts, or where the clocks jumped more than 20 times.
     """
-    others = {*crossings["from_host"], *crossings["to_host"]} - {*hosts}
-    names = [*hosts, *sorted(others)]
+    foreign = {*crossings["from_host"], *crossings["to_host"]} - {*hosts}
+    names = [*hosts, *sorted(foreign)]
     if crossings.is_empty():
         return None
     number = {name: place for place, name in enumerate(names)}
@@ -329,23 +331,27 @@ def _steps(fit: Fit, hosts: Sequence[str]) -> Iterator[Step]:
             (low, high), (low2, high2) = (s.bounds(0, j, at) for s in (before, after))
             least, most = (low2 - high)[0], (high2 - low)[0]
             if np.isfinite([least, most]).all() and (least > 0 or most < 0):
-                from_ns, to_ns = (fit.base_ns + round(x * 1e9) for x in (begin, end))
+                from_ns, to_ns = (fit.base_ns + round(moment * 1e9) for moment in (begin, end))
                 yield Step(host, from_ns, to_ns, int(np.floor(least)), int(np.ceil(most)))
 
 
 def _rough(i: Ints, j: Ints, ahead: Ints, count: int) -> Ints:
     """About how far each clock is ahead of the first one, so that what remains is small."""
-    found: dict[int, int] = {0: 0}
+    offsets: dict[int, int] = {0: 0}
     waiting = [0]
     while waiting:
-        one = waiting.pop()
-        for other in range(count):
-            there, back = ahead[(i == one) & (j == other)], -ahead[(i == other) & (j == one)]
-            both = [int(x.min() if x is there else x.max()) for x in (there, back) if x.size]
-            if other not in found and both:
-                found[other] = found[one] + sum(both) // len(both)
-                waiting.append(other)
-    return np.array([found.get(place, 0) for place in range(count)], dtype=np.int64)
+        host = waiting.pop()
+        for peer in range(count):
+            forth, back = ahead[(i == host) & (j == peer)], -ahead[(i == peer) & (j == host)]
+            bounds = [
+                int(side.min() if side is forth else side.max())
+                for side in (forth, back)
+                if side.size
+            ]
+            if peer not in offsets and bounds:
+                offsets[peer] = offsets[host] + sum(bounds) // len(bounds)
+                waiting.append(peer)
+    return np.array([offsets.get(place, 0) for place in range(count)], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -462,8 +468,8 @@ def _fits(messages: _Messages, count: int, *, end: float | None = None) -> bool:
     if end is not None:
         # Closer and closer to it.
         knots = np.unique(end + (at[0] - end) * np.geomspace(1e-4, 1, 10))
-    found = _greatest(messages.hull(), count, knots, [(0, 0)])
-    return not np.isnan(found).any()
+    greatest = _greatest(messages.hull(), count, knots, [(0, 0)])
+    return not np.isnan(greatest).any()
 
 
 def _cores(messages: _Messages, count: int) -> list[tuple[_Messages, tuple[float, float]]] | None:
@@ -476,20 +482,20 @@ def _cores(messages: _Messages, count: int) -> list[tuple[_Messages, tuple[float
 
     def begins(part: _Messages) -> list[int] | None:
         """Of the least number of pieces, from the left, where each but the first begins."""
-        found: list[int] = []
+        starts: list[int] = []
         begin = 0
         while not _fits(part.take(slice(begin, None)), count):
             good, bad = begin, size
             while bad - good > 1:
                 middle = (good + bad) // 2
-                some = part.take(slice(begin, middle))
-                fits = _fits(some, count, end=float(some.at[-1]))
+                piece = part.take(slice(begin, middle))
+                fits = _fits(piece, count, end=float(piece.at[-1]))
                 good, bad = (middle, bad) if fits else (good, middle)
             begin = bad - 1
-            found.append(begin)
-            if len(found) > _MOST_STEPS:
+            starts.append(begin)
+            if len(starts) > _MOST_STEPS:
                 return None
-        return found
+        return starts
 
     latest = begins(few)
     back = begins(few.take(slice(None, None, -1)))

@@ -169,14 +169,14 @@ class Events:
 
     def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
-        of_all = (x.select(pl.len(), several=_several(x)) for x in lazy.values())
-        counts = dict(zip(lazy, (x.row(0) for x in pl.collect_all(of_all)), strict=True))
-        there = {name: lazy[name] for name, (count, _) in counts.items() if count}
-        self._raw, self._happened = _short(lazy), _short(there)
-        self._in_several = [name for name in there if counts[name][1]]
+        of_all = (frame.select(pl.len(), several=_several(frame)) for frame in lazy.values())
+        counts = dict(zip(lazy, (frame.row(0) for frame in pl.collect_all(of_all)), strict=True))
+        happened = {name: lazy[name] for name, (count, _) in counts.items() if count}
+        self._raw, self._happened = _short(lazy), _short(happened)
+        self._in_several = [name for name in happened if counts[name][1]]
         self._columns: dict[str, set[str]] = {}
         self.found = find_processes(
-            there,
+            happened,
             [f"ros2:{name}" for name in INIT_EVENTS],
             hosts[0] if len(hosts) == 1 else None,
         )
@@ -207,9 +207,9 @@ class Events:
         """Whether two sessions recorded the same at the same time: init events, or any others."""
         for name in INIT_EVENTS:
             self[name]
-        others = {name.removeprefix("ros2:") for name in self._in_several} & {*FIELDS}
+        names = {name.removeprefix("ros2:") for name in self._in_several} & {*FIELDS}
         return self.twice > 0 or any(
-            recorded_together(self._raw[name], FIELDS[name]) for name in others - {*INIT_EVENTS}
+            recorded_together(self._raw[name], FIELDS[name]) for name in names - {*INIT_EVENTS}
         )
 
     @property
@@ -240,9 +240,9 @@ class Events:
     def _load_init_events(self) -> None:
         """All of them at once: there are many kinds, and few of each."""
         wanted = {name: self._scanned(name, EVER) for name in INIT_EVENTS if self.happened(name)}
-        found = dict(zip(wanted, pl.collect_all(wanted.values()), strict=True))
+        frames = dict(zip(wanted, pl.collect_all(wanted.values()), strict=True))
         for name in INIT_EVENTS:
-            frame = found.get(name)
+            frame = frames.get(name)
             self._frames[name] = nothing(name) if frame is None else self._own(name, EVER, frame)
 
     def within(self, name: str, begin_ns: int | None, end_ns: int | None) -> pl.DataFrame:
@@ -256,11 +256,11 @@ class Events:
         """
         if name not in self._raw or handles.is_empty():
             return nothing(name)
-        own = self._scanned(name, EVER).filter(pl.col(field).is_in(handles.implode())).collect()
-        kept = [column for column in own.columns if column not in ("trace", "nowhere")]
-        if "trace" in own.columns:
-            own = recorded_once(own, [column for column in kept if column != "time_ns"])
-        return own.select(kept).sort("time_ns", maintain_order=True)
+        rows = self._scanned(name, EVER).filter(pl.col(field).is_in(handles.implode())).collect()
+        kept = [column for column in rows.columns if column not in ("trace", "nowhere")]
+        if "trace" in rows.columns:
+            rows = recorded_once(rows, [column for column in kept if column != "time_ns"])
+        return rows.select(kept).sort("time_ns", maintain_order=True)
 
     def happened(self, name: str) -> bool:
         """Whether the event was recorded at least once."""
@@ -321,18 +321,18 @@ class Events:
     def _own(self, name: str, span: Span, frame: pl.DataFrame) -> pl.DataFrame:
         """What was read without what was recorded twice, counting that, in one piece."""
         trace = self._trace(name)
-        own = [column for column in frame.columns if column not in ("trace", "nowhere")]
+        columns = [column for column in frame.columns if column not in ("trace", "nowhere")]
         unique = frame
         if name in INIT_EVENTS:
-            unique = unique.unique(own, keep="first", maintain_order=True)
+            unique = unique.unique(columns, keep="first", maintain_order=True)
             self._repeated[name] = frame.height - unique.height
         if trace:
-            unique = recorded_once(unique, [column for column in own if column != "time_ns"])
+            unique = recorded_once(unique, [column for column in columns if column != "time_ns"])
             unique = during(unique, span)
             recorded = frame.filter(pl.col("time_ns") >= span[0]) if span[0] is not None else frame
             self._twice[name, span] = recorded.height - unique.height - self._repeated.get(name, 0)
         self._without_context[name, span] = int(unique["nowhere"].sum())
-        unique = unique.select(own)
+        unique = unique.select(columns)
         if not unique["time_ns"].is_sorted():
             unique = unique.sort("time_ns", maintain_order=True)
         return unique.rechunk()
@@ -348,7 +348,7 @@ def _several(events: pl.LazyFrame) -> pl.Expr:
 
 def _short(events: Mapping[str, pl.LazyFrame]) -> Mapping[str, pl.LazyFrame]:
     # Kernel events have no provider; their files lie in a folder of that name.
-    return {x.removeprefix("ros2:").removeprefix("kernel:"): events[x] for x in events}
+    return {name.removeprefix("ros2:").removeprefix("kernel:"): events[name] for name in events}
 
 
 def _fields(name: str) -> Mapping[str, pl.DataType]:

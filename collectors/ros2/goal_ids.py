@@ -47,9 +47,9 @@ def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
     that was not seen), ``action`` and ``server_node`` (of the status that the thread publishes
     next; null where it publishes none).
     """
-    told = _with_id(events["goal_status"])
+    statuses = _with_id(events["goal_status"])
     ended = pl.col("status").is_in(list(_ENDS))
-    ends = told.group_by("proc", "goal_id", maintain_order=True).agg(
+    ends = statuses.group_by("proc", "goal_id", maintain_order=True).agg(
         pl.col("time_ns", "thread").first(),
         pl.col("time_ns").filter(pl.col("status") == _ACCEPTED).first().alias("accepted_ns"),
         pl.col("time_ns").filter(ended).first().alias("ended_ns"),
@@ -57,7 +57,7 @@ def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
         .alias("outcome"),
     )  # fmt: skip
     of_status = pl.col("topic").cast(TEXT).str.ends_with(_STATUS)
-    publishers = objects.publishers.filter(of_status & pl.lit(not told.is_empty()))
+    publishers = objects.publishers.filter(of_status & pl.lit(not statuses.is_empty()))
     published = as_of(
         events.of_objects("rcl_publish", "publisher_handle", publishers["publisher_handle"]),
         publishers.select("proc", "publisher_handle", "created_ns", "topic", "node"),
@@ -75,6 +75,6 @@ def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
 
 
 def _with_id(events: pl.DataFrame) -> pl.DataFrame:
-    ids = [None if x is None else bytes(x).hex() for x in events["goal_id"].to_list()]
-    found = events.with_columns(pl.Series("goal_id", ids, dtype=TEXT))
-    return found.filter(pl.col("goal_id") != _OF_ALL).cast({"time_ns": I64})
+    ids = [None if uuid is None else bytes(uuid).hex() for uuid in events["goal_id"].to_list()]
+    rows = events.with_columns(pl.Series("goal_id", ids, dtype=TEXT))
+    return rows.filter(pl.col("goal_id") != _OF_ALL).cast({"time_ns": I64})

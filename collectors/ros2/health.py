@@ -110,7 +110,7 @@ def _counted(
     return [row | {"what": what, "where": where}] if count else []
 
 
-info, warning, error = (partial(_counted, x) for x in ("info", "warning", "error"))
+info, warning, error = (partial(_counted, severity) for severity in ("info", "warning", "error"))
 
 
 def reader_warning(text: str) -> Finding:
@@ -190,7 +190,8 @@ def _when(begin_ns: int | None, end_ns: int | None, origin: object) -> str:
     if not isinstance(origin, int) or (begin_ns is None and end_ns is None):
         return "when is not known"
     begin, end = (
-        "an edge" if x is None else f"{(x - origin) / 1e9:.3f} s" for x in (begin_ns, end_ns)
+        "an edge" if edge is None else f"{(edge - origin) / 1e9:.3f} s"
+        for edge in (begin_ns, end_ns)
     )
     return f"between {begin} and {end} after the first event"
 
@@ -210,19 +211,19 @@ def _missing(model: Facts) -> Iterator[Finding]:
         absent = [name for name in table.needs if not events.declared(name)]
         if not absent:
             continue
-        what = f"events not recorded: {', '.join(absent)}; table {table.name} "
+        text = f"events not recorded: {', '.join(absent)}; table {table.name} "
         if table.name == "service_calls" and not service_events_recorded(events):
-            what += (
+            text += (
                 "holds only the servers' callbacks, without clients and requests (these events "
                 "exist from Kilted on)"
             )
         elif table.name == "action_goals" and not service_events_recorded(events):
-            what += "is empty: goals are told apart by service events, which exist from Kilted on"
+            text += "is empty: goals are told apart by service events, which exist from Kilted on"
         elif table.name == "messages":
-            what += "is joined by order where that is possible, and cannot show losses"
+            text += "is joined by order where that is possible, and cannot show losses"
         else:
-            what += "lacks what they contain, and is empty where nothing else does"
-        yield from info("missing_events", len(absent), what, table.name)
+            text += "lacks what they contain, and is empty where nothing else does"
+        yield from info("missing_events", len(absent), text, table.name)
     yield from error(
         "missing_context",
         model.counts["without_context"] + events.without_context,
@@ -421,11 +422,11 @@ def _objects(model: Facts) -> Iterator[Finding]:
         ("message_links", links["subscription_id"].null_count(), "subscription"),
         ("message_links", links["publisher_id"].null_count(), "publisher"),
     )
-    for table, count, what in unknown:
+    for table, count, role in unknown:
         yield from warning(
             "events_before_init",
             count,
-            f"rows whose {what} is not known: its init event was not recorded (tracing began "
+            f"rows whose {role} is not known: its init event was not recorded (tracing began "
             "later, or the tracer dropped it); they are kept without names",
             table,
         )
@@ -438,8 +439,8 @@ def _objects(model: Facts) -> Iterator[Finding]:
 
 
 def _processes(model: Facts) -> Iterator[Finding]:
-    found = model.events.found
-    for host, vpid in found.collisions:
+    processes = model.events.found
+    for host, vpid in processes.collisions:
         yield from warning(
             "vpid_collision",
             1,
@@ -449,7 +450,7 @@ def _processes(model: Facts) -> Iterator[Finding]:
             f"process {vpid}",
             host=host,
         )
-    for boundary in found.boundaries:
+    for boundary in processes.boundaries:
         yield from info(
             "vpid_used_again",
             1,
@@ -458,7 +459,7 @@ def _processes(model: Facts) -> Iterator[Finding]:
             f"process {boundary.vpid}",
             host=boundary.host,
         )
-    without = found.frame.filter(pl.col("pid_ns") == 0)["proc"].to_list()
+    without = processes.frame.filter(pl.col("pid_ns") == 0)["proc"].to_list()
     contexts = model.objects.contexts.filter(pl.col("proc").is_in(without))
     several = contexts.filter(pl.col("proc").is_duplicated())["proc"].n_unique()
     yield from info(
@@ -544,7 +545,7 @@ def _hosts(model: Facts) -> Iterator[Finding]:
 
 
 def _some(names: pl.Series, default: str) -> str:
-    found = names.drop_nulls().unique().sort().to_list()
-    if not found:
+    distinct = names.drop_nulls().unique().sort().to_list()
+    if not distinct:
         return default
-    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return ", ".join(distinct[:3]) + (f" and {len(distinct) - 3} more" if len(distinct) > 3 else "")

@@ -62,15 +62,15 @@ def find_crossings(raw: Raw | Events) -> pl.DataFrame:
 
     done = pl.concat(
         events[name].select("thread", "time_ns", before_ns="time_ns")
-        for name in (x.removeprefix("ros2:") for x in EVENTS)
+        for name in (event.removeprefix("ros2:") for event in EVENTS)
         if not name.endswith("_init")
     ).sort("time_ns")
 
     def begun(sends: pl.DataFrame) -> pl.DataFrame:
-        found = sends.join_asof(
+        joined = sends.join_asof(
             done, on="time_ns", by="thread", allow_exact_matches=False, check_sortedness=False
         )
-        return found.drop_nulls("before_ns").with_columns(time_ns="before_ns")
+        return joined.drop_nulls("before_ns").with_columns(time_ns="before_ns")
 
     def client(name: str) -> pl.DataFrame:
         return events[name].join(gids, on=["proc", "rmw_client_handle"], maintain_order="left")
@@ -97,8 +97,8 @@ def find_crossings(raw: Raw | Events) -> pl.DataFrame:
 
 def _joined(sent: pl.DataFrame, taken: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """What was sent and taken, by what only one of those that were sent has."""
-    alone = sent.drop_nulls(key).unique(key, keep="none", maintain_order=True)
-    pairs = alone.select("proc", *key, pl.col("time_ns").alias("sent_ns")).join(
+    unique = sent.drop_nulls(key).unique(key, keep="none", maintain_order=True)
+    pairs = unique.select("proc", *key, pl.col("time_ns").alias("sent_ns")).join(
         taken.select("proc", *key, pl.col("time_ns").alias("taken_ns")), on=key
     )
     return pairs.select("proc", "proc_right", "sent_ns", "taken_ns")

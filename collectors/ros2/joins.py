@@ -80,14 +80,14 @@ def as_of(
             .select(*left.columns, *bring)
         )
     # No address was used twice: a plain join, much faster; by one column if that tells, too.
-    one = next((pair for pair in key[::-1] if right[pair[1]].is_unique().all()), None)
-    by = [one] if one is not None else list(key)
-    others = [pair for pair in key if pair not in by]
+    sole = next((pair for pair in key[::-1] if right[pair[1]].is_unique().all()), None)
+    by = [sole] if sole is not None else list(key)
+    rest = [pair for pair in key if pair not in by]
     right = right.rename({name: f"_right_{name}" for name in right.columns})
-    known = pl.col(f"_right_{since}") <= pl.col(time)
-    for mine, theirs in others:
-        known &= pl.col(mine) == pl.col(f"_right_{theirs}")
-    found = (
+    matches = pl.col(f"_right_{since}") <= pl.col(time)
+    for mine, theirs in rest:
+        matches &= pl.col(mine) == pl.col(f"_right_{theirs}")
+    brought = (
         left.select(*dict.fromkeys([*on_left, time]))
         .join(
             right,
@@ -97,9 +97,9 @@ def as_of(
             maintain_order="left",
             coalesce=False,
         )
-        .select(pl.when(known).then(pl.col(f"_right_{name}")).alias(name) for name in bring)
+        .select(pl.when(matches).then(pl.col(f"_right_{name}")).alias(name) for name in bring)
     )
-    return left.hstack(found)
+    return left.hstack(brought)
 
 
 def nearest(

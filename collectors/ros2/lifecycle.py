@@ -51,31 +51,31 @@ def find_lifecycle_states(events: Events, machines: pl.DataFrame) -> tuple[pl.Da
         moves, machines, [("proc", "proc"), ("state_machine", "state_machine")], ["machine"],
         since="time_ns",
     )  # fmt: skip
-    own = ["proc", "state_machine", "machine"]
+    key = ["proc", "state_machine", "machine"]
     first = machines.select(
-        *own,
+        *key,
         pl.col("created_ns").alias("begin_ns"),
         pl.lit(FIRST).alias("state"),
         pl.lit(0, dtype=I32).alias("place"),
     )
     entered = moves.select(
-        *own,
+        *key,
         pl.col("time_ns").alias("begin_ns"),
         pl.col("goal_label").alias("state"),
-        (pl.int_range(pl.len()).over(own) + 1).cast(I32).alias("place"),
+        (pl.int_range(pl.len()).over(key) + 1).cast(I32).alias("place"),
     )
     left = moves.select(
-        *own,
+        *key,
         pl.col("start_label").alias("state"),
         pl.col("time_ns").alias("end_ns"),
-        pl.int_range(pl.len()).over(own).cast(I32).alias("place"),
+        pl.int_range(pl.len()).over(key).cast(I32).alias("place"),
     )
     # The state that the n-th transition left is the one that the one before it entered.
     states = pl.concat([first, entered]).join(
-        left, on=[*own, "place", "state"], how="full", coalesce=True, nulls_equal=True
+        left, on=[*key, "place", "state"], how="full", coalesce=True, nulls_equal=True
     )
-    known = states.filter(pl.col("machine").is_not_null())
-    gaps = known.filter(pl.col("begin_ns").is_null()).height
+    of_machines = states.filter(pl.col("machine").is_not_null())
+    gaps = of_machines.filter(pl.col("begin_ns").is_null()).height
     names = machines.select("machine", "node_id", "node")
     return (
         states.join(names, on="machine", how="left")

@@ -76,24 +76,24 @@ class Model:
         losses
             What the tracer dropped, columns of the table ``losses``; None for nothing.
         """
-        there = {name: frame for name, frame in batches.items() if not frame.is_empty()}
+        frames = {name: frame for name, frame in batches.items() if not frame.is_empty()}
         dropped = losses is not None and not losses.is_empty()
-        if self._tells_more(there) or dropped or self._pass is None:
+        if self._tells_more(frames) or dropped or self._pass is None:
             if self._pass is not None and self._again is not None:
                 batches, losses = self._again()
             self._begin(batches, LOSSES.empty() if losses is None else LOSSES.conform(losses))
             return
-        of_pass = {name.removeprefix("ros2:"): frame for name, frame in there.items()}
+        of_pass = {name.removeprefix("ros2:"): frame for name, frame in frames.items()}
         # Where there is one host the pass does not ask for it, and texts cost most.
-        one = {"host"} if self.processes["host"].n_unique() == 1 else set()
+        unasked = {"host"} if self.processes["host"].n_unique() == 1 else set()
         self._pass.feed(
             {
-                name: frame[[x for x in columns if x not in one]]
+                name: frame[[column for column in columns if column not in unasked]]
                 for name, frame in of_pass.items()
                 if (columns := columns_of(name, frame.columns))
             }
         )
-        self._take_in(there)
+        self._take_in(frames)
         self._forget()
 
     def tables(self) -> dict[str, Rows]:
@@ -105,14 +105,14 @@ class Model:
 
     def goal_ends(self) -> pl.DataFrame:
         """Goals of actions whose status was told so far; see `goal_ids.goal_ends`."""
-        told = {
-            name: _joined(found)
+        frames = {
+            name: _joined(parts)
             for name in _OF_GOALS
-            if (found := [x[name] for x in self._of_goals if name in x])
+            if (parts := [batch[name] for batch in self._of_goals if name in batch])
         }
-        if _OF_GOALS[0] not in told:
+        if _OF_GOALS[0] not in frames:
             return _no_goals()
-        events = Events({**self._named, **told})
+        events = Events({**self._named, **frames})
         return goal_ends(events, find_objects(events))
 
     def nodes(self) -> list[tuple[str, int, int]]:
@@ -128,15 +128,19 @@ class Model:
         """Whether there are new objects, processes or kinds of events, or events out of order."""
         new = there.keys() - self._happened
         self._happened |= new
-        known = len(self._known)
+        before = len(self._known)
         for frame in there.values():
-            own = frame[[x for x in _PROCESS if x in frame.columns]]
+            processes = frame[[name for name in _PROCESS if name in frame.columns]]
             # Most kinds are of one process; to see that costs a fiftieth.
-            alone = all(not x.null_count() and (x == x[0]).all() for x in own)
-            self._known.update((own.head(1) if alone else own.unique()).rows())
+            single = all(
+                not column.null_count() and (column == column[0]).all() for column in processes
+            )
+            self._known.update((processes.head(1) if single else processes.unique()).rows())
         named = not _INIT.isdisjoint(there)
-        late = self.last_ns is not None and any(_time(x, 0) < self.last_ns for x in there.values())
-        return bool(new) or named or late or len(self._known) > known
+        late = self.last_ns is not None and any(
+            _time(frame, 0) < self.last_ns for frame in there.values()
+        )
+        return bool(new) or named or late or len(self._known) > before
 
     def _take_in(self, there: Mapping[str, pl.DataFrame]) -> None:
         """Note until when there are events, and what tells of goals."""
@@ -148,7 +152,7 @@ class Model:
         self._of_goals.append(of_goals)
 
     def _begin(self, batches: Mapping[str, pl.DataFrame], losses: pl.DataFrame) -> None:
-        there = {name: frame for name, frame in batches.items() if not frame.is_empty()}
+        frames = {name: frame for name, frame in batches.items() if not frame.is_empty()}
         events = Events(batches)
         self._named = {name: frame for name, frame in batches.items() if name in _INIT}
         self.processes, self._objects = events.processes, find_objects(events)
@@ -158,11 +162,11 @@ class Model:
         self._pass = Pass(
             events, self._objects, callback_objects(events, self._objects), losses, keys=_KEYS
         )
-        for stretch in batches_of(events):
-            self._pass.feed(stretch)
+        for batch in batches_of(events):
+            self._pass.feed(batch)
         self._of_goals, self.last_ns = [], None
-        self.first_ns = min((_time(x, 0) for x in there.values()), default=None)
-        self._take_in(there)
+        self.first_ns = min((_time(frame, 0) for frame in frames.values()), default=None)
+        self._take_in(frames)
         self._forget()
 
     def _forget(self) -> None:
@@ -178,8 +182,10 @@ class Model:
         self._pass.forget(since)
         self.first_ns = since
         late = pl.col("time_ns") >= since
-        kept = ({name: x.filter(late) for name, x in of.items()} for of in self._of_goals)
-        self._of_goals = [of for of in kept if any(x.height for x in of.values())]
+        kept = (
+            {name: frame.filter(late) for name, frame in batch.items()} for batch in self._of_goals
+        )
+        self._of_goals = [batch for batch in kept if any(frame.height for frame in batch.values())]
 
 
 @cache
@@ -194,7 +200,7 @@ def _time(frame: pl.DataFrame, place: int) -> int:
 
 def _joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """One after the other, in the order of time."""
-    found = pl.concat(frames, how="diagonal_relaxed")
-    if not found["time_ns"].is_sorted():
-        found = found.sort("time_ns", maintain_order=True)
-    return found
+    joined = pl.concat(frames, how="diagonal_relaxed")
+    if not joined["time_ns"].is_sorted():
+        joined = joined.sort("time_ns", maintain_order=True)
+    return joined

@@ -25,13 +25,13 @@ def counted(losses: pl.DataFrame, reported: Mapping[str, int | None]) -> dict[st
     dict of str to int
         None where something is missing, and nothing tells how much.
     """
-    found: dict[str, int | None] = {}
+    by_kind: dict[str, int | None] = {}
     for kind in _COUNTED:
         counts = losses.filter(pl.col("kind") == kind)["count"]
-        found[kind] = (
+        by_kind[kind] = (
             None if counts.null_count() else max(int(counts.sum()), reported.get(kind) or 0)
         )
-    return found | {"missing_stretches": losses.filter(~pl.col("kind").is_in(_COUNTED)).height}
+    return by_kind | {"missing_stretches": losses.filter(~pl.col("kind").is_in(_COUNTED)).height}
 
 
 def of_kernel() -> pl.Expr:

@@ -119,13 +119,13 @@ def make_tables(
     counts = counted()
     shared = counts["shared"] > 0
     give("executor_intervals", _intervals(rows, events, losses, shared=shared))
-    told = rows["told"].frame("topic", "node", "publish_ns")
+    publications = rows["told"].frame("topic", "node", "publish_ns")
     goals = none_of("action_goals")
     if objects.has_actions:
         calls = rows["service_calls"].frame(*TABLES["service_calls"].schema, "proc")
         calls = calls.with_columns(pl.col("proc").cast(I32))
         gaps = _gaps(losses, rows["broken_orders"])
-        goals = find_action_goals(events, objects, calls, told, gaps)
+        goals = find_action_goals(events, objects, calls, publications, gaps)
     machines = find_state_machines(events, objects)
     states, lifecycle_gaps = find_lifecycle_states(events, machines)
     scheduling = _scheduling(events, rows["callback_instances"], losses)
@@ -155,7 +155,7 @@ def make_tables(
         connections=rows["connections"].frame("subscription_id", "never_taken", "len"),
         clocks=clocks.findings,
         offsets=rows["clock_offsets"].frame("host", "block", "offset", "len").cast({NAME: TEXT}),
-        told=told,
+        told=publications,
         losses=losses,
         action_goals=goals,
         lifecycle_states=states,
@@ -181,21 +181,23 @@ def _intervals(
     rows: Mapping[str, Rows], events: Events, losses: pl.DataFrame, *, shared: bool
 ) -> pl.DataFrame | Rows:
     """What executor threads did; where no two of them ran one callback, none waits for another."""
-    found = rows["executor_intervals"]
+    intervals = rows["executor_intervals"]
     scheduled = events.happened("sched_switch")
     if not (shared or scheduled):
-        return found
-    table, key = TABLES[found.name], ("proc", "thread")
-    own = [column for column in table.schema if column not in ("host", "vpid", "vtid", "cpu_ns")]
-    stretches = whole = found.frame(*own, *key)
+        return intervals
+    table, key = TABLES[intervals.name], ("proc", "thread")
+    columns = [
+        column for column in table.schema if column not in ("host", "vpid", "vtid", "cpu_ns")
+    ]
+    frame = whole = intervals.frame(*columns, *key)
     if shared:
         ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
         ran = ran.filter(of_callbacks())
         lossless = losses.filter(~of_kernel()).is_empty()
-        stretches = with_blocked(stretches, ran, lossless=lossless)
+        frame = with_blocked(frame, ran, lossless=lossless)
     if scheduled:
-        stretches = with_cpu(events, stretches, losses, whole)
-    return table.conform(_placed(stretches, events.places), names=True)
+        frame = with_cpu(events, frame, losses, whole)
+    return table.conform(_placed(frame, events.places), names=True)
 
 
 def _gaps(losses: pl.DataFrame, broken_orders: Rows) -> pl.DataFrame:
@@ -223,16 +225,16 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _host_rows(events: Events, hosts: Sequence[str]) -> pl.DataFrame:
-    found = events.processes.group_by("host").agg(
+    rows = events.processes.group_by("host").agg(
         (pl.col("vpid") != NOTHING).sum().alias("processes"),
         pl.col("begin_ns").min(),
         pl.col("end_ns").max(),
         pl.col("events").sum(),
     )
-    labels = pl.concat([pl.Series(hosts, dtype=TEXT), found["host"]]).unique().sort()
+    labels = pl.concat([pl.Series(hosts, dtype=TEXT), rows["host"]]).unique().sort()
     counts = pl.col("processes", "events").fill_null(0)
     return (
-        labels.to_frame("host").join(found, on="host", how="left").with_columns(counts).sort("host")
+        labels.to_frame("host").join(rows, on="host", how="left").with_columns(counts).sort("host")
     )
 
 
@@ -312,5 +314,5 @@ def loaded_middleware(events: Events) -> pl.DataFrame:
             .sort("time_ns")
             .select("proc", "rmw")
         )
-    found = pl.concat(pl.collect_all(parts))
-    return found.unique("proc", keep="last", maintain_order=True)
+    libraries = pl.concat(pl.collect_all(parts))
+    return libraries.unique("proc", keep="last", maintain_order=True)

@@ -60,7 +60,7 @@ def find_objects(events: Events) -> Objects:
     nodes = _nodes(events)
     publishers, publisher_by_rmw = _endpoints(events, nodes, "publisher")
     subscriptions, subscription_by_rmw = _endpoints(events, nodes, "subscription")
-    found = {
+    frames = {
         "contexts": _contexts(events),
         "nodes": nodes,
         "publishers": publishers,
@@ -72,7 +72,7 @@ def find_objects(events: Events) -> Objects:
         "publisher_by_rmw": publisher_by_rmw,
         "subscription_by_rmw": subscription_by_rmw,
     }
-    return Objects(**{name: with_names(frame) for name, frame in found.items()})
+    return Objects(**{name: with_names(frame) for name, frame in frames.items()})
 
 
 def numbered(
@@ -153,27 +153,29 @@ def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataF
     types = events["message_type_init"].select(
         "proc", "time_ns", "type", pl.col("handle").alias(handle)
     )
-    of = ["proc", handle, "created_ns"]
-    types = as_of(types, above, [(x, x) for x in of[:2]], ["created_ns"]).select(*of, "type")
+    identity = ["proc", handle, "created_ns"]
+    types = as_of(
+        types, above, [(column, column) for column in identity[:2]], ["created_ns"]
+    ).select(*identity, "type")
     # Those after the first are of what had the address next, and was of the other kind.
-    types = types.unique(of, keep="first", maintain_order=True)
-    above = above.join(types, on=of, how="left", maintain_order="left")
+    types = types.unique(identity, keep="first", maintain_order=True)
+    above = above.join(types, on=identity, how="left", maintain_order="left")
     key = [("proc", "proc"), (rmw, rmw)]
     above = as_of(above, below, key, ["gid", "rmw_ns", "_rmw"], time="created_ns", since="rmw_ns")
     # Where rcl inits were recorded, an rmw endpoint without one is the middleware's own.
-    own = DISCOVERY if events.declared(f"rcl_{kind}_init") else None
-    alone = below.filter(~pl.col("_rmw").is_in(above["_rmw"].drop_nulls().to_list())).with_columns(
-        pl.col("rmw_ns").alias("created_ns"), pl.lit(own, dtype=TEXT).alias("topic")
-    )
-    both = pl.concat([above, alone], how="diagonal").drop("_rmw")
+    topic = DISCOVERY if events.declared(f"rcl_{kind}_init") else None
+    internal = below.filter(
+        ~pl.col("_rmw").is_in(above["_rmw"].drop_nulls().to_list())
+    ).with_columns(pl.col("rmw_ns").alias("created_ns"), pl.lit(topic, dtype=TEXT).alias("topic"))
+    endpoints = pl.concat([above, internal], how="diagonal").drop("_rmw")
     # rcl keeps the publisher of log messages elsewhere than where it tells.
     varies = (pl.col("topic") == ROSOUT) & pl.lit(kind == "publisher")
-    both = numbered(both, number, [handle, rmw], varies=varies)
+    endpoints = numbered(endpoints, number, [handle, rmw], varies=varies)
     since = pl.col("rmw_ns").fill_null(pl.col("created_ns"))
-    by_rmw = both.select("proc", rmw, since.alias("since_ns"), number).filter(
+    by_rmw = endpoints.select("proc", rmw, since.alias("since_ns"), number).filter(
         pl.col(rmw).is_not_null()
     )
-    return both.drop("rmw_ns"), by_rmw
+    return endpoints.drop("rmw_ns"), by_rmw
 
 
 def _service_ends(events: Events, nodes: pl.DataFrame, kind: str) -> pl.DataFrame:
@@ -233,13 +235,13 @@ def _ring_buffers(
     """
     if not any(map(events.happened, ("rclcpp_construct_ring_buffer", "rclcpp_buffer_to_ipb"))):
         return none_of("ring_buffers")
-    made = events["rclcpp_construct_ring_buffer"].select(
+    constructed = events["rclcpp_construct_ring_buffer"].select(
         "proc", "thread", "buffer", "time_ns", "capacity"
     )
     wrapped = events["rclcpp_buffer_to_ipb"].select("proc", "thread", "buffer", "ipb", "time_ns")
-    unmade = wrapped.join(made, on=["proc", "buffer"], how="anti").drop("ipb")
+    unmade = wrapped.join(constructed, on=["proc", "buffer"], how="anti").drop("ipb")
     buffers = nearest(
-        pl.concat([made, unmade], how="diagonal"), wrapped, ["proc", "buffer"], ["ipb"]
+        pl.concat([constructed, unmade], how="diagonal"), wrapped, ["proc", "buffer"], ["ipb"]
     )
     buffers = buffers.rename({"time_ns": "created_ns"})
     buffers = numbered(buffers, "ring_buffer_id", ["buffer"])
@@ -268,13 +270,13 @@ def _ring_buffers(
     key = [("proc", "proc"), ("publisher_handle", "publisher_handle")]
     buffers = as_of(buffers, publishers, key, ["publisher_id"], time="created_ns")
     # Where no link was recorded at all nothing can be told.
-    alone = pl.col("linked").is_null() & pl.col("capacity").is_not_null()
-    alone &= pl.lit(events.declared("rclcpp_ipb_to_subscription"))
-    buffers = buffers.with_columns(pl.when(alone).then("publisher_id").alias("publisher_id"))
+    unlinked = pl.col("linked").is_null() & pl.col("capacity").is_not_null()
+    unlinked &= pl.lit(events.declared("rclcpp_ipb_to_subscription"))
+    buffers = buffers.with_columns(pl.when(unlinked).then("publisher_id").alias("publisher_id"))
     names = ["node_id", "node", "topic"]
     for kind, owners in (("subscription", subscriptions), ("publisher", publishers)):
-        of = owners.select(f"{kind}_id", *(pl.col(n).alias(f"{kind}_{n}") for n in names))
-        buffers = buffers.join(of, on=f"{kind}_id", how="left", maintain_order="left")
+        named = owners.select(f"{kind}_id", *(pl.col(n).alias(f"{kind}_{n}") for n in names))
+        buffers = buffers.join(named, on=f"{kind}_id", how="left", maintain_order="left")
     return buffers.with_columns(
         pl.coalesce(f"subscription_{name}", f"publisher_{name}").alias(name) for name in names
     ).select(

@@ -121,7 +121,7 @@ class Pass:
     def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], Callable[[], dict[str, Any]]]:
         """Tables of all events so far by name, and what counts them; once only if `last`."""
         tables, counts = self._pass.tables(last)
-        return {name: Rows(name, found, self._threads) for name, found in tables.items()}, counts
+        return {name: Rows(name, rows, self._threads) for name, rows in tables.items()}, counts
 
 
 def executions(events: Events) -> pl.DataFrame:
@@ -132,10 +132,10 @@ def executions(events: Events) -> pl.DataFrame:
     for batches in batches_of(events):
         of_pass.feed({name: batches[name] for name in wanted if name in batches})
     rows, _ = of_pass.tables()
-    found = rows["callback_instances"].frame("start_ns", "end_ns", "intra_process")
+    frame = rows["callback_instances"].frame("start_ns", "end_ns", "intra_process")
     # These are numbered in the order of time, and of one time by thread.
     starts = events["callback_start"].sort("time_ns", "thread", maintain_order=True)
-    return found.hstack(starts.select("callback"))
+    return frame.hstack(starts.select("callback"))
 
 
 def batches_of(
@@ -150,10 +150,10 @@ def batches_of(
     """
     names = [name for name in EVENTS if events.happened(name)]
     if not events.overlapping:
-        there = {
+        paths = {
             name.removeprefix("ros2:"): text_path(path) for name, path in (files or {}).items()
         }
-        yield {name: there.get(name) or _columns(events, name) for name in names}
+        yield {name: paths.get(name) or _columns(events, name) for name in names}
         return
     # Which of two sessions an event is taken of is told by the events of its name around it.
     begin, end = (events.processes[name].to_list() for name in ("begin_ns", "end_ns"))
@@ -213,9 +213,9 @@ def _about(
             ).iter_rows()
         ],
         "clocks": [
-            (number[one], number[other], points)
-            for one, other, points in (clocks.bounds if clocks else ())
-            if one in number and other in number
+            (number[host], number[peer], points)
+            for host, peer, points in (clocks.bounds if clocks else ())
+            if host in number and peer in number
         ],
         "declared": [name for name in EVENTS if events.declared(name)],
         "happened": [name for name in EVENTS if events.happened(name)],
@@ -229,10 +229,10 @@ def only_publishers(objects: Objects) -> pl.DataFrame:
     start, so that topic counts while there is no other. Null where there are several.
     """
     # What a process could publish on changes only when it makes a publisher.
-    known = ("topics", "publishers", "guess_topic", "guess_id")
+    columns = ("topics", "publishers", "guess_topic", "guess_id")
     kind = ("proc", "own")
     topic, publisher = pl.col("topic"), pl.col("publisher_id")
-    made = (
+    publishers = (
         objects.publishers.filter(topic.is_not_null() & ~topic.is_in([ROSOUT, DISCOVERY]))
         .with_columns((~topic.is_in(INTERNAL)).alias("own"))
         .sort("proc", "created_ns", "own")
@@ -244,13 +244,14 @@ def only_publishers(objects: Objects) -> pl.DataFrame:
         )
     )
     # What is known of its own publishers counts from the first one of these on.
-    of_own = (pl.when("own").then(name).forward_fill().over("proc") for name in known)
+    of_own = (pl.when("own").then(name).forward_fill().over("proc") for name in columns)
     return (
-        made.with_columns(
-            pl.coalesce(found, name).alias(name) for found, name in zip(of_own, known, strict=True)
+        publishers.with_columns(
+            pl.coalesce(value, name).alias(name)
+            for value, name in zip(of_own, columns, strict=True)
         )
         .group_by("proc", pl.col("created_ns").alias("since_ns"))
-        .agg(pl.col(*known).last())
+        .agg(pl.col(*columns).last())
         .select(
             "proc",
             "since_ns",

@@ -92,8 +92,8 @@ class Processes:
         frame = _with_part(frame, self.boundaries, self.host)
         if self._by_vpid is not None:
             return frame.with_columns(self._by_vpid).drop(KEY)
-        known = self.frame.lazy().select(*KEY, "proc")
-        return frame.join(known, on=list(KEY), how="left", maintain_order="left").drop(KEY)
+        numbers = self.frame.lazy().select(*KEY, "proc")
+        return frame.join(numbers, on=list(KEY), how="left", maintain_order="left").drop(KEY)
 
     @cached_property
     def _by_vpid(self) -> pl.Expr | None:
@@ -184,27 +184,27 @@ def _counted(
     parts = []
     for name, frame in raw.items():
         columns = frame.collect_schema().names()
-        found = frame.select(pl.col("time_ns").cast(I64), *identified(columns, host))
+        events = frame.select(pl.col("time_ns").cast(I64), *identified(columns, host))
         if not name.startswith("ros2:"):
-            found = found.filter(pl.col("vpid") != NOTHING)
-        found = _with_part(found, boundaries, host)
+            events = events.filter(pl.col("vpid") != NOTHING)
+        events = _with_part(events, boundaries, host)
         # Grouping by what is the same everywhere would take most of the time.
-        one = {
+        constants = {
             "host": None if host is None else pl.lit(host),
             "pid_ns": None if PID_NS in columns else pl.lit(0, dtype=I64),
             "part": None if boundaries else pl.lit(0, dtype=I32),
         }
-        counted = found.group_by(column for column in KEY if one.get(column) is None).agg(
+        counted = events.group_by(column for column in KEY if constants.get(column) is None).agg(
             pl.col("time_ns").min().alias("begin_ns"),
             pl.col("time_ns").max().alias("end_ns"),
             pl.len().cast(I64).alias("events"),
         )
-        same = [x.alias(column) for column, x in one.items() if x is not None]
+        same = [value.alias(column) for column, value in constants.items() if value is not None]
         counted = counted.with_columns(*same, pl.lit(name).alias("first"))
         schema = empty.collect_schema()
         parts.append(counted.select(pl.col(c).cast(kind) for c, kind in schema.items()))
     # One after the other, and each bit by bit: there may be more than memory holds.
-    return pl.concat(x.collect(engine="streaming") for x in (empty, *parts))
+    return pl.concat(part.collect(engine="streaming") for part in (empty, *parts))
 
 
 def _with_part(frame: pl.LazyFrame, boundaries: list[Boundary], host: str | None) -> pl.LazyFrame:
@@ -225,7 +225,7 @@ def _with_name(
         .select(pl.col("procname").cast(TEXT).first())
         for at, vpid, begin, first in frame.select("host", "vpid", "begin_ns", "first").iter_rows()
     ]
-    names = [found.item() if found.height else None for found in pl.collect_all(wanted)]
+    names = [answer.item() if answer.height else None for answer in pl.collect_all(wanted)]
     return frame.with_columns(pl.Series("procname", names, dtype=TEXT)).drop("first")
 
 
@@ -278,7 +278,7 @@ def _still_there(
         (pl.col("procname") == name) & (pl.col("time_ns") >= end)
         for name, end in zip(names[:-1], times[1:], strict=True)
     ]
-    found = (
+    counts = (
         frame.filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
         .filter(pl.any_horizontal(earlier))
         .select(*identified(frame.collect_schema().names(), host))
@@ -286,7 +286,7 @@ def _still_there(
         .select(pl.len())
         for frame in raw.values()
     )
-    return any(count.collect(engine="streaming").item() for count in found)
+    return any(count.collect(engine="streaming").item() for count in counts)
 
 
 def _restarts(
@@ -299,15 +299,15 @@ def _restarts(
     if _INIT not in raw:
         return []
     columns = raw[_INIT].collect_schema().names()
-    own = [column for column in ("trace", "context_handle") if column in columns]
-    found = _with_part(
-        raw[_INIT].select("time_ns", *identified(columns, host), *own), boundaries, host
+    extra = [column for column in ("trace", "context_handle") if column in columns]
+    inits = _with_part(
+        raw[_INIT].select("time_ns", *identified(columns, host), *extra), boundaries, host
     ).collect()
     # Snapshots repeat init events, and so do sessions at the same time.
-    found = found.sort("time_ns").unique(["time_ns", *KEY], keep="first", maintain_order=True)
-    if "trace" in own:
-        found = recorded_once(found, [*KEY, *own[1:]])
-    again = found.filter(~pl.struct(KEY).is_first_distinct())
+    inits = inits.sort("time_ns").unique(["time_ns", *KEY], keep="first", maintain_order=True)
+    if "trace" in extra:
+        inits = recorded_once(inits, [*KEY, *extra[1:]])
+    again = inits.filter(~pl.struct(KEY).is_first_distinct())
     return [
         Boundary(at, namespace, vpid, time)
         for time, at, namespace, vpid in again.select("time_ns", *KEY[:3]).iter_rows()
@@ -329,14 +329,16 @@ def _goes_on(raw: Mapping[str, pl.LazyFrame], of: Boundary, host: str | None) ->
             pl.col(field_of).cast(U64).alias("at"),
         ).filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
 
-    makers = {f"ros2:{name}": made for name, made in _MADE.items() if f"ros2:{name}" in raw}
+    makers = {f"ros2:{name}": field for name, field in _MADE.items() if f"ros2:{name}" in raw}
     if not makers:
         return False
     key = ["field", "at"]
-    made = pl.concat(pl.collect_all(addresses(*maker) for maker in makers.items())).lazy()
+    created = pl.concat(pl.collect_all(addresses(*maker) for maker in makers.items())).lazy()
     later = pl.col("time_ns") >= of.time_ns
-    again = made.filter(later).group_by(key).agg(pl.col("time_ns").min().alias("again_ns"))
-    old = made.filter(~later).select(key).unique().join(again, on=key, how="left").collect().lazy()
+    again = created.filter(later).group_by(key).agg(pl.col("time_ns").min().alias("again_ns"))
+    old = (
+        created.filter(~later).select(key).unique().join(again, on=key, how="left").collect().lazy()
+    )
     uses = (
         addresses(name, used).filter(later).join(old, on=key)
         .filter(pl.col("again_ns").is_null() | (pl.col("time_ns") < pl.col("again_ns")))

@@ -102,13 +102,13 @@ def find_scheduling(
     ).collect()  # fmt: skip
     line = _states(events, switches, threads)
     seen = line.select("thread").unique()
-    known = instances.join(seen, on="thread", how="semi")
+    observed = instances.join(seen, on="thread", how="semi")
     lost = losses.filter(of_kernel())
     broken = not lost.is_empty()
-    starts = known if ran_at is None else ran_at.join(seen, on="thread", how="semi")
+    starts = observed if ran_at is None else ran_at.join(seen, on="thread", how="semi")
     line = _with_starts(line, starts, span.join(hosts, on="host"), broken=broken)
     covered = (
-        known.join(hosts, on="proc", how="left")
+        observed.join(hosts, on="proc", how="left")
         .join(span, on="host", how="left")
         .filter(
             (pl.col("start_ns") >= pl.col("from_ns")) & (pl.col("end_ns") <= pl.col("until_ns"))
@@ -132,7 +132,7 @@ def find_scheduling(
         .join(names, on="callback_instance_id", how="left")
         .sort("callback_instance_id"),
         unseen=threads.height - seen.height,
-        outside=known.height - covered.height,
+        outside=observed.height - covered.height,
         assumed=assumed,
     )
 
@@ -156,13 +156,13 @@ def with_cpu(
     numbered = stretches.with_row_index(number).with_columns(pl.col(number).cast(I64), *kinds)
     ran_at = whole.select(*kinds, start_ns="begin_ns")
     nameless = [pl.lit(None).alias(name) for name in ("kind", "name", "node")]
-    known = numbered.select(
+    instances = numbered.select(
         number, "proc", "thread", pl.col("begin_ns").alias("start_ns"), "end_ns", *nameless
     )
-    found = find_scheduling(events, known, losses, ran_at, accounted=True).rows
-    if found.is_empty():
+    rows = find_scheduling(events, instances, losses, ran_at, accounted=True).rows
+    if rows.is_empty():
         return stretches.with_columns(cpu_ns=pl.lit(None, dtype=I64))
-    cpu = found.select(number, "cpu_ns")
+    cpu = rows.select(number, "cpu_ns")
     return stretches.with_columns(
         numbered.join(cpu, on=number, how="left", maintain_order="left")["cpu_ns"]
     )
@@ -176,18 +176,20 @@ def _without_gaps(
     A thread that runs leaves its CPU by an event of that CPU. One that does not may come to any,
     and one that runs on a CPU that is not known may leave any.
     """
-    own = () if losses["cpu_id"].null_count() else ("cpu_id",)
+    per_cpu = () if losses["cpu_id"].null_count() else ("cpu_id",)
     runs, arrived = pl.col("state") == RUNNING, pl.col("arrived")
     somewhere = arrived & pl.col("cpu_id").is_null()
     recorded = pl.when(~arrived).then("time_ns").backward_fill().shift(-1).over("thread")
     until = pl.when(arrived).then(recorded).otherwise(pl.col("time_ns").shift(-1).over("thread"))
     line = line.with_columns(until=until.fill_null(FOREVER))
     # The one switch that is missing before a thread leaves is the one by which it came.
-    shown = line.filter(arrived).select("host", *own, end_ns="until", count=pl.lit(1, dtype=I64))
-    others = losses.join(shown, on=shown.columns, how="anti")
+    shown = line.filter(arrived).select(
+        "host", *per_cpu, end_ns="until", count=pl.lit(1, dtype=I64)
+    )
+    unexplained = losses.join(shown, on=shown.columns, how="anti")
     bad = pl.concat(
         beside(
-            line.filter(which).with_columns(after=pl.col("time_ns") + 1),
+            line.filter(changes).with_columns(after=pl.col("time_ns") + 1),
             gaps_of(gaps, *by),
             "after",
             "gap_end_ns",
@@ -196,16 +198,16 @@ def _without_gaps(
         )
         .filter(pl.col("gap_begin_ns") < pl.col("until"))
         .select("thread", "until", since=pl.max_horizontal("time_ns", "gap_begin_ns"))
-        for which, gaps, by in (
-            (runs & ~arrived, losses, own),
-            (runs & arrived & ~somewhere, others, own),
+        for changes, gaps, by in (
+            (runs & ~arrived, losses, per_cpu),
+            (runs & arrived & ~somewhere, unexplained, per_cpu),
             (~runs | somewhere, losses, ()),
         )
     )
     bad = bad.group_by("thread", "until").agg(pl.col("since").min())
     after = instances.with_columns(after=pl.col("start_ns") + 1)
-    found = beside(after, bad, "after", "until", "thread", strategy="forward")
-    bent = found.filter(pl.col("since") < pl.col("end_ns"))
+    joined = beside(after, bad, "after", "until", "thread", strategy="forward")
+    bent = joined.filter(pl.col("since") < pl.col("end_ns"))
     return instances.join(bent, on="callback_instance_id", how="anti", maintain_order="left")
 
 
@@ -221,7 +223,7 @@ def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]
         ("sched_switch", "prev_tid", PID_NS),
         ("lttng_statedump_process_pid_ns", "tid", "ns_inum"),
     ]
-    known = []
+    frames = []
     for name, tid, namespace in sources:
         frame = events.scan(name)
         if frame is None or not all(events.has_column(name, c) for c in ("vpid", "vtid")):
@@ -232,7 +234,7 @@ def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]
             c: f"field_{c}" if events.has_column(name, f"field_{c}") else c
             for c in columns
         }
-        known.append(
+        frames.append(
             frame.select(
                 "host",
                 pl.col(field["vpid"]).cast(I32).alias("vpid"),
@@ -245,26 +247,26 @@ def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]
                 ).alias("namespace"),
             ).unique()
         )
-    if not known:
+    if not frames:
         return numbered.with_columns(pl.col("vtid").alias("tid")), 0
-    own = pl.col("pid_ns").replace(0, None)
-    told = (
-        pl.concat(pl.collect_all(known))
+    own_namespace = pl.col("pid_ns").replace(0, None)
+    tids = (
+        pl.concat(pl.collect_all(frames))
         .drop_nulls(["host", "vpid", "vtid", "tid"])
         .join(numbered, on=["host", "vpid", "vtid"])
-        .filter((own == pl.col("namespace")).fill_null(value=True))
+        .filter((own_namespace == pl.col("namespace")).fill_null(value=True))
         .group_by("thread")
         .agg(pl.col("tid").unique())
     )
-    found = numbered.join(told, on="thread", how="left", maintain_order="left")
+    joined = numbered.join(tids, on="thread", how="left", maintain_order="left")
     count = pl.col("tid").list.len()
     only = pl.when(count.is_null()).then("vtid").when(count == 1).then(pl.col("tid").list.first())
-    return found.with_columns(only.alias("tid")), found["tid"].null_count()
+    return joined.with_columns(only.alias("tid")), joined["tid"].null_count()
 
 
 def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl.DataFrame:
     """Changes of state of these threads: thread, host, time_ns, state, cpu_id; sorted."""
-    whose = threads.select("host", "tid", "thread").lazy()
+    tracked = threads.select("host", "tid", "thread").lazy()
     state = pl.col("prev_state")
     if isinstance(switches.collect_schema()["prev_state"], pl.Struct):
         state = state.struct.field("value")
@@ -287,7 +289,7 @@ def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl
                 pl.col("tid").cast(I64), pl.lit(WOKEN, dtype=pl.Int8).alias("state"),
             )
         )  # fmt: skip
-    frames = pl.collect_all([part.join(whose, on=["host", "tid"]) for part in parts])
+    frames = pl.collect_all([part.join(tracked, on=["host", "tid"]) for part in parts])
     line = pl.concat(
         frame.select("thread", "host", "time_ns", "state", "cpu_id") for frame in frames
     )
@@ -340,31 +342,31 @@ def _as_accounted(
     it, because other CPUs account too. Wake-ups are left out.
     """
     frame = events.scan(_ACCOUNTED)
-    if frame is None or not all(events.has_column(_ACCOUNTED, x) for x in ("tid", "runtime")):
+    if frame is None or not all(events.has_column(_ACCOUNTED, name) for name in ("tid", "runtime")):
         return line
-    told = (
+    accounted = (
         frame.select("host", pl.col("tid", "runtime").cast(I64), told_ns="time_ns")
         .join(threads.select("host", "tid", "thread").lazy(), on=["host", "tid"])
         .collect()
         .sort("told_ns")
         .select("thread", "told_ns", total=pl.col("runtime").cum_sum().over("thread"))
     )
-    own = line.columns
+    columns = line.columns
     line = line.filter(pl.col("state") != WOKEN).with_row_index("row")
     line = beside(
-        line.with_columns(after=pl.col("time_ns") + 1), told, "time_ns", "told_ns", "thread"
+        line.with_columns(after=pl.col("time_ns") + 1), accounted, "time_ns", "told_ns", "thread"
     )
     line = beside(line, gaps_of(lost), "after", "gap_end_ns", "host", strategy="forward").sort(
         "row"
     )
     begin = pl.col("time_ns")
-    end, total = (pl.col(x).shift(-1).over("thread") for x in ("time_ns", "total"))
+    end, total = (pl.col(name).shift(-1).over("thread") for name in ("time_ns", "total"))
     ran = total - pl.col("total").fill_null(0)
     whole = (pl.col("gap_begin_ns") >= end).fill_null(value=True) & ~pl.col("arrived")
     meant = whole & (pl.col("state") == RUNNING) & (ran > 0)
     before = begin.shift(1).over("thread")
     earlier = pl.when(meant).then(pl.max_horizontal(end - ran, before))
-    return line.with_columns(time_ns=earlier.fill_null(begin)).select(own)
+    return line.with_columns(time_ns=earlier.fill_null(begin)).select(columns)
 
 
 def _with_sums(line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
@@ -390,7 +392,7 @@ def _with_sums(line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
     passed["clocked"] = pl.when(pl.col("cycles").is_not_null()).then("lasted").otherwise(0)
     passed["cycles"] = pl.col("cycles").fill_null(0)
     return line.with_columns(
-        *((x.cum_sum() - x).over("thread").alias(name) for name, x in passed.items()),
+        *((part.cum_sum() - part).over("thread").alias(name) for name, part in passed.items()),
         *(pl.col(name).cum_sum().over("thread") for name in _COUNTS),
         pl.col("time_ns").alias("since_ns"),
     ).drop("lasted", "until_ns")
@@ -398,8 +400,8 @@ def _with_sums(line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
 
 def _cycles(line: pl.DataFrame, clocks: pl.DataFrame, begin: str, end: str) -> pl.Series:
     """KHz times ns from one moment to another of a thread that runs; null if not known."""
-    both = _cycles_at(line, clocks, end) - _cycles_at(line, clocks, begin)
-    return line.select(pl.when(pl.col("state") == RUNNING).then(both).alias("cycles")).to_series()
+    cycles = _cycles_at(line, clocks, end) - _cycles_at(line, clocks, begin)
+    return line.select(pl.when(pl.col("state") == RUNNING).then(cycles).alias("cycles")).to_series()
 
 
 def _clocks(events: Events) -> pl.DataFrame:
@@ -416,7 +418,7 @@ def _clocks(events: Events) -> pl.DataFrame:
     if frame is None or not events.has_column(name, "state"):
         return pl.DataFrame(schema=schema)
     cpu = "field_cpu_id" if events.has_column(name, "field_cpu_id") else "cpu_id"
-    found = (
+    changes = (
         frame.select(
             "host",
             pl.col(cpu).cast(I32).alias("cpu_id"),
@@ -427,21 +429,23 @@ def _clocks(events: Events) -> pl.DataFrame:
         .sort("host", "cpu_id", "changed_ns", maintain_order=True)
     )
     passed = pl.col("changed_ns").diff() * pl.col("khz").shift(1).cast(pl.Float64)
-    return found.with_columns(
+    return changes.with_columns(
         passed.over("host", "cpu_id").fill_null(0).cum_sum().over("host", "cpu_id").alias("up_to")
     )
 
 
 def _cycles_at(moments: pl.DataFrame, clocks: pl.DataFrame, time: str) -> pl.Series:
     """Cycles of a moment's CPU since its first change; null before it."""
-    own = ["host", "cpu_id"]
-    known = moments.select(*own, pl.col(time).alias("at_ns")).with_row_index("moment").drop_nulls()
+    cpu = ["host", "cpu_id"]
+    numbered = (
+        moments.select(*cpu, pl.col(time).alias("at_ns")).with_row_index("moment").drop_nulls()
+    )
     since = pl.col("at_ns") - pl.col("changed_ns")
-    found = beside(known, clocks, "at_ns", "changed_ns", own).select(
+    cycles = beside(numbered, clocks, "at_ns", "changed_ns", cpu).select(
         "moment", (pl.col("up_to") + since * pl.col("khz")).alias("c")
     )
     index = pl.DataFrame({"moment": pl.int_range(moments.height, dtype=pl.UInt32, eager=True)})
-    return index.join(found, on="moment", how="left", maintain_order="left")["c"]
+    return index.join(cycles, on="moment", how="left", maintain_order="left")["c"]
 
 
 def _between(instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
@@ -459,10 +463,10 @@ def _at(
 ) -> pl.DataFrame:
     """The sums at one moment of each execution, in the order of `instances`."""
     moments = instances.select("thread", pl.col(time).alias("at_ns")).with_row_index("row")
-    found = beside(moments, line, "at_ns", "since_ns", "thread").sort("row")
+    sums = beside(moments, line, "at_ns", "since_ns", "thread").sort("row")
     since = pl.col("at_ns") - pl.col("since_ns")
-    part = _cycles(found, clocks, "since_ns", "at_ns")
-    return found.select(
+    part = _cycles(sums, clocks, "since_ns", "at_ns")
+    return sums.select(
         *(
             pl.when(pl.col("state") == k).then(pl.col(name) + since).otherwise(name).alias(name)
             for k, name in _PARTS.items()

@@ -35,29 +35,31 @@ def recorded_together(events: pl.LazyFrame, fields: Collection[str]) -> bool:
     if of_both.is_empty():
         return False
     schema = events.collect_schema()
-    payload = [x for x in fields if x in schema and not isinstance(schema[x], pl.List)]
+    payload = [
+        field for field in fields if field in schema and not isinstance(schema[field], pl.List)
+    ]
     rows = events.select("time_ns", "trace", *process, "vtid", *payload).join(
         of_both.lazy().select(process), on=process, how="semi", nulls_equal=True
     )
     spans = rows.group_by(*process, "trace").agg(
         begin=pl.col("time_ns").min(), end=pl.col("time_ns").max()
     )
-    both = spans.group_by(process).agg(
+    shared = spans.group_by(process).agg(
         # From the second begin to the last end but one.
         begin=pl.col("begin").bottom_k(2).max(),
         end=pl.col("end").top_k(2).min(),
     )
     time, trace = pl.col("time_ns"), pl.col("trace")
     near = (trace != trace.shift(1)) & (time.diff() <= _TOGETHER_NS)
-    found = (
-        rows.join(both, on=process, nulls_equal=True)
+    counts = (
+        rows.join(shared, on=process, nulls_equal=True)
         .filter(time.is_between("begin", "end"))
         .sort("time_ns")
         .select(again=near.over(*process, "vtid", *payload))
         .select(pl.len(), pl.col("again").sum())
         .collect()
     )
-    count, again = found.row(0)
+    count, again = counts.row(0)
     return bool(again > 0.25 * count)
 
 
@@ -89,17 +91,17 @@ def recorded_once(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
 
 def _merged(kept: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """The rows of both, without the later of each two that are records of one event."""
-    both = pl.concat([kept.with_columns(_new=pl.lit(0)), new.with_columns(_new=pl.lit(1))])
-    both = both.sort("time_ns", _ROW)
+    rows = pl.concat([kept.with_columns(_new=pl.lit(0)), new.with_columns(_new=pl.lit(1))])
+    rows = rows.sort("time_ns", _ROW)
     # 1 where a new row follows one that was kept, -1 the other way round.
-    both = both.with_columns(
+    rows = rows.with_columns(
         pl.col("_new").diff().over(key).alias("_step"),
         pl.col("time_ns").diff().over(key).alias("_apart"),
     )
-    near = both.filter((pl.col("_step") != 0) & (pl.col("_apart") <= APART_NS))
+    near = rows.filter((pl.col("_step") != 0) & (pl.col("_apart") <= APART_NS))
     if near.is_empty():
-        return both.select(kept.columns)
+        return rows.select(kept.columns)
     # Probes are called in one order, always: that in which records are the nearest.
     order = near.group_by("_step").agg(pl.col("_apart").median()).sort("_apart", "_step")
     again = (pl.col("_step") == order["_step"][0]) & (pl.col("_apart") <= APART_NS)
-    return both.filter(~again.fill_null(value=False)).select(kept.columns)
+    return rows.filter(~again.fill_null(value=False)).select(kept.columns)

@@ -534,8 +534,8 @@ _CLIENT_EXECUTION = Column(
     "client_callback_instance_id", "int64", "execution in which the request was sent; null outside"
 )
 _CALLS = tuple(
-    f"ros2:rmw_{what}"
-    for what in ("send_request", "take_request", "send_response", "take_response")
+    f"ros2:rmw_{kind}"
+    for kind in ("send_request", "take_request", "send_response", "take_response")
 )
 
 SERVICE_CALLS = Table(

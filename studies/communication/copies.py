@@ -104,13 +104,13 @@ def with_log(
     messages
         Those of a run stand together.
     """
-    found = []
+    frames = []
     for run in messages["run"].unique(maintain_order=True):
         of_run = pl.col("run") == run
         linked = link_log(messages.filter(of_run).select(_LINKED), logged.filter(of_run))
         hops = copy_hops(linked, signatures.filter(of_run))
-        found.append(hops.select("logged_publish_ns", "logged_callback_ns", "copy_ns"))
-    columns = pl.concat(found) if found else pl.DataFrame(schema=_LOGGED)
+        frames.append(hops.select("logged_publish_ns", "logged_callback_ns", "copy_ns"))
+    columns = pl.concat(frames) if frames else pl.DataFrame(schema=_LOGGED)
     return pl.concat([messages, columns], how="horizontal")
 
 

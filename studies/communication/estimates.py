@@ -73,8 +73,8 @@ def depth_estimates(
         full, known = full_runs(of_cell[cell_label(estimate.cell)], backlogs)
         verdict = None
         if known:
-            some = f"{FULL} in {full} of {known} runs"
-            verdict = FULL if full == known else some if full else NOT_FULL
+            partly = f"{FULL} in {full} of {known} runs"
+            verdict = FULL if full == known else partly if full else NOT_FULL
         judged.append(replace(estimate, verdict=verdict))
     return judged
 
@@ -82,8 +82,8 @@ def depth_estimates(
 def full_runs(runs: Sequence[Run], backlogs: Mapping[str, Backlog]) -> tuple[int, int]:
     """How many of the runs had a full queue, and of how many that is known."""
     of_runs = [backlogs[run.name] for run in runs if run.name in backlogs]
-    known = [b for b in of_runs if b.full or (b.depth_seen is not None and b.queue_depth)]
-    return sum(b.full for b in known), len(known)
+    judged = [b for b in of_runs if b.full or (b.depth_seen is not None and b.queue_depth)]
+    return sum(b.full for b in judged), len(judged)
 
 
 def latency_measures(
@@ -122,7 +122,7 @@ def copy_estimates(copied: pl.DataFrame, runs: Sequence[Run], level: float) -> l
     publication = messages.unique(["run", "message_id"], keep="first", maintain_order=True)
     before = pl.col("publish_ns") - pl.col("logged_publish_ns")
     logged = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
-    found: list[Estimate] = []
+    estimates: list[Estimate] = []
     for metric, frame, value, statistic in (
         (COPY_HOP, messages, pl.col("copy_ns"), pl.col("value").median()),
         (BEFORE_HOP, publication, before, pl.col("value").median()),
@@ -135,8 +135,8 @@ def copy_estimates(copied: pl.DataFrame, runs: Sequence[Run], level: float) -> l
             .agg(statistic, pl.len().alias("count"))
             .collect()
         )
-        found += _per_cell(metric, of_run, ("value", "count"), runs, level)
-    return found
+        estimates += _per_cell(metric, of_run, ("value", "count"), runs, level)
+    return estimates
 
 
 def cpu_estimates(
@@ -204,10 +204,12 @@ def _labelled(
 ) -> Estimate:
     definition, method, refused = estimate.definition, estimate.method, estimate.refused
     if estimate.metric.startswith("latency") or estimate.metric == "hop_queue_and_transport":
-        what = latency_measures(members, backlogs)
+        measured = latency_measures(members, backlogs)
         if way_of(estimate.cell) in WITHIN:
             definition += NOT_WHOLE
-        definition += {"backlog": BACKLOG_NOTE, "latency and backlog": AT_TIMES_NOTE}.get(what, "")
+        definition += {"backlog": BACKLOG_NOTE, "latency and backlog": AT_TIMES_NOTE}.get(
+            measured, ""
+        )
     inexact = [evidence[run.name] for run in members if run.name in evidence]
     inexact = [e for e in inexact if e.kind != "exact"]
     if inexact:
@@ -232,15 +234,15 @@ def _per_cell(
     columns
         The value of each run (null for none), and of how many samples it was made.
     """
-    known: dict[str, tuple[float | None, int]] = {
-        run: (x, n) for run, x, n in of_run.select("run", *columns).iter_rows()
+    by_run: dict[str, tuple[float | None, int]] = {
+        run: (value, n) for run, value, n in of_run.select("run", *columns).iter_rows()
     }
     estimates = []
     for members in cells_of(runs).values():
-        there = [run for run in members if run.name in known]
-        values = [x for run in there if (x := known[run.name][0]) is not None]
-        if there:
-            samples = sum(known[run.name][1] for run in there)
+        present = [run for run in members if run.name in by_run]
+        values = [value for run in present if (value := by_run[run.name][0]) is not None]
+        if present:
+            samples = sum(by_run[run.name][1] for run in present)
             estimates.append(value_over_runs(metric, members[0].cell, values, samples, level))
     return estimates
 

@@ -50,8 +50,8 @@ def evidence(found: Traffic, losses: Sequence[TracerLoss]) -> dict[str, Evidence
         .iter_rows()
     }
     unlinked = {
-        run: (intra, other)
-        for run, intra, other in found.callbacks.filter(~pl.col("linked"))
+        run: (intra, inter)
+        for run, intra, inter in found.callbacks.filter(~pl.col("linked"))
         .group_by("run")
         .agg(
             pl.col("intra_process").fill_null(value=False).sum().alias("intra"),
@@ -71,7 +71,7 @@ def _of_run(
     loss: TracerLoss, messages: tuple[int, int, int], unlinked: tuple[int, int]
 ) -> Evidence:
     rows, unsure, unknown = messages
-    intra, other = unlinked
+    intra, inter = unlinked
     missing = []
     if loss.any and not loss.of_kernel:
         missing.append(
@@ -83,8 +83,8 @@ def _of_run(
             f"of {intra:,} callbacks within the process the publication is not recorded (its "
             "events exist since ROS 2 Iron): no latency, loss or backlog for those"
         )
-    if other:
-        missing.append(f"of {other:,} callbacks the message is not known")
+    if inter:
+        missing.append(f"of {inter:,} callbacks the message is not known")
     if unknown:
         missing.append(f"of {unknown:,} messages nobody can say whether they arrived")
     if not loss.run.complete:

@@ -80,8 +80,8 @@ def entity_plot(
     constant = constant_factors(runs)
     groups: dict[str, list[list[Run]]] = {}
     for members in cells:
-        own = {k: v for k, v in members[0].cell.items() if k in _SIZES and k not in constant}
-        groups.setdefault(cell_label(own) if own else "", []).append(members)
+        sizes = {k: v for k, v in members[0].cell.items() if k in _SIZES and k not in constant}
+        groups.setdefault(cell_label(sizes) if sizes else "", []).append(members)
     labels = {members[0].label: _label(members[0], constant) for members in cells}
     series: dict[str, int] = {}
     figure, grid = style.panels(len(groups), 3, 3.1, 0.7)
@@ -256,8 +256,8 @@ def median_flows(copied: pl.DataFrame, runs: Sequence[Run]) -> list[MessageFlow]
             rows = copied.filter((pl.col("run") == run.name) & (pl.col("outcome") == "delivered"))
             if rows.height:
                 row = rows.sort("latency_ns", "message_id").row(rows.height // 2, named=True)
-                own = {k: v for k, v in run.cell.items() if k not in hidden}
-                flows.append(_flow_of(row, copied, cell_label(own)))
+                cell = {k: v for k, v in run.cell.items() if k not in hidden}
+                flows.append(_flow_of(row, copied, cell_label(cell)))
                 break
     return flows
 

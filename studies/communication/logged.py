@@ -176,10 +176,10 @@ def study_messages(run: StudyRun) -> pl.DataFrame:
         (pl.col("publish_us") * 1000).alias("publish_ns"),
     )
     pair = ["publisher_id", "subscription_id"]
-    known = run.received.select(pair).unique()
+    pairs = run.received.select(pair).unique()
     arrived = run.received.with_columns((pl.col("callback_us") * 1000).alias("callback_start_ns"))
     return (
-        published.join(known, on="publisher_id", how="left")
+        published.join(pairs, on="publisher_id", how="left")
         .join(
             arrived.select(*pair, "message_id", "callback_start_ns"),
             on=[*pair, "message_id"],

@@ -44,13 +44,13 @@ def subscription_periods(callbacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _periods(rows: pl.LazyFrame, entity: list[str], time: str, count: str) -> pl.DataFrame:
-    known = pl.col(time).count()
+    stamps = pl.col(time).count()
     span = (pl.col(time).max() - pl.col(time).min()).cast(pl.Float64)
     return (
         rows.group_by(entity)
         .agg(
-            known.cast(pl.Int64).alias(count),
-            pl.when(known > 1).then(span / (known - 1)).alias("period_ns"),
+            stamps.cast(pl.Int64).alias(count),
+            pl.when(stamps > 1).then(span / (stamps - 1)).alias("period_ns"),
         )
         .sort(entity, nulls_last=True)
         .collect()

@@ -67,10 +67,10 @@ def published_cell(run: Run) -> tuple[str, bool] | None:
     callback takes (``callback``). None for none of them, and where the size of the messages is in
     neither factors nor parameters.
     """
-    told = {**run.parameters, **run.cell}
-    if not any(name in told for name in _MESSAGE_SIZE):
+    settings = {**run.parameters, **run.cell}
+    if not any(name in settings for name in _MESSAGE_SIZE):
         return None
-    if any(name in told and told[name] != level for name, level in _SIZE.items()):
+    if any(name in settings and settings[name] != level for name, level in _SIZE.items()):
         return None
     return way_of(run.cell)
 

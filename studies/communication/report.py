@@ -105,7 +105,9 @@ class CommunicationReport(Report[CommunicationParameters]):
     def evidence(self) -> dict[str, Evidence]:
         """Whether the figures of each run are exact, approximate or partial."""
         counting = {run.name for run in self.counting}
-        return evidence(self.found, [x for x in self.tables.tracer_loss if x.run.name in counting])
+        return evidence(
+            self.found, [loss for loss in self.tables.tracer_loss if loss.run.name in counting]
+        )
 
     @cached_property
     def copied(self) -> pl.DataFrame:
@@ -123,7 +125,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         of_run: dict[str, frozenset[str]] = {}
         for run, topic in self.found.topics.iter_rows():
             of_run[run] = of_run.get(run, frozenset()) | {topic}
-        topics = sorted({topic for own in of_run.values() for topic in own})
+        topics = sorted({topic for names in of_run.values() for topic in names})
         shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
         return TopicGroup(None, f"topics {shown}" if len(topics) != 1 else f"topic {shown}", of_run)
 
@@ -184,28 +186,28 @@ class CommunicationReport(Report[CommunicationParameters]):
         of_all = dict(zip(short_labels([e.cell for e in means]), means, strict=True))
         slow = max(of_all, key=lambda name: not_none(of_all[name].value))
         fast = min(of_all, key=lambda name: not_none(of_all[name].value))
-        said = [f"Messages take {with_interval(of_all[fast])} on average"]
+        sentences = [f"Messages take {with_interval(of_all[fast])} on average"]
         if len(of_all) > 1:
-            said[0] += f" with {fast}, and {with_interval(of_all[slow])} with {slow}"
-        said[0] += ", by the programs' own logs." if by_log else "."
+            sentences[0] += f" with {fast}, and {with_interval(of_all[slow])} with {slow}"
+        sentences[0] += ", by the programs' own logs." if by_log else "."
         at_p99 = {str(e.cell): e for e in self._of("latency_p99") if e.value is not None}
         a, b = (at_p99.get(str(of_all[name].cell)) for name in (fast, slow))
         if a and b and not_none(a.value) > not_none(b.value):
-            said.append(
+            sentences.append(
                 f"At P99 it is the other way round: {with_interval(a)} with {fast}, and "
                 f"{with_interval(b)} with {slow}."
             )
         names = dict(zip(map(cell_label, (e.cell for e in means)), of_all, strict=True))
-        said.append(loss_sentence(self.samples, self._of("loss"), names))
-        return [*said, *(warning.text for warning in self._backlog_warnings()[:1])]
+        sentences.append(loss_sentence(self.samples, self._of("loss"), names))
+        return [*sentences, *(warning.text for warning in self._backlog_warnings()[:1])]
 
     def picture(self) -> Plot | None:
         """Every cell's distribution; of more cells than colours tell apart, means."""
         if not any(s.delivered_ns.size for s in self.samples):
             return None
-        known = [e for e in self.estimates if e.metric == "latency_mean" and e.value is not None]
-        if len(known) > SIDE_BY_SIDE:
-            return value_grid(known, "mean latency")
+        means = [e for e in self.estimates if e.metric == "latency_mean" and e.value is not None]
+        if len(means) > SIDE_BY_SIDE:
+            return value_grid(means, "mean latency")
         return self._distributions()[0]
 
     def _distributions(self) -> list[Plot]:
@@ -257,16 +259,16 @@ class CommunicationReport(Report[CommunicationParameters]):
         )
         received = self.copied.filter(pl.col("latency_ns").is_not_null())["run"].unique()
         alien = {*self.logged["run"]} & {*received} - {*agreed["run"]}
-        said: list[Part] = []
+        parts: list[Part] = []
         if alien:
             text = (
                 f"In {count_of_runs(len(alien))} no line of the log fits a message of the trace, "
                 "by number and time: it is of another recording, or its times are not in "
                 "nanoseconds. Latencies are not compared there."
             )
-            said.append(Sentence(text, loud=True))
+            parts.append(Sentence(text, loud=True))
         if not agreed.height:
-            return said
+            return parts
         wrong = agreed.filter(~pl.col("agrees")).height
         text = (
             f"The latencies of trace and log differ in {wrong} of {count_of_runs(agreed.height)}."
@@ -274,7 +276,7 @@ class CommunicationReport(Report[CommunicationParameters]):
             else f"The latencies of trace and log agree in all {count_of_runs(agreed.height)}."
         )
         table = agreement_table(agreed, self.counting, read_published(self.published_folder))
-        return [*said, Sentence(text, loud=wrong > 0), table]
+        return [*parts, Sentence(text, loud=wrong > 0), table]
 
     def periods(self) -> Section:
         """Periods of publishers and subscriptions."""
@@ -366,7 +368,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         table = copies_table(self.found, self.counting, self.estimates)
         heap = self._of("allocated_per_publication", "allocations_per_publication")
         means = self._of("hop_publish_call", *LOGGED, "cpu_per_publication")
-        told = (
+        note = (
             "Blocks and bytes are those that the C library's allocator gave."
             if heap
             else "The allocator was not recorded (lttng_ust_libc:malloc and free): what allocating "
@@ -375,7 +377,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         return Section(
             table,
             estimates_table([*means, *heap], "What a message costs"),
-            f"{told} The end of publish() is no event: of it, the publish call is the part "
+            f"{note} The end of publish() is no event: of it, the publish call is the part "
             "before the middleware.",
         )
 
@@ -394,7 +396,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         within = delivered.filter(pl.col("publisher_vpid") == pl.col("subscription_vpid"))
         of_10_mb = [run.name for run in self.counting if published_cell(run)]
         large = publisher_periods(self.found.messages).filter(pl.col("run").is_in(of_10_mb))
-        found = statements(
+        judged = statements(
             self._mean_latencies(delivered),
             self._mean_latencies(within),
             self._observations(large.group_by("run").agg(pl.col("period_ns").mean())),
@@ -410,7 +412,7 @@ class CommunicationReport(Report[CommunicationParameters]):
             ),
         ]
         title = "Published statements, compared with these recordings"
-        return Section(statements_table(found, columns, title, notes))
+        return Section(statements_table(judged, columns, title, notes))
 
     def _mean_latencies(self, messages: pl.LazyFrame) -> list[Observation]:
         """By the logs where all runs have one: cells are compared by one definition."""
@@ -424,9 +426,9 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def _observations(self, of_run: pl.DataFrame) -> list[Observation]:
         """Of the second column, where it is known."""
-        known = dict(of_run.drop_nulls().iter_rows())
+        by_run = dict(of_run.drop_nulls().iter_rows())
         return [
-            self._observation(run, known[run.name]) for run in self.counting if run.name in known
+            self._observation(run, by_run[run.name]) for run in self.counting if run.name in by_run
         ]
 
     def files(self) -> Mapping[str, pl.DataFrame]:
@@ -436,7 +438,7 @@ class CommunicationReport(Report[CommunicationParameters]):
     # ------------------------------------------------------------ small things
 
     def _backlog_warnings(self) -> list[Sentence]:
-        found = []
+        warnings = []
         for label, members in cells_of(self.counting).items():
             full, known = estimates.full_runs(members, self.backlogs)
             if not full:
@@ -457,8 +459,8 @@ class CommunicationReport(Report[CommunicationParameters]):
                 if estimates.latency_measures(members, self.backlogs) == "backlog"
                 else "Its latency holds waiting in the queue."
             )
-            found.append(Sentence(text, loud=True))
-        return found
+            warnings.append(Sentence(text, loud=True))
+        return warnings
 
     def _nothing(self) -> Section:
         return Section(Sentence("No message with a publication and a callback.", loud=True))

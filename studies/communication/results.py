@@ -61,8 +61,8 @@ def read_study(folder: Path) -> list[StudyRun]:
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: not a folder; give the one that holds test_<...>")
-    own = [folder] if _NAME.fullmatch(folder.resolve().name) else sorted(folder.iterdir())
-    runs = [path for path in own if path.is_dir() and _NAME.fullmatch(path.resolve().name)]
+    paths = [folder] if _NAME.fullmatch(folder.resolve().name) else sorted(folder.iterdir())
+    runs = [path for path in paths if path.is_dir() and _NAME.fullmatch(path.resolve().name)]
     if not runs:
         raise UsageError(f"{folder}: no folder named test_<intra|inter>_<shared|unique>_... in it")
     return [_run(path) for path in runs]
@@ -77,14 +77,14 @@ def _run(path: Path) -> StudyRun:
     }
     tables: dict[str, list[pl.DataFrame]] = {"publisher": [], "subscription": []}
     for file in sorted(path.iterdir()):
-        found = _FILE.fullmatch(file.name)
-        if found is None:
+        match = _FILE.fullmatch(file.name)
+        if match is None:
             continue
-        kind, number = found.group(1), int(found.group(2))
+        kind, number = match.group(1), int(match.group(2))
         columns = _PUBLISHED if kind == "publisher" else _RECEIVED
         frame = _read(file, columns)
-        own = pl.lit(number, dtype=pl.Int64).alias(f"{kind}_id")
-        tables[kind].append(frame.select(own, *columns))
+        identity = pl.lit(number, dtype=pl.Int64).alias(f"{kind}_id")
+        tables[kind].append(frame.select(identity, *columns))
     if not tables["publisher"]:
         raise UsageError(f"{path}: no file publisher_<id> in it")
     published = pl.concat(tables["publisher"]).sort("publish_us", "publisher_id", "message_id")

@@ -82,25 +82,25 @@ def agreement_table(
     rows: list[list[str]] = []
     marked: set[int] = set()
     for label, members in cells_of(runs).items():
-        own = agreed.filter(pl.col("run").is_in([run.name for run in members]))
-        if not own.height:
+        of_cell = agreed.filter(pl.col("run").is_in([run.name for run in members]))
+        if not of_cell.height:
             continue
-        mean = own.select(pl.col(f"{c}_ns").mean() for c in _AGREED).row(0, named=True)
+        mean = of_cell.select(pl.col(f"{c}_ns").mean() for c in _AGREED).row(0, named=True)
         copies = [text for c, text in _OTHER_INTERVAL.items() if mean[f"{c}_ns"]]
-        agree = int(own["agrees"].sum())
-        if agree < own.height:
+        agree = int(of_cell["agrees"].sum())
+        if agree < of_cell.height:
             marked.add(len(rows))
         cell = published_cell(members[0])
         rows.append(
             [
                 label,
-                f"{own['messages'].sum():,}",
+                f"{of_cell['messages'].sum():,}",
                 *(milliseconds(mean[f"{c}_ns"]) for c in ("latency", "logged_latency")),
                 _microseconds(mean["logged_latency_ns"] - mean["latency_ns"]),
                 " and ".join(copies),
                 _microseconds(mean["rest_ns"]),
                 f"{significant(100 * mean['rest_ns'] / mean['latency_ns'], 3)} %",
-                "yes" if agree == own.height else f"{agree} of {count_of_runs(own.height)}",
+                "yes" if agree == of_cell.height else f"{agree} of {count_of_runs(of_cell.height)}",
                 f"{printed[cell]:g}" if cell in printed else "",
             ]
         )
@@ -188,11 +188,11 @@ def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
     """Loss per pair of publisher and subscription: how many pairs lost, and the worst."""
     rows = []
     for label, members in cells_of(runs).items():
-        own = pairs.filter(pl.col("run").is_in([run.name for run in members]))
-        if not own.height:
+        of_cell = pairs.filter(pl.col("run").is_in([run.name for run in members]))
+        if not of_cell.height:
             continue
         of_pair = (
-            own.group_by("topic", "publisher_id", "subscription_id")
+            of_cell.group_by("topic", "publisher_id", "subscription_id")
             .agg(pl.col("sent", "lost", "received", "unknown").sum())
             .with_columns(loss=pl.col("lost") / pl.col("sent"))
             .sort("loss", "topic", descending=[True, False], nulls_last=True)
@@ -200,7 +200,7 @@ def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
         worst = of_pair.row(0, named=True)
         sent, lost = int(of_pair["sent"].sum()), int(of_pair["lost"].sum())
         unknown = int(of_pair["unknown"].sum())
-        told = sent and unknown <= (sent + unknown) * least_told(sent + unknown)
+        known = sent and unknown <= (sent + unknown) * least_told(sent + unknown)
         rows.append(
             [
                 label,
@@ -208,11 +208,11 @@ def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
                 f"{sent:,}",
                 f"{int(of_pair['received'].sum()):,}",
                 f"{lost:,}",
-                f"{significant(100 * lost / sent, 3)} %" if told else "not known" if sent else "-",
+                f"{significant(100 * lost / sent, 3)} %" if known else "not known" if sent else "-",
                 f"{of_pair.filter(pl.col('lost') > 0).height:,}",
                 f"{worst['topic']}: {significant(100 * worst['loss'], 3)} %"
                 if worst["loss"]
-                else ("none lost" if told else "not known"),
+                else ("none lost" if known else "not known"),
                 f"{unknown:,}",
             ]
         )
@@ -236,9 +236,9 @@ def backlog_table(
     rows: list[list[str]] = []
     marked: set[int] = set()
     for label, members in cells_of(runs).items():
-        of = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
+        by_metric = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
         seen, period, latency = (
-            of.get(name) for name in ("queue_depth_seen", "publisher_period", "latency_mean")
+            by_metric.get(name) for name in ("queue_depth_seen", "publisher_period", "latency_mean")
         )
         full, known = full_runs(members, backlogs)
         depths = {b.queue_depth for run in members if (b := backlogs.get(run.name)) is not None}
@@ -295,11 +295,11 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
         intra = messages["intra_process"].drop_nulls()
         if not intra.len():
             continue
-        own = found.signatures.filter(pl.col("run") == first.name)
+        signatures = found.signatures.filter(pl.col("run") == first.name)
         topic = messages["topic"].mode().sort()[0]
         taken = [
             signature(symbol)
-            for symbol in own.filter(pl.col("topic") == topic)
+            for symbol in signatures.filter(pl.col("topic") == topic)
             .unique(["subscription_id"])["symbol"]
             .to_list()
         ]
@@ -310,7 +310,7 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
         sharers = taken.count("const")
         within = bool(intra.all())
         copies = copies_of(owners, sharers, subscriptions - owners - sharers, intra_process=within)
-        of = {e.metric: e for e in estimates if dict(e.cell) == dict(first.cell)}
+        by_metric = {e.metric: e for e in estimates if dict(e.cell) == dict(first.cell)}
         counted = _count(copies.by_rclcpp)
         if intra.any() and copies.by_rclcpp is not None:
             # No event tells by which publish() a message came.
@@ -324,7 +324,9 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
                 counted,
                 _count(copies.by_middleware),
                 *(
-                    "-" if metric.name not in of else " ".join(value_and_interval(of[metric.name]))
+                    "-"
+                    if metric.name not in by_metric
+                    else " ".join(value_and_interval(by_metric[metric.name]))
                     for metric in (BEFORE_HOP, COPY_HOP)
                 ),
             ]
@@ -398,29 +400,29 @@ def published_table(
                 _MEASURES["backlog"] if row["full"] else "latency",
             ]
         )
-        of = ours.get((row["pointer"], row["intra_process"]))
-        if of is None:
+        by_metric = ours.get((row["pointer"], row["intra_process"]))
+        if by_metric is None:
             rows.append(["", "here: no such cell", *[""] * 6])
             continue
-        way = row["pointer"], row["intra_process"]
-        what = measures[way]
+        key = row["pointer"], row["intra_process"]
+        measure = measures[key]
         # The study's program took its time before publish() and in the callback.
-        period, latency = of.get("publisher_period"), of.get(LOGGED_LATENCY.name)
+        period, latency = by_metric.get("publisher_period"), by_metric.get(LOGGED_LATENCY.name)
         periods = None
-        apart, takes = (None if e is None else e.value for e in (period, latency))
-        if takes is not None and apart is not None and apart > 0:
-            periods = takes / apart
-        if what == "backlog":
+        spacing, takes = (None if e is None else e.value for e in (period, latency))
+        if takes is not None and spacing is not None and spacing > 0:
+            periods = takes / spacing
+        if measure == "backlog":
             marked.add(len(rows))
         rows.append(
             [
-                names[way],
+                names[key],
                 f"here, {count_of_runs(period.runs if period is not None else 0)}",
-                *(_estimate(of.get(n)) for n in ("publisher_period", "subscription_period")),
-                _estimate(latency) if latency else _from_the_event(of.get("latency_mean")),
-                f"{_estimate(of.get('loss'))} % (counted)",
+                *(_estimate(by_metric.get(n)) for n in ("publisher_period", "subscription_period")),
+                _estimate(latency) if latency else _from_the_event(by_metric.get("latency_mean")),
+                f"{_estimate(by_metric.get('loss'))} % (counted)",
                 significant(periods, 3),
-                _MEASURES.get(what, what),
+                _MEASURES.get(measure, measure),
             ]
         )
     return ReportTable(

@@ -117,8 +117,8 @@ _Frames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataF
 
 
 def _of_run(tables: Tables, run: Run, topics: Sequence[str], warm_up_s: float) -> _Frames:
-    own = topics or ([run.work_topic] if run.work_topic else _application(tables))
-    chosen = pl.DataFrame([(run.name, topic) for topic in own], schema=_TOPICS, orient="row")
+    names = topics or ([run.work_topic] if run.work_topic else _application(tables))
+    chosen = pl.DataFrame([(run.name, topic) for topic in names], schema=_TOPICS, orient="row")
     return _of_topics(tables, chosen, warm_up_s)
 
 

@@ -30,7 +30,7 @@ def agreement(messages: pl.DataFrame, result: ToolResult) -> pl.DataFrame:
     population), min and max ``<statistic>_tool_ns``, ``<statistic>_trace_ns``; null where only one
     of them knows it.
     """
-    told = (
+    reported = (
         result.summary.filter(
             (pl.col("entity") == "subscription")
             & pl.col("metric").is_in(["received", *(f"latency_{s}" for s in _STATISTICS)])
@@ -38,8 +38,8 @@ def agreement(messages: pl.DataFrame, result: ToolResult) -> pl.DataFrame:
         .with_columns(_bare("node"), _bare("name").alias("topic"))
         .pivot("metric", index=["node", "topic"], values="value", aggregate_function="first")
     )
-    absent = [name for name in ("received", "latency_mean") if name not in told.columns]
-    told = told.with_columns(pl.lit(None, pl.Float64).alias(name) for name in absent)
+    absent = [name for name in ("received", "latency_mean") if name not in reported.columns]
+    reported = reported.with_columns(pl.lit(None, pl.Float64).alias(name) for name in absent)
     latency = pl.col("latency_ns")
     traced = (
         messages.filter(latency.is_not_null())
@@ -53,15 +53,15 @@ def agreement(messages: pl.DataFrame, result: ToolResult) -> pl.DataFrame:
             max_trace_ns=latency.max().cast(pl.Float64),
         )
     )
-    known = [s for s in _STATISTICS if f"latency_{s}" in told.columns]
-    both = told.join(traced, on=["node", "topic"], how="left")
-    return both.select(
+    statistics = [s for s in _STATISTICS if f"latency_{s}" in reported.columns]
+    joined = reported.join(traced, on=["node", "topic"], how="left")
+    return joined.select(
         "node",
         "topic",
         received_tool=pl.col("received").cast(pl.Int64),
         received_trace=pl.col("received_trace").fill_null(0),
-        **{f"{s}_tool_ns": pl.col(f"latency_{s}") for s in known},
-        **{f"{s}_trace_ns": pl.col(f"{s}_trace_ns") for s in known},
+        **{f"{s}_tool_ns": pl.col(f"latency_{s}") for s in statistics},
+        **{f"{s}_trace_ns": pl.col(f"{s}_trace_ns") for s in statistics},
     ).sort("node", "topic")
 
 

@@ -88,7 +88,12 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
 
 def _spans_decades(estimates: Sequence[Estimate]) -> bool:
     """Whether a linear axis would press the smaller values to the ground."""
-    values = [x for e in estimates for x in (e.value, e.low) if x is not None and math.isfinite(x)]
+    values = [
+        value
+        for e in estimates
+        for value in (e.value, e.low)
+        if value is not None and math.isfinite(value)
+    ]
     return bool(values) and min(values) > 0 and max(values) > 30 * min(values)
 
 
@@ -156,8 +161,8 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     rows = every[:most_rows]
     farthest: dict[tuple[str, str], float] = {}
     for p in found:
-        apart = 0.0 if p.ratio is None else abs(math.log(p.ratio))
-        farthest[column(p)] = max(farthest.get(column(p), 0.0), apart)
+        distance = 0.0 if p.ratio is None else abs(math.log(p.ratio))
+        farthest[column(p)] = max(farthest.get(column(p), 0.0), distance)
     kept = sorted(farthest, key=lambda c: -farthest[c])[:_MOST_PAIRS]
     columns = [c for c in dict.fromkeys(column(p) for p in sorted(found, key=column)) if c in kept]
     labels = [f"{metric}  {style.wrapped(label, 30)}" for metric, label in rows]
@@ -168,8 +173,10 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
         return _forest(placed, labels, heads, f"{factor} {_within(found)}", len(every))
     intervals = len(columns) <= _WITH_INTERVAL
     heads = column_headings([f"{a}\n/ {b}" for a, b in columns])
-    high = max(0.36 if intervals else 0.24, 0.14 * max(x.count("\n") + 1 for x in labels))
-    figure = style.new_figure(high * len(rows) + 0.14 * max(x.count("\n") + 1 for x in heads) + 0.6)
+    high = max(0.36 if intervals else 0.24, 0.14 * max(label.count("\n") + 1 for label in labels))
+    figure = style.new_figure(
+        high * len(rows) + 0.14 * max(head.count("\n") + 1 for head in heads) + 0.6
+    )
     axes = figure.subplots()
     for p in found:
         if row(p) not in rows or column(p) not in columns:
@@ -224,7 +231,7 @@ def _forest(
     of_rows
         How many rows there would be.
     """
-    high = 0.14 * max(2, *(x.count("\n") + 2 for x in labels))
+    high = 0.14 * max(2, *(label.count("\n") + 2 for label in labels))
     figure = style.new_figure(high * len(labels) + 1.1)
     panels = figure.subplots(1, len(heads), sharey=True, squeeze=False)[0]
     for at, y, pair in placed:
@@ -293,10 +300,10 @@ def _ratio(value: float) -> str:
 @style.styled
 def effects_plot(found: Sequence[FactorEffect], metric: str) -> Plot:
     """Main effects and interactions as ratios with intervals."""
-    known = [e for e in found if e.value is not None and e.low is not None and e.high is not None]
-    figure = style.new_figure(0.26 * len(known) + 0.9)
+    shown = [e for e in found if e.value is not None and e.low is not None and e.high is not None]
+    figure = style.new_figure(0.26 * len(shown) + 0.9)
     axes = figure.subplots()
-    for y, e in enumerate(known):
+    for y, e in enumerate(shown):
         clear = e.p_holm is not None and e.p_holm <= 0.05
         shade = style.LOUD if clear else style.colour(0)
         axes.plot([not_none(e.low), not_none(e.high)], [y, y], "-", lw=2, color=shade)
@@ -304,9 +311,9 @@ def effects_plot(found: Sequence[FactorEffect], metric: str) -> Plot:
     axes.axvline(1, color="black", lw=0.8)
     axes.set_xscale("log")
     style.plain_numbers(axes)
-    style.rows(axes, [e.label for e in known], f"ratio of {metric}", 8)
-    count = max((e.replications for e in known), default=0)
-    blocks = "blocks" if any(e.method == BY_BLOCK for e in known) else "runs"
+    style.rows(axes, [e.label for e in shown], f"ratio of {metric}", 8)
+    count = max((e.replications for e in shown), default=0)
+    blocks = "blocks" if any(e.method == BY_BLOCK for e in shown) else "runs"
     return Plot(
         figure,
         f"Effects on {metric}: ratio with its interval over {count} {blocks}; dots: main effects, "

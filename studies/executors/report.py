@@ -134,12 +134,12 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         busy = busy_per_run(self.tables.table("executor_intervals").filter(whole), losses)
         cut = [run for run, lost in lost_events(losses).items() if lost == math.inf]
         whole &= ~pl.col("run").is_in(cut)
-        alone = callbacks_per_run(
+        callbacks = callbacks_per_run(
             self.tables.table("callback_instances").filter(of_callbacks(), whole),
             self.tables.threads,
             self.measured_parts,
         )
-        return busy_estimates(busy, alone, self.counting, self.level, self._paused)
+        return busy_estimates(busy, callbacks, self.counting, self.level, self._paused)
 
     @cached_property
     def _paused(self) -> list[str]:
@@ -170,7 +170,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
         No percentile of a cell whose runs have too few samples for it.
         """
-        found: dict[str, list[Observation]] = {}
+        observations: dict[str, list[Observation]] = {}
         # Lower bounds say nothing of which executor is faster.
         work = {w.run.name: w for w in self.work if w.measured}
         cpu = dict(self.usage.select("run", "cpu").drop_nulls().iter_rows())
@@ -188,11 +188,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                     if run.name in work:
                         observation = self._observation(run, float(value(times[run.name])))
                         metric = f"{work[run.name].kind.prefix}_{name}"
-                        found.setdefault(metric, []).append(observation)
+                        observations.setdefault(metric, []).append(observation)
                 if run.name in cpu:
                     observation = self._observation(run, float(cpu[run.name]))
-                    found.setdefault("cpu", []).append(observation)
-        return found
+                    observations.setdefault("cpu", []).append(observation)
+        return observations
 
     @cached_property
     def _telling(self) -> list[str]:
@@ -217,11 +217,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def _compared_by(self, compare: Callable[..., list[Pair]]) -> dict[str, list[Pair]]:
         factor, threshold = self.parameters.factor, self.parameters.threshold
-        found = {
+        pairs_by_metric = {
             metric: compare(metric, members, factor, threshold=threshold, level=self.level)
             for metric, members in self.observations.items()
         }
-        return {metric: members for metric, members in found.items() if members}
+        return {metric: members for metric, members in pairs_by_metric.items() if members}
 
     @cached_property
     def load(self) -> str:
@@ -238,11 +238,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def _headline(self) -> dict[str, list[Pair]]:
         """By metric pairs on average over conditions; those within one if it has no average."""
         averaged = {
-            metric: found
-            for metric, found in self.overall.items()
-            if any(p.low is not None for p in found)
+            metric: members
+            for metric, members in self.overall.items()
+            if any(p.low is not None for p in members)
         }
-        return {metric: averaged.get(metric, found) for metric, found in self.pairs.items()}
+        return {metric: averaged.get(metric, members) for metric, members in self.pairs.items()}
 
     @cached_property
     def _headline_pairs(self) -> list[Pair]:
@@ -255,52 +255,54 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def sentences(self) -> list[str]:
         """Which executor is slower or takes more CPU, by how much; else why none can be said."""
         factor = self.parameters.factor
-        found = self._headline_pairs
-        if not found:
+        headline = self._headline_pairs
+        if not headline:
             cells = len(cells_of(self.counting))
             refused = [p.refused for members in self.pairs.values() for p in members if p.refused]
             if refused:
                 return [f"No two levels of the factor {factor!r} can be compared: {refused[0]}."]
             where = "in the one cell" if cells == 1 else f"in any of the {cells} cells"
             return [f"There are no two levels of the factor {factor!r} to compare {where}."]
-        said = []
-        for metric in dict.fromkeys(p.metric for p in found):
-            pair = next(p for p in found if p.metric == metric)
+        sentences = []
+        for metric in dict.fromkeys(p.metric for p in headline):
+            pair = next(p for p in headline if p.metric == metric)
             if pair.verdict in _SURE:
                 where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
                 where = f" over {pair.over} conditions" if pair.over > 1 else where
                 bounds = not_none(pair.ratio), not_none(pair.low), not_none(pair.high)
                 more, less, how = larger_first(str(pair.level), str(pair.reference), bounds)
-                said.append(
+                sentences.append(
                     f"{_NAMES.get(metric, metric)} of {more} is {how.relation} of {less}: "
                     f"{how.numbers}{where}{self._at_p99(pair)}."
                 )
-        averaged = [p for p in found if p.over > 1]
+        averaged = [p for p in headline if p.over > 1]
         if averaged:
-            said.append(self._counted(averaged, "on average over conditions"))
-        said.append(self._counted(_shown(self.pairs), "within one condition" if averaged else ""))
-        return said
+            sentences.append(self._counted(averaged, "on average over conditions"))
+        sentences.append(
+            self._counted(_shown(self.pairs), "within one condition" if averaged else "")
+        )
+        return sentences
 
     def _counted(self, found: Sequence[Pair], where: str) -> str:
         """How many of the pairs differ."""
         unsure = sum(p.verdict == "not_enough_evidence" for p in found)
         alike = sum(p.verdict == "no_difference" for p in found)
         differ = len(found) - unsure - alike
-        said = f"Of {len(found)} pairs{' ' * bool(where)}{where} {differ} differ"
-        said += "s" * (differ == 1)
+        sentence = f"Of {len(found)} pairs{' ' * bool(where)}{where} {differ} differ"
+        sentence += "s" * (differ == 1)
         not_so = "does not" if alike == 1 else "do not"
-        said += (
+        sentence += (
             f", {alike} {not_so} (within {100 * self.parameters.threshold:g} %)" if alike else ""
         )
-        return said + (f", and {unsure} cannot be told apart." if unsure else ".")
+        return sentence + (f", and {unsure} cannot be told apart." if unsure else ".")
 
     def _at_p99(self, pair: Pair) -> str:
         """That P99 tells the contrary of a pair of medians; nothing where it does not."""
         where = (pair.conditions, pair.level, pair.reference)
         for p in self._headline.get(f"{pair.metric.removesuffix('_p50')}_p99", ()):
             if (p.conditions, p.level, p.reference) == where and p.ratio is not None:
-                other = (p.ratio - 1) * (not_none(pair.ratio) - 1) < 0
-                return f"; at P99 it is the other way round: {p.ratio:.2f}" if other else ""
+                contrary = (p.ratio - 1) * (not_none(pair.ratio) - 1) < 0
+                return f"; at P99 it is the other way round: {p.ratio:.2f}" if contrary else ""
         return ""
 
     def picture(self) -> Plot | None:
@@ -354,8 +356,8 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return Section(*parts)
 
     def _runs_without_work(self) -> list[Part]:
-        known = {w.run.name for w in self.work}
-        without = [run.name for run in self.counting if run.name not in known]
+        worked = {w.run.name for w in self.work}
+        without = [run.name for run in self.counting if run.name not in worked]
         if not without:
             return []
         more = f" and {len(without) - 5} more" if len(without) > 5 else ""
@@ -401,13 +403,13 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def busy(self) -> Section:
         """Waiting and working."""
-        known = {e.metric for e in self.busy_estimates if e.value is not None}
+        metrics = {e.metric for e in self.busy_estimates if e.value is not None}
         without = (
             "have no executor events (record ros2:*; only the tracers of roslens record when an "
             "events executor waits). Their callbacks and the CPU time of their threads "
             "(samplers.threads) show how busy they were."
         )
-        if not known and not self._paused:
+        if not metrics and not self._paused:
             return Section(f"No callback was traced, and the executors {without}")
         refused = [e.refused for e in self.busy_estimates if e.metric == "executor_wait"]
         return Section(
@@ -426,11 +428,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def compared(self) -> Section:
         """Every pair of executors under the same conditions."""
-        found = [pair for members in self.pairs.values() for pair in members]
-        if not found:
+        all_pairs = [pair for members in self.pairs.values() for pair in members]
+        if not all_pairs:
             text = f"There are no two levels of the factor {self.parameters.factor!r} to compare."
             return Section(text)
-        shown = [p for p in found if not p.metric.endswith(_TAILS)]
+        shown = [p for p in all_pairs if not p.metric.endswith(_TAILS)]
         return Section(
             f"A difference matters from {100 * self.parameters.threshold:g} % on. Ratios are "
             "of geometric means, within blocks (repetitions) where there are at least three.",
@@ -444,13 +446,13 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             if metric.endswith(_TAILS):
                 continue
             for title, part in _whole_designs(members):
-                found = self._effects(part)
-                known = [e for e in found if e.value is not None and e.low is not None]
+                estimated = self._effects(part)
+                bounded = [e for e in estimated if e.value is not None and e.low is not None]
                 name = f"{metric} ({title})" if title else metric
-                if known:
-                    parts.append(effects_plot(found, name))
-                elif found and found[0].refused:
-                    parts.append(f"{name}: no effects: {found[0].refused}.")
+                if bounded:
+                    parts.append(effects_plot(estimated, name))
+                elif estimated and estimated[0].refused:
+                    parts.append(f"{name}: no effects: {estimated[0].refused}.")
         return Section(*parts) if parts else Section("There is only one cell.")
 
     def _effects(self, members: Sequence[Observation]) -> list[FactorEffect]:
@@ -540,24 +542,24 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             )
             .filter(pl.col("seconds") >= LONG_S)
         )
-        known = {row["run"]: row for row in of_run.iter_rows(named=True)}
+        by_run = {row["run"]: row for row in of_run.iter_rows(named=True)}
         return [
-            said.judged(
+            claim.judged(
                 pairs(
-                    said.measure,
+                    claim.measure,
                     [
-                        self._observation(run, known[run.name][said.measure])
+                        self._observation(run, by_run[run.name][claim.measure])
                         for run in self.counting
-                        if run.name in known
-                        and run.cell.get("workload") in said.workloads
+                        if run.name in by_run
+                        and run.cell.get("workload") in claim.workloads
                         and statements.is_of_the_study(run.cell.get(self.parameters.factor))
                     ],
                     self.parameters.factor,
-                    threshold=said.threshold,
+                    threshold=claim.threshold,
                     level=self.level,
                 )
             )
-            for said in statements.OVER_TIME
+            for claim in statements.OVER_TIME
         ]
 
     def _by_payload(self, observations: Mapping[str, Sequence[Observation]]) -> list[Pair]:
@@ -578,8 +580,12 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def files(self) -> Mapping[str, pl.DataFrame]:
         """All pairs: over all conditions, then within each."""
-        both = (self.overall, self.pairs)
-        return {"pairs.csv": pairs_frame([p for of in both for x in of.values() for p in x])}
+        groups = (self.overall, self.pairs)
+        return {
+            "pairs.csv": pairs_frame(
+                [p for group in groups for members in group.values() for p in members]
+            )
+        }
 
 
 def _shown(found: Mapping[str, Sequence[Pair]]) -> list[Pair]:
@@ -646,13 +652,17 @@ def _agreement_table(found: pl.DataFrame, run: str, result: ToolResult) -> Repor
                 r["topic"],
                 f"{r['received_tool']:,}",
                 f"{r['received_trace']:,}",
-                *(milliseconds(r[f"{s}_{of}_ns"]) for s in statistics for of in ("tool", "trace")),
+                *(
+                    milliseconds(r[f"{s}_{source}_ns"])
+                    for s in statistics
+                    for source in ("tool", "trace")
+                ),
             ]
         )
-    headings = [f"{s}, {of} [ms]" for s in statistics for of in ("tool", "trace")]
-    both = found.drop_nulls(["mean_tool_ns", "mean_trace_ns"])
-    above = ((both["mean_tool_ns"] - both["mean_trace_ns"]) / 1e3).to_list()
-    told = (
+    headings = [f"{s}, {source} [ms]" for s in statistics for source in ("tool", "trace")]
+    shared = found.drop_nulls(["mean_tool_ns", "mean_trace_ns"])
+    above = ((shared["mean_tool_ns"] - shared["mean_trace_ns"]) / 1e3).to_list()
+    note = (
         f"The tool's mean is {significant(min(above), 3)} to {significant(max(above), 3)} us above "
         "the trace's."
         if above
@@ -662,7 +672,7 @@ def _agreement_table(found: pl.DataFrame, run: str, result: ToolResult) -> Repor
         ["node", "topic", "received, tool", "received, trace", *headings],
         rows,
         f"{run}: {result.tool} and the trace",
-        notes=[told, *result.notes],
+        notes=[note, *result.notes],
         marked=frozenset(marked),
         left=frozenset({"node", "topic"}),
     )

@@ -48,9 +48,9 @@ def cpu_statement(cpu_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) -> St
     overall
         Over all conditions without actions.
     """
-    own = [p for p in _of_the_study(cpu_pairs) if not is_of_actions(p.conditions)]
+    kept = [p for p in _of_the_study(cpu_pairs) if not is_of_actions(p.conditions)]
     claim = "Events and EventsCBG take the same CPU for messages and calls."
-    return _with_average(judged(claim, own, "alike"), overall)
+    return _with_average(judged(claim, kept, "alike"), overall)
 
 
 def latency_statement(mean_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) -> Statement:
@@ -132,8 +132,8 @@ class OverTime:
 
     def judged(self, found: Sequence[Pair]) -> Statement:
         """Its verdict from pairs of the two executors, within the same conditions."""
-        own = [p if _name(p.level) == self.less else turned(p) for p in found]
-        return judged(self.claim, own, "less")
+        pairs = [p if _name(p.level) == self.less else turned(p) for p in found]
+        return judged(self.claim, pairs, "less")
 
 
 OVER_TIME = (
@@ -175,29 +175,29 @@ def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
         "EventsCBG takes at least 15 % less CPU than SingleThreaded (rosbag2, pull request 2472: "
         "15 to 23 %)."
     )
-    both = [turned(p) if p.level == SINGLE else p for p in cpu_pairs]
+    oriented = [turned(p) if p.level == SINGLE else p for p in cpu_pairs]
     ratios = [
         (p.ratio, p.low, p.high, p.conditions)
-        for p in both
+        for p in oriented
         if (p.level, p.reference) == (EVENTS_CBG, SINGLE)
         if p.ratio is not None and p.low is not None and p.high is not None
     ]
     if not ratios:
         return Statement(content, "not_in_these_recordings", "no such pair with an interval")
-    of_its_load = [x for x in ratios if _publishers(x[3]) >= MANY_PUBLISHERS]
+    of_its_load = [ratio for ratio in ratios if _publishers(ratio[3]) >= MANY_PUBLISHERS]
     shown = of_its_load or ratios[:_SHOWN]
-    told = "; ".join(
+    savings = "; ".join(
         f"{100 * (1 - ratio):.0f} % less [{100 * (1 - high):.0f}, {100 * (1 - low):.0f}]"
         f" ({cell_label(conditions)})"
         for ratio, low, high, conditions in shown
     )
     if not of_its_load:
         if len(ratios) > _SHOWN:
-            told += f"; {len(ratios) - _SHOWN} more in pairs.csv"
-        because = f"it is of many publishers; with fewer than {MANY_PUBLISHERS}: {told}"
+            savings += f"; {len(ratios) - _SHOWN} more in pairs.csv"
+        because = f"it is of many publishers; with fewer than {MANY_PUBLISHERS}: {savings}"
         return Statement(content, "not_in_these_recordings", because)
     verdict = borne_out(
         all_for=all(high <= 1 - LEAST_SAVING for _, _, high, _ in of_its_load),
         any_against=any(low > 1 - LEAST_SAVING for _, low, _, _ in of_its_load),
     )
-    return Statement(content, verdict, told)
+    return Statement(content, verdict, savings)

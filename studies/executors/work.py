@@ -91,10 +91,10 @@ def work_of_runs(
     An action is made of services and topics: the first of these that a run has is what it was made
     for. Runs without any are left out.
     """
-    found: dict[str, Work] = {}
+    by_run: dict[str, Work] = {}
     by_name = {run.name: run for run in runs}
     for work in _messages(messages, [run for run in runs if run.work_topic], warm_up_s):
-        found[work.run.name] = work
+        by_run[work.run.name] = work
     asked = begin_of("goal_called_ns", "goal_sent_ns", "goal_taken_ns")
     of_goals = goals.select(
         "run",
@@ -102,18 +102,20 @@ def work_of_runs(
         took_ns=pl.col("result_taken_ns") - asked,
         measured=pl.col("goal_called_ns").is_not_null(),
     )
-    own = ~pl.any_horizontal(pl.col("service").str.ends_with(x) for x in INFRASTRUCTURE)
-    own = own & ~pl.col("service").str.contains("/_action/")
-    of_calls = call_times(calls.filter(own))
+    is_own = ~pl.any_horizontal(
+        pl.col("service").str.ends_with(suffix) for suffix in INFRASTRUCTURE
+    )
+    is_own = is_own & ~pl.col("service").str.contains("/_action/")
+    of_calls = call_times(calls.filter(is_own))
     for kind, rows in ((GOAL, of_goals), (CALL, of_calls)):
         for name, part in _parts(rows, warm_up_s).items():
-            if name in by_name and name not in found:
+            if name in by_name and name not in by_run:
                 took = part["took_ns"].to_numpy().astype(np.float64)
-                found[name] = Work(by_name[name], kind, took, bool(part["measured"].all()))
-    rest = [run for run in runs if run.name not in found]
+                by_run[name] = Work(by_name[name], kind, took, bool(part["measured"].all()))
+    rest = [run for run in runs if run.name not in by_run]
     for work in _messages(messages.filter(of_application()), rest, warm_up_s):
-        found[work.run.name] = work
-    return [found[run.name] for run in runs if run.name in found]
+        by_run[work.run.name] = work
+    return [by_run[run.name] for run in runs if run.name in by_run]
 
 
 def _messages(messages: pl.LazyFrame, runs: Sequence[Run], warm_up_s: float) -> list[Work]:
@@ -139,19 +141,19 @@ def _parts(rows: pl.LazyFrame, warm_up_s: float) -> dict[str, pl.DataFrame]:
 
 def work_estimates(work: Sequence[Work], level: float = 0.95) -> list[Estimate]:
     """Mean, P50, P99 and the largest of each cell, over the runs that did work of its kind."""
-    found: list[Estimate] = []
+    all_estimates: list[Estimate] = []
     for kind in dict.fromkeys(w.kind for w in work):
         of_run = {w.run.name: w for w in work if w.kind == kind}
         for members in cells_of([w.run for w in of_run.values()]).values():
-            own = [of_run[run.name] for run in members]
+            works = [of_run[run.name] for run in members]
             metric = Metric(kind.prefix, kind.definition, "ns")
-            arrays = [w.values_ns for w in own]
+            arrays = [w.values_ns for w in works]
             estimates = statistics_over_runs(
                 metric, members[0].cell, arrays, ("mean", 0.5, 0.99, "max"), level
             )
-            measured = all(w.measured for w in own)
-            found += estimates if measured else map(as_lower_bound, estimates)
-    return found
+            measured = all(w.measured for w in works)
+            all_estimates += estimates if measured else map(as_lower_bound, estimates)
+    return all_estimates
 
 
 ENTITY, COUNT = "entity", "count"
@@ -186,14 +188,14 @@ def entity_estimates(
             cells[kind] = {k: v for k, v in run.cell.items() if k != COUNT}
             points = kinds.setdefault(kind, {}).setdefault(run.block, [])
             points.append((float(run.cell[COUNT]), memory[run.name]))
-    found = []
+    estimates = []
     for kind, blocks in kinds.items():
         slopes = [
             least_squares(*np.array(points).T).slope
             for points in blocks.values()
-            if len({x for x, _ in points}) > 1
+            if len({count for count, _ in points}) > 1
         ]
-        found.append(
+        estimates.append(
             estimate_of(
                 metric,
                 cells[kind],
@@ -205,4 +207,4 @@ def entity_estimates(
                 per_run=slopes,
             )
         )
-    return found
+    return estimates

@@ -18,23 +18,25 @@ def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list
     slope = partial(Statement, "slope within budget", unit="byte")
     checks = []
     for entity, limit in budgets.items():
-        own = [s for s in slopes if s.entity == entity]
-        chosen = next((s for s in own if s.memory == "total"), own[0] if len(own) == 1 else None)
+        members = [s for s in slopes if s.entity == entity]
+        chosen = next(
+            (s for s in members if s.memory == "total"), members[0] if len(members) == 1 else None
+        )
         if chosen is None:
-            there = ", ".join(dict.fromkeys(s.entity for s in slopes)) or "none"
-            said = f"no total memory of '{entity}'; there is memory of: {there}"
-            checks.append(slope("not_enough_evidence", said, entity, limit=limit))
+            entities = ", ".join(dict.fromkeys(s.entity for s in slopes)) or "none"
+            because = f"no total memory of '{entity}'; there is memory of: {entities}"
+            checks.append(slope("not_enough_evidence", because, entity, limit=limit))
             continue
         e = chosen.estimate
         if e.low is None or e.high is None:
             verdict: Verdict = "not_enough_evidence"
-            said = e.refused or "no interval"
+            because = e.refused or "no interval"
         else:
             within, beyond = e.high <= limit, e.low > limit
             verdict = "holds" if within else "broken" if beyond else "not_enough_evidence"
-            said = f"{e.value:,.1f} [{e.low:,.1f}, {e.high:,.1f}] against {limit:,.6g} B"
+            because = f"{e.value:,.1f} [{e.low:,.1f}, {e.high:,.1f}] against {limit:,.6g} B"
         subject = f"{entity}, {chosen.memory}"
-        checks.append(slope(verdict, said, subject, value=e.value, limit=limit))
+        checks.append(slope(verdict, because, subject, value=e.value, limit=limit))
     return checks
 
 
@@ -97,8 +99,8 @@ def live_checks(live: pl.DataFrame) -> list[Statement]:
     well = live.height - left.height
     if well:
         text = "every allocation was given back"
-        of = f"{well} programs"
-        checks.append(Statement(name, "holds", text, of, value=0.0, limit=0.0, unit="byte"))
+        subject = f"{well} programs"
+        checks.append(Statement(name, "holds", text, subject, value=0.0, limit=0.0, unit="byte"))
     return checks
 
 
@@ -119,12 +121,12 @@ def two_ways_checks(ways: pl.DataFrame) -> list[Statement]:
     checks = []
     for (memory, way), group in ways.group_by("memory", "way", maintain_order=True):
         more = pl.col("otherwise_bytes") - pl.col("bytes")
-        said, right = {
+        relation, right = {
             "sbrk": ("no less", more >= 0),
             _STACK_CHECK: ("no more", more <= 0),
         }.get(str(way), ("the same", more == 0))
         wrong = group.filter(~right)
-        because = f"{said} in {group.height - wrong.height} of {group.height} programs"
+        because = f"{relation} in {group.height - wrong.height} of {group.height} programs"
         if way == _STACK_CHECK:
             most = group.select((-more).max()).item()
             if most > 0:
@@ -150,7 +152,7 @@ def account_checks(accounts: pl.DataFrame) -> list[Statement]:
     groups = accounts.group_by("source", "transport", maintain_order=True)
     for (source, transport), group in groups:
         wrong = group.filter(~pl.col("agrees"))["message"].to_list()
-        sent, lost, refused = (group[x].sum() for x in ("sent", "lost", "refused"))
+        sent, lost, refused = (group[column].sum() for column in ("sent", "lost", "refused"))
         checks.append(
             Statement(
                 "every message is accounted for on both sides",

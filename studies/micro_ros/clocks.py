@@ -98,8 +98,8 @@ def fit_clocks(
         then a clock was set, its drift changed, or stamps are wrong.
     """
     t1, t2, t3, t4 = (
-        np.asarray(x, dtype=np.int64)
-        for x in (client_sent_ns, agent_received_ns, agent_sent_ns, client_received_ns)
+        np.asarray(stamps, dtype=np.int64)
+        for stamps in (client_sent_ns, agent_received_ns, agent_sent_ns, client_received_ns)
     )
     count = t1.size
     if count < LEAST_EXCHANGES:
@@ -124,8 +124,8 @@ def fit_clocks(
     rough = (least[late] - least[early]) / max(1.0, forward[late] - forward[early])
     least -= rough * forward
     most -= rough * backward
-    there, back = corners(forward, least), corners(backward, most)
-    forward, least, backward, most = forward[there], least[there], backward[back], most[back]
+    forth, back = corners(forward, least), corners(backward, most)
+    forward, least, backward, most = forward[forth], least[forth], backward[back], most[back]
     scale = max(1.0, float(np.abs(least).max()), float(np.abs(most).max()))
     rows = np.concatenate(
         [
@@ -136,10 +136,10 @@ def fit_clocks(
     limits = np.concatenate([-least, most]) / scale
 
     def bound(objective: Floats) -> float | None:
-        found = optimize.linprog(
+        solution = optimize.linprog(
             objective, A_ub=rows, b_ub=limits, bounds=[(None, None)] * 2, method="highs"
         )
-        return None if found.fun is None or found.status else float(found.fun)
+        return None if solution.fun is None or solution.status else float(solution.fun)
 
     inner = np.linspace(float(backward.min()), float(forward.max()), _KNOTS)
     knots = np.concatenate([[min(first, inner[0])], inner, [max(last, inner[-1])]])
@@ -195,8 +195,8 @@ def directions(
 ) -> Directions:
     """Latency by direction, with the client's stamps brought to the agent's clock."""
     t1, t2, t3, t4 = (
-        np.asarray(x, dtype=np.int64)
-        for x in (client_sent_ns, agent_received_ns, agent_sent_ns, client_received_ns)
+        np.asarray(stamps, dtype=np.int64)
+        for stamps in (client_sent_ns, agent_received_ns, agent_sent_ns, client_received_ns)
     )
     sent, sent_width = to_agent(fit, t1)
     received, received_width = to_agent(fit, t4)

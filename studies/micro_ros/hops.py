@@ -171,12 +171,12 @@ def hop_checks(messages: pl.DataFrame, exchanges: pl.DataFrame) -> list[Statemen
             for hop, (start, end) in HOPS.items()
         ]
         right = group.filter(pl.all_horizontal(ends)).height
-        known = exchanges.filter(source=source, transport=transport).height
+        exchanged = exchanges.filter(source=source, transport=transport).height
         checks.append(
             Statement(
                 "the hops of a message follow each other",
                 "holds" if right == group.height else "broken",
-                f"in {right:,} of {group.height:,} messages; {known:,} were exchanged",
+                f"in {right:,} of {group.height:,} messages; {exchanged:,} were exchanged",
                 f"{transport}, {source}",
                 value=float(group.height - right),
                 limit=0.0,

@@ -45,13 +45,13 @@ def judge_throughput(bytes_per_s: float, line: PhysicalLine) -> tuple[Verdict, s
     part = bytes_per_s / most
     if not math.isfinite(bytes_per_s) or bytes_per_s < 0:
         return "impossible", f"{bytes_per_s} is no throughput"
-    said = f"{100 * part:.3g} % of the {most:,.0f} B/s that the line carries"
+    share = f"{100 * part:.3g} % of the {most:,.0f} B/s that the line carries"
     if part <= 1:
-        return "holds", said
+        return "holds", share
     if part <= 8:
         as_bits = f"{100 * part / 8:.3g} % if the figure is in bits"
-        return "impossible_as_bytes", f"impossible: {said}; {as_bits}"
-    return "impossible", f"impossible: {said}, even if it were in bits"
+        return "impossible_as_bytes", f"impossible: {share}; {as_bits}"
+    return "impossible", f"impossible: {share}, even if it were in bits"
 
 
 def lines_of(lines: pl.DataFrame, given: Mapping[str, object]) -> dict[str, PhysicalLine]:
@@ -69,24 +69,26 @@ def lines_of(lines: pl.DataFrame, given: Mapping[str, object]) -> dict[str, Phys
     UsageError
         A given value is not a rate.
     """
-    found = {
+    by_transport = {
         row["transport"]: PhysicalLine(float(row["bit_per_s"]), float(row["bits_per_byte"]))
         for row in lines.iter_rows(named=True)
     }
     for transport, value in given.items():
         numbers = value if isinstance(value, (list, tuple)) else [value]
         usable = [
-            float(x)
-            for x in numbers
-            if isinstance(x, (int, float)) and not isinstance(x, bool) and 0 < x < math.inf
+            float(number)
+            for number in numbers
+            if isinstance(number, (int, float))
+            and not isinstance(number, bool)
+            and 0 < number < math.inf
         ]
         if len(usable) != len(numbers) or len(usable) not in (1, 2):
             raise UsageError(
                 f"parameter lines: {transport}: {value!r}; give bits per second, or "
                 "[bits per second, bits per byte]"
             )
-        found[transport] = PhysicalLine(*usable)
-    return found
+        by_transport[transport] = PhysicalLine(*usable)
+    return by_transport
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,8 @@ class MicroRosReport(Report[MicroRosParameters]):
     @cached_property
     def lines(self) -> dict[str, PhysicalLine]:
         """Physical lines by transport."""
-        known = self.published.lines if self.measured is None else self.published.lines.clear()
-        lines = lines_of(known, self.parameters.lines)
+        published = self.published.lines if self.measured is None else self.published.lines.clear()
+        lines = lines_of(published, self.parameters.lines)
         for link in self.found.links.values():
             if link.line_bit_per_s is not None and link.transport not in lines:
                 lines[link.transport] = PhysicalLine(link.line_bit_per_s, link.bits_per_byte)
@@ -218,11 +218,11 @@ class MicroRosReport(Report[MicroRosParameters]):
     def _checked(self) -> str:
         """How many checks failed, and how many could not be made."""
         failed = [c for c in self.all_checks if c.failed]
-        made = [c for c in self.all_checks if c.decided]
+        decided = [c for c in self.all_checks if c.decided]
         first = f", first: {failed[0].claim} {failed[0].because}" if failed else ""
-        left = len(self.all_checks) - len(made)
+        left = len(self.all_checks) - len(decided)
         more = f"; {left} could not be made" if left else ""
-        return f"{len(failed) or 'None'} of {len(made)} checks failed{first}{more}."
+        return f"{len(failed) or 'None'} of {len(decided)} checks failed{first}{more}."
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -241,27 +241,31 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     def sentences(self) -> list[str]:
         """What an entity costs, how long a message takes, what the checks say; failures first."""
-        said = []
+        sentences = []
         totals = [s for s in self.slopes if s.memory == "total" and not is_history(s.entity)]
-        known = [
+        shown = [
             s
             for s in totals
             if s.estimate.value is not None
             and s.entity not in VARIANTS
             and not on_rtos(s.entity)[1]
         ]
-        if known:
-            each = ", ".join(f"each {s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
-            said.append(f"Memory of the device: {each}.")
+        if shown:
+            each = ", ".join(f"each {s.entity} {s.estimate.value:,.0f} B" for s in shown[:6])
+            sentences.append(f"Memory of the device: {each}.")
         if self.device_messages.height:
-            said.append(hops.hops_sentence(hops.hop_medians(self.device_messages)))
+            sentences.append(hops.hops_sentence(hops.hop_medians(self.device_messages)))
         if self.all_checks:
-            said.insert(0 if any(c.failed for c in self.all_checks) else len(said), self._checked)
+            sentences.insert(
+                0 if any(c.failed for c in self.all_checks) else len(sentences), self._checked
+            )
         unused = self.found.findings["what"].unique(maintain_order=True)
-        said = said or ["There are no figures of micro-ROS to look at."]
+        sentences = sentences or ["There are no figures of micro-ROS to look at."]
         if unused.len():
-            said.append(f"Left out as it could not be used ({unused.len():,} in all): {unused[0]}.")
-        return said
+            sentences.append(
+                f"Left out as it could not be used ({unused.len():,} in all): {unused[0]}."
+            )
+        return sentences
 
     def origin(self) -> Mapping[str, str]:
         """The board of the published figures, or the folders that were given."""
@@ -274,8 +278,8 @@ class MicroRosReport(Report[MicroRosParameters]):
         slopes = [s for s in self.slopes if not is_history(s.entity)]
         if slopes:
             return figures.memory_plot([s for s in slopes if not on_rtos(s.entity)[1]] or slopes)
-        found = self.found.throughput
-        return figures.throughput_plot(found, self.lines) if found.height else None
+        throughput = self.found.throughput
+        return figures.throughput_plot(throughput, self.lines) if throughput.height else None
 
     def source(self) -> Section:
         """What is looked at, and what could not be used."""
@@ -308,8 +312,8 @@ class MicroRosReport(Report[MicroRosParameters]):
         """Verdicts, first what is wrong."""
         if not self.all_checks:
             return Section("There is nothing to check.")
-        said = Sentence(self._checked, loud=any(c.failed for c in self.all_checks))
-        return Section(said, checks_table(sorted(self.all_checks, key=lambda c: not c.failed)))
+        sentence = Sentence(self._checked, loud=any(c.failed for c in self.all_checks))
+        return Section(sentence, checks_table(sorted(self.all_checks, key=lambda c: not c.failed)))
 
     def memory(self) -> Section:
         """Memory per entity."""
@@ -317,9 +321,9 @@ class MicroRosReport(Report[MicroRosParameters]):
         if not slopes:
             return Section("There is no memory of entities to look at.")
         parts: list[Part] = [figures.memory_plot(slopes)]
-        beside = rtos_table(slopes, self.published_slopes)
-        if beside is not None:
-            parts.append(beside)
+        comparison = rtos_table(slopes, self.published_slopes)
+        if comparison is not None:
+            parts.append(comparison)
         parts.append(slopes_table(slopes, self.published_slopes, self.claims))
         if self.found.static.height:
             parts.append(static_table(self.found.static))
@@ -346,15 +350,15 @@ class MicroRosReport(Report[MicroRosParameters]):
         if self.found.is_micro_ros:
             estimates = [*self.transport_estimates, *self.throughput_estimates]
             emulated = {link.transport for link in self.found.links.values() if link.emulated}
-            found = [
+            statements = [
                 *memory_statements(self.published.claims, self.slopes),
                 *measured_statements(self.slopes, estimates, emulated),
             ]
             measured += [
-                claims_table(found, "Statements of the study, held against this"),
+                claims_table(statements, "Statements of the study, held against this"),
                 claims_table(own_statements(estimates), "What the study does not say", "said here"),
             ]
-        apart = differences_of_totals(self.published.memory)
+        differences = differences_of_totals(self.published.memory)
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
             *measured,
@@ -367,18 +371,18 @@ class MicroRosReport(Report[MicroRosParameters]):
                 ]
             ),
             "Static, stack and dynamic memory were read off another figure than the total; "
-            f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B.",
+            f"their sum and it differ by at most {max(map(abs, differences), default=0):,.0f} B.",
             "One board, one build and one configuration were measured once per point: the "
             "figures support a slope, and no statement about how builds or boards differ.",
         )
 
     def throughput(self) -> Section:
         """Throughput against payload."""
-        found = self.found.throughput
+        throughput = self.found.throughput
         parts: list[Part] = []
-        if found.height:
-            parts.append(figures.throughput_plot(found, self.lines))
-            parts.append(throughput_table(found, self.lines))
+        if throughput.height:
+            parts.append(figures.throughput_plot(throughput, self.lines))
+            parts.append(throughput_table(throughput, self.lines))
         if self.throughput_estimates:
             parts.append(estimates_table(self.throughput_estimates, "Throughput over runs"))
         if self.found.captures.height:

@@ -88,7 +88,7 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
     level
         Nominal coverage.
     """
-    found = []
+    slopes = []
     groups = memory.group_by("entity", "memory", maintain_order=True)
     for (entity, kind), group in sorted(groups, key=lambda g: _order(*g[0])):
         points = (
@@ -103,7 +103,7 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
         x = points["count"].to_numpy().astype(np.float64)
         y = points["bytes"].to_numpy().astype(np.float64)
         intercept, interval = _line(x, y, level)
-        found.append(
+        slopes.append(
             Slope(
                 str(entity),
                 str(kind),
@@ -124,7 +124,7 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
                 ),
             )
         )
-    return found
+    return slopes
 
 
 def with_totals(memory: pl.DataFrame) -> pl.DataFrame:
@@ -137,8 +137,8 @@ def with_totals(memory: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("kinds") == 3)
         .select(*keys, pl.lit("total").alias("memory"), "bytes")
     )
-    known = memory.filter(pl.col("memory") == "total").select(keys)
-    return pl.concat([memory, whole.join(known, on=keys, how="anti")])
+    given = memory.filter(pl.col("memory") == "total").select(keys)
+    return pl.concat([memory, whole.join(given, on=keys, how="anti")])
 
 
 def slopes_frame(slopes: Sequence[Slope]) -> pl.DataFrame:
@@ -179,8 +179,8 @@ def on_rtos(entity: str) -> tuple[str, str]:
 def _order(entity: object, memory: object) -> tuple[bool, int, int, str, int]:
     """Entities as the publication has them, for each RTOS, others by name, the history last."""
     base, rtos = on_rtos(str(entity))
-    known = _ENTITIES.index(base) if base in _ENTITIES else len(_ENTITIES)
+    rank = _ENTITIES.index(base) if base in _ENTITIES else len(_ENTITIES)
     kind = KINDS.index(str(memory)) if memory in KINDS else len(KINDS)
     system = ["", *RTOSES.values()].index(rtos)
-    other = known == len(_ENTITIES)
-    return (other, system, known + is_history(base), str(entity), kind)
+    other = rank == len(_ENTITIES)
+    return (other, system, rank + is_history(base), str(entity), kind)

@@ -33,40 +33,40 @@ def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Sta
     it, and not so where it lies outside. The claim per slot of the history is exact,
     so that the interval must contain it.
     """
-    of = {(s.entity, s.memory): s.estimate for s in slopes}
-    found = []
+    estimates = {(s.entity, s.memory): s.estimate for s in slopes}
+    statements = []
     for claim in claims.iter_rows(named=True):
-        estimate = of.get((claim["entity"], claim["memory"]))
+        estimate = estimates.get((claim["entity"], claim["memory"]))
         exact = claim["entity"] == HISTORY
         unit = "slot" if exact else "entity"
         name = f"memory per {'slot of the history' if exact else claim['entity']}"
         stated = float(claim["claimed_bytes"])
         if estimate is None or estimate.low is None or estimate.high is None:
             because = "no figure with an interval"
-            found.append(Statement(claim["said"], "cannot be judged", because, name))
+            statements.append(Statement(claim["said"], "cannot be judged", because, name))
             continue
         low, high = estimate.low, estimate.high
         because = f"{estimate.value:,.1f} [{low:,.1f}, {high:,.1f}] B per {unit}"
         if exact:
-            holds, apart = low <= stated <= high, not low <= stated <= high
+            holds, fails = low <= stated <= high, not low <= stated <= high
             note = f": {not_none(estimate.value) - stated:+,.1f} B per slot" if not holds else ""
         else:
             least, most = stated * (1 - ABOUT), stated * (1 + ABOUT)
-            holds, apart = least <= low and high <= most, high < least or low > most
+            holds, fails = least <= low and high <= most, high < least or low > most
             note = f" (within {100 * ABOUT:g} %)" if holds else ""
-        verdict: Verdict = "supported" if holds else "not so" if apart else "not_enough_evidence"
-        found.append(Statement(claim["said"], verdict, because, name, note))
-    return found
+        verdict: Verdict = "supported" if holds else "not so" if fails else "not_enough_evidence"
+        statements.append(Statement(claim["said"], verdict, because, name, note))
+    return statements
 
 
 def differences_of_totals(memory: pl.DataFrame) -> pl.Series:
     """Total minus static, stack and dynamic in bytes, of each count for which all were given."""
-    is_total, of = pl.col("memory") == "total", pl.col("bytes")
+    is_total, size = pl.col("memory") == "total", pl.col("bytes")
     return (
         memory.group_by("source", "entity", "count", maintain_order=True)
         .agg(
             pl.col("memory").n_unique().alias("kinds"),
-            (of.filter(is_total).sum() - of.filter(~is_total).sum()).alias("difference"),
+            (size.filter(is_total).sum() - size.filter(~is_total).sum()).alias("difference"),
         )
         .filter(pl.col("kinds") == len(KINDS))["difference"]
     )
@@ -99,12 +99,12 @@ def measured_statements(
         Transports without a line rate.
     """
     known = _known(estimates)
-    of = {(s.entity, s.memory): s for s in slopes}
+    by_memory = {(s.entity, s.memory): s for s in slopes}
     return [
-        *(_independent(of, entity, claim) for entity, claim in VARIANTS.items()),
+        *(_independent(by_memory, entity, claim) for entity, claim in VARIANTS.items()),
         *(constant_stack(s) for s in slopes if s.memory == "stack" and s.entity not in VARIANTS),
-        *(_order(known, emulated, x) for x in RELIABILITIES),
-        *(_follows(known, x) for x in RELIABILITIES),
+        *(_order(known, emulated, reliability) for reliability in RELIABILITIES),
+        *(_follows(known, reliability) for reliability in RELIABILITIES),
     ]
 
 
@@ -117,7 +117,7 @@ def own_statements(estimates: Sequence[Estimate]) -> list[Statement]:
         As of `measured_statements`.
     """
     known = _known(estimates)
-    return [_waits(known, x) for x in RELIABILITIES]
+    return [_waits(known, reliability) for reliability in RELIABILITIES]
 
 
 def _known(estimates: Sequence[Estimate]) -> _Known:
@@ -137,8 +137,8 @@ def _independent(of: Mapping[tuple[str, str], Slope], entity: str, claim: str) -
     if a is None or b is None:
         return Statement(claim, "cannot be judged", "no slope of both", entity)
     verdict: Verdict = "supported" if alike(a, b) else "not so"
-    said = f"{b:,.1f} B per publisher, {a:,.1f} B as usual"
-    return Statement(claim, verdict, said, entity, f" (within {100 * ABOUT:g} %)")
+    because = f"{b:,.1f} B per publisher, {a:,.1f} B as usual"
+    return Statement(claim, verdict, because, entity, f" (within {100 * ABOUT:g} %)")
 
 
 def constant_stack(slope: Slope) -> Statement:
@@ -148,78 +148,78 @@ def constant_stack(slope: Slope) -> Statement:
     if slope.counts.size < 2:
         verdict = "cannot be judged"
     first, last = int(slope.counts.min()), int(slope.counts.max())
-    said = f"{low:,.0f} to {high:,.0f} B with {first} to {last}"
+    because = f"{low:,.0f} to {high:,.0f} B with {first} to {last}"
     note = f" (within {100 * ABOUT:g} %)" if verdict == "supported" else ""
-    return Statement("the stack is constant", verdict, said, slope.entity, note)
+    return Statement("the stack is constant", verdict, because, slope.entity, note)
 
 
 def _order(known: _Known, emulated: Collection[str], reliability: str) -> Statement:
     """The published round trips: UDP 1.26 ms, serial 8.81 ms; of TCP there is none."""
     claim = "the round trip is shorter over UDP than over the serial line"
     subject = reliability.replace("_", " ")
-    udp, serial = (known.get(("rtt_p50", f"{x} {reliability}")) for x in ("udp", "serial"))
+    udp, serial = (known.get(("rtt_p50", f"{name} {reliability}")) for name in ("udp", "serial"))
     if udp is None or serial is None:
         return Statement(claim, "cannot be judged", "no round trips of both", subject)
-    said = f"UDP {_ms(udp)}, serial {_ms(serial)}"
+    because = f"UDP {_ms(udp)}, serial {_ms(serial)}"
     if serial.cell["transport"] in emulated:
-        said += "; but this serial line is emulated and has no line rate"
-        return Statement(claim, "cannot be judged", said, subject)
-    return Statement(claim, _rising([udp, serial]), said, subject)
+        because += "; but this serial line is emulated and has no line rate"
+        return Statement(claim, "cannot be judged", because, subject)
+    return Statement(claim, _rising([udp, serial]), because, subject)
 
 
 def _follows(known: _Known, reliability: str) -> Statement:
     """By the throughput of the largest messages that go to the agent."""
-    both = []
-    for name in (f"{x} {reliability}" for x in ("udp", "tcp", "tcp_no_delay")):
+    transports = []
+    for name in (f"{transport} {reliability}" for transport in ("udp", "tcp", "tcp_no_delay")):
         rates = [e for (m, t), e in known.items() if m.startswith("throughput ") and t == name]
         rate = max(rates, key=lambda e: int(str(e.cell["payload_bytes"])), default=None)
         trip = known.get(("rtt_p50", name))
         if rate is not None and trip is not None:
-            both.append((name, rate, trip))
-    both.sort(key=lambda x: -not_none(x[1].value))
-    said = ", ".join(
+            transports.append((name, rate, trip))
+    transports.sort(key=lambda row: -not_none(row[1].value))
+    because = ", ".join(
         f"{name} {not_none(rate.value) / 1e3:,.1f} kB/s and {_ms(trip)}"
-        for name, rate, trip in both
+        for name, rate, trip in transports
     )
     subject = reliability.replace("_", " ")
     # Of each two of which it is known which has more.
-    told = {
-        _rising([trip, other])
-        for (_, rate, trip), (_, less, other) in combinations(both, 2)
+    verdicts = {
+        _rising([trip, longer])
+        for (_, rate, trip), (_, less, longer) in combinations(transports, 2)
         if _rising([less, rate]) == "supported"
     }
-    verdict: Verdict = told.pop() if len(told) == 1 else "cannot be judged"
-    if "not so" in told:
+    verdict: Verdict = verdicts.pop() if len(verdicts) == 1 else "cannot be judged"
+    if "not so" in verdicts:
         verdict = "not so"
-    return Statement(FOLLOWS, verdict, said or "no transports to compare", subject)
+    return Statement(FOLLOWS, verdict, because or "no transports to compare", subject)
 
 
 def _waits(known: _Known, reliability: str) -> Statement:
     claim = "TCP waits: for most of its round trip short writes wait for delayed acknowledgements"
     subject = reliability.replace("_", " ")
-    of = {
+    trips = {
         name: {m: known.get((m, f"{name} {reliability}")) for m in _WAYS}
         for name in ("tcp", "tcp_no_delay")
     }
-    slow, quick = (of[name]["rtt_p50"] for name in of)
+    slow, quick = (trips[name]["rtt_p50"] for name in trips)
     if slow is None or quick is None:
         return Statement(claim, "cannot be judged", "no round trips of both", subject)
-    said = "; ".join(
-        f"{told} "
+    because = "; ".join(
+        f"{setting} "
         + ", ".join(
-            f"{way}{_ms(e)}"
-            for m, way in _WAYS.items()
+            f"{direction}{_ms(e)}"
+            for m, direction in _WAYS.items()
             # A direction without an interval may be anything up to the round trip.
-            if (e := of[name][m]) and (not way or e.low is not None)
+            if (e := trips[name][m]) and (not direction or e.low is not None)
         )
-        for name, told in (("tcp", "as the client has it"), ("tcp_no_delay", "without delays"))
+        for name, setting in (("tcp", "as the client has it"), ("tcp_no_delay", "without delays"))
     )
     bounds = (slow.low, slow.high, quick.low, quick.high)
     verdict: Verdict = "cannot be judged"
     if None not in bounds:
-        low, high, least, most = (float(x or 0) for x in bounds)
+        low, high, least, most = (float(bound or 0) for bound in bounds)
         verdict = "supported" if 2 * most < low else "not so" if 2 * least > high else verdict
-    return Statement(claim, verdict, said, subject)
+    return Statement(claim, verdict, because, subject)
 
 
 _WAYS = {"rtt_p50": "", "client_latency_p50": "to the agent ", "agent_latency_p50": "back "}
@@ -227,7 +227,7 @@ _WAYS = {"rtt_p50": "", "client_latency_p50": "to the agent ", "agent_latency_p5
 
 def _ms(estimate: Estimate) -> str:
     """With its interval: directions are no better known than the clocks are."""
-    value, low, high = (x and x / 1e6 for x in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (ns and ns / 1e6 for ns in (estimate.value, estimate.low, estimate.high))
     interval = "" if low is None or high is None else f" [{low:,.2f}, {high:,.2f}]"
     return f"{value:,.2f}{interval} ms"
 
@@ -283,46 +283,48 @@ def published_statements(
         *(_grows(s) for s in slopes if s.entity in PUB_SUB and s.memory in ("static", "dynamic")),
         *(constant_stack(s) for s in slopes if s.entity in PUB_SUB and s.memory == "stack"),
         _most_by_usb(rates),
-        *(_rises(rates, x) for x in STREAMS),
-        *(_linear(rates, x) for x in UDP),
+        *(_rises(rates, transport) for transport in STREAMS),
+        *(_linear(rates, transport) for transport in UDP),
         _apart(rates),
         _slower_with_less(rates, trips),
     ]
 
 
 def _alike(total: Mapping[str, Slope], one: str, other: str) -> Statement:
-    a, b = (not_none(total[x].estimate.value) for x in (one, other))
+    a, b = (not_none(total[entity].estimate.value) for entity in (one, other))
     verdict: Verdict = "supported" if alike(a, b) else "not so"
-    said = f"{a:,.0f} and {b:,.0f} B, {b / a - 1:+.0%}"
-    return Statement(f"a {one} takes as much memory as a {other}", verdict, said, f"{one}, {other}")
+    because = f"{a:,.0f} and {b:,.0f} B, {b / a - 1:+.0%}"
+    return Statement(
+        f"a {one} takes as much memory as a {other}", verdict, because, f"{one}, {other}"
+    )
 
 
 def _grows(slope: Slope) -> Statement:
     e = slope.estimate
     verdict: Verdict = "supported" if not_none(e.low) > 0 else "not so"
-    said = f"{e.value:,.0f} [{e.low:,.0f}, {e.high:,.0f}] B of {slope.memory} memory per entity"
+    because = f"{e.value:,.0f} [{e.low:,.0f}, {e.high:,.0f}] B of {slope.memory} memory per entity"
     return Statement(
-        "static and dynamic memory grow with the entities", verdict, said, slope.entity
+        "static and dynamic memory grow with the entities", verdict, because, slope.entity
     )
 
 
 def _most_by_usb(rates: _Rates) -> Statement:
     sizes = sorted(rates[STREAMS[0]])
-    falls = all(rates[a][x] > rates[b][x] for a, b in pairwise(STREAMS) for x in sizes)
-    said = "; ".join(
-        f"{x} B: " + ", ".join(f"{name} {rates[name][x] / 1e3:,.0f}" for name in STREAMS)
-        for x in sizes
+    falls = all(rates[a][size] > rates[b][size] for a, b in pairwise(STREAMS) for size in sizes)
+    because = "; ".join(
+        f"{size} B: " + ", ".join(f"{name} {rates[name][size] / 1e3:,.0f}" for name in STREAMS)
+        for size in sizes
     )
     claim = "USB carries more than TCP over WiFi, and that more than the serial line"
-    return Statement(claim, "supported" if falls else "not so", f"{said} kB/s", "streams")
+    return Statement(claim, "supported" if falls else "not so", f"{because} kB/s", "streams")
 
 
 def _rises(rates: _Rates, transport: str) -> Statement:
-    of = sorted(rates[transport].items())
-    rises = all(a < b for (_, a), (_, b) in pairwise(of))
-    said = ", ".join(f"{rate / 1e3:,.0f} kB/s of {size} B" for size, rate in of)
+    points = sorted(rates[transport].items())
+    rises = all(a < b for (_, a), (_, b) in pairwise(points))
+    because = ", ".join(f"{rate / 1e3:,.0f} kB/s of {size} B" for size, rate in points)
     claim = "the larger the messages, the more throughput"
-    return Statement(claim, "supported" if rises else "not so", said, transport)
+    return Statement(claim, "supported" if rises else "not so", because, transport)
 
 
 def _linear(rates: _Rates, transport: str) -> Statement:
@@ -332,28 +334,31 @@ def _linear(rates: _Rates, transport: str) -> Statement:
         for (small, less), (large, rate) in pairwise(sorted(rates[transport].items()))
     ]
     linear = all(alike(size, grown) for *_, grown, size in steps)
-    said = ", ".join(f"{a} to {b} B {grown:.2f} x" for a, b, grown, _ in steps)
+    because = ", ".join(f"{a} to {b} B {grown:.2f} x" for a, b, grown, _ in steps)
     claim = "throughput is linear with the size of the messages"
-    return Statement(claim, "supported" if linear else "not so", said, transport)
+    return Statement(claim, "supported" if linear else "not so", because, transport)
 
 
 def _apart(rates: _Rates) -> Statement:
-    one, other = (rates[x] for x in UDP)
-    apart = not any(alike(one[size], other[size]) for size in one)
-    said = ", ".join(f"{other[size] / one[size]:.2f} x with {size} B" for size in sorted(one))
+    freertos, netx = (rates[transport] for transport in UDP)
+    differ = not any(alike(freertos[size], netx[size]) for size in freertos)
+    because = ", ".join(
+        f"{netx[size] / freertos[size]:.2f} x with {size} B" for size in sorted(freertos)
+    )
     claim = "UDP has another throughput with NetX than with FreeRTOS + TCP"
-    return Statement(claim, "supported" if apart else "not so", f"NetX {said}", "UDP")
+    return Statement(claim, "supported" if differ else "not so", f"NetX {because}", "UDP")
 
 
 def _slower_with_less(rates: _Rates, trips: Mapping[str, float]) -> Statement:
     """Of each two transports the one that carries more with its largest messages is no slower."""
-    most = {x: rates[x][max(rates[x])] for x in rates}
-    of = [
-        (trips[_IN_LATENCY.get(x, x)], x) for x in sorted(most, key=most.__getitem__, reverse=True)
+    most = {transport: rates[transport][max(rates[transport])] for transport in rates}
+    by_rate = [
+        (trips[_IN_LATENCY.get(transport, transport)], transport)
+        for transport in sorted(most, key=most.__getitem__, reverse=True)
     ]
-    follows = all(a <= b * (1 + ABOUT) for (a, _), (b, _) in pairwise(of))
-    said = ", ".join(
-        f"{name} {most[name] / 1e3:,.0f} kB/s and {ns / 1e6:.2f} ms" for ns, name in of
+    follows = all(a <= b * (1 + ABOUT) for (a, _), (b, _) in pairwise(by_rate))
+    because = ", ".join(
+        f"{name} {most[name] / 1e3:,.0f} kB/s and {ns / 1e6:.2f} ms" for ns, name in by_rate
     )
     note = f" (within {100 * ABOUT:g} %)" if follows else ""
-    return Statement(FOLLOWS, "supported" if follows else "not so", said, "all transports", note)
+    return Statement(FOLLOWS, "supported" if follows else "not so", because, "all transports", note)

@@ -58,7 +58,7 @@ def slopes_table(
         if e.refused and e.refused not in notes:
             notes.append(f"{s.entity}, {s.memory}: {e.refused}")
         residual = s.largest_residual
-        beside = published.get((on_rtos(s.entity)[0], s.memory))
+        printed = published.get((on_rtos(s.entity)[0], s.memory))
         claim = claims.get((s.entity, s.memory))
         rows.append(
             [
@@ -71,7 +71,7 @@ def slopes_table(
                 str(e.samples),
                 "-" if residual is None else f"{residual:,.1f}",
                 "-" if s.between_runs is None else f"{s.between_runs:,.0f}",
-                *([_slope_text(beside)] if published else []),
+                *([_slope_text(printed)] if published else []),
                 *(["-" if claim is None else f"{claim:,.0f}"] if claims else []),
             ]
         )
@@ -107,17 +107,19 @@ def rtos_table(slopes: Sequence[Slope], published: Mapping[Key, Slope]) -> Repor
     ReportTable or None
         None where no entity was measured with an RTOS.
     """
-    of = {(*on_rtos(s.entity), s.memory): s for s in slopes}
-    found = [x for x in RTOSES.values() if any(rtos == x for _, rtos, _ in of)]
-    if not found:
+    own_slopes = {(*on_rtos(s.entity), s.memory): s for s in slopes}
+    names = [
+        system for system in RTOSES.values() if any(rtos == system for _, rtos, _ in own_slopes)
+    ]
+    if not names:
         return None
-    keys = dict.fromkeys((entity, memory) for entity, rtos, memory in of if rtos)
+    keys = dict.fromkeys((entity, memory) for entity, rtos, memory in own_slopes if rtos)
     return ReportTable(
-        ["entity", "memory", "no RTOS", *found, "published"],
+        ["entity", "memory", "no RTOS", *names, "published"],
         [
             [
                 *(entity, memory),
-                *(_slope_text(of.get((entity, rtos, memory))) for rtos in ("", *found)),
+                *(_slope_text(own_slopes.get((entity, rtos, memory))) for rtos in ("", *names)),
                 _slope_text(published.get((entity, memory))),
             ]
             for entity, memory in keys
@@ -263,9 +265,9 @@ def static_table(static: pl.DataFrame) -> ReportTable:
     """
     memory = static.filter(pl.col("section").str.contains(r"^\.(data|bss)(\.|$)"))
     largest = memory.filter(pl.col("count") == pl.col("count").max().over("entity"))
-    one = largest.filter(pl.col("source") == pl.col("source").first().over("entity"))
+    first = largest.filter(pl.col("source") == pl.col("source").first().over("entity"))
     rows = (
-        one.sort("entity", pl.col("difference_bytes").abs(), descending=[False, True])
+        first.sort("entity", pl.col("difference_bytes").abs(), descending=[False, True])
         .group_by("entity", maintain_order=True)
         .head(4)
     )
@@ -397,11 +399,11 @@ def captures_table(captures: pl.DataFrame) -> ReportTable:
 
 def findings_table(findings: pl.DataFrame) -> ReportTable:
     """What could not be used, and why."""
-    found = findings.unique(maintain_order=True)
+    distinct = findings.unique(maintain_order=True)
     return ReportTable(
         ["run", "left out"],
-        [[r["source"], r["what"]] for r in found.iter_rows(named=True)],
+        [[r["source"], r["what"]] for r in distinct.iter_rows(named=True)],
         "What could not be used",
-        marked=frozenset(range(found.height)),
+        marked=frozenset(range(distinct.height)),
         left=frozenset({"run", "left out"}),
     )

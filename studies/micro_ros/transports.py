@@ -104,34 +104,36 @@ def _run(source: str, transport: str, exchanges: pl.DataFrame, link: Link) -> Tr
     uncertainty = exchanges["rtt_uncertainty_ns"].to_numpy().astype(np.float64)
     if fit.refused is not None:
         return TransportRun(source, transport, link, fit, None, rtt, uncertainty, None, None)
-    found = directions(fit, *stamps)
-    residual = found.client_ns + found.turnaround_ns + found.agent_ns - rtt
+    latency = directions(fit, *stamps)
+    residual = latency.client_ns + latency.turnaround_ns + latency.agent_ns - rtt
     # The stopwatch may go with either clock.
     drift = max(map(abs, fit.drift))
     allowed = uncertainty + 2 * resolution + drift * rtt
-    return TransportRun(source, transport, link, fit, found, rtt, uncertainty, residual, allowed)
+    return TransportRun(source, transport, link, fit, latency, rtt, uncertainty, residual, allowed)
 
 
 def transport_estimates(runs: Sequence[TransportRun], level: float) -> list[Estimate]:
     """Latency by direction, round trip, and how far the clocks were apart."""
-    of: dict[str, list[TransportRun]] = {}
+    by_transport: dict[str, list[TransportRun]] = {}
     for run in runs:
-        of.setdefault(run.transport, []).append(run)
-    found: list[Estimate] = []
-    for transport, members in of.items():
-        told = [r.directions for r in members if r.directions is not None]
-        widths = [float(np.median(d.uncertainty_ns)) for d in told]
+        by_transport.setdefault(run.transport, []).append(run)
+    all_estimates: list[Estimate] = []
+    for transport, members in by_transport.items():
+        latencies = [r.directions for r in members if r.directions is not None]
+        widths = [float(np.median(d.uncertainty_ns)) for d in latencies]
         for metric, samples in (
-            (_CLIENT, [d.client_ns for d in told]),
-            (_AGENT, [d.agent_ns for d in told]),
+            (_CLIENT, [d.client_ns for d in latencies]),
+            (_AGENT, [d.agent_ns for d in latencies]),
             (_RTT, [r.rtt_ns for r in members]),
         ):
             estimates = statistics_over_runs(
                 metric, {"transport": transport}, samples, ("mean", 0.5, 0.99), level
             )
-            found += estimates if metric is _RTT else [_widened(e, widths) for e in estimates]
-        found += [e for r in members for e in _clock_estimates(r)]
-    return found
+            all_estimates += (
+                estimates if metric is _RTT else [_widened(e, widths) for e in estimates]
+            )
+        all_estimates += [e for r in members for e in _clock_estimates(r)]
+    return all_estimates
 
 
 def throughput_estimates(throughput: pl.DataFrame, level: float) -> list[Estimate]:

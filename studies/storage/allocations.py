@@ -32,15 +32,15 @@ _METRICS = (PER_CALL, PER_MESSAGE, PER_BYTE, MEMORY)
 
 def allocation_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
     """Allocations and peak memory, cell by cell: means over runs."""
-    found = []
+    estimates = []
     for members in by_cell(runs):
         rows = [_of_run(live) for live in members]
         for at, metric in enumerate(_METRICS):
-            known = [value for row in rows if (value := row[at]) is not None]
-            if known:
+            values = [value for row in rows if (value := row[at]) is not None]
+            if values:
                 cell = members[0].run.cell
-                found.append(value_over_runs(metric, cell, known, len(known), level))
-    return found
+                estimates.append(value_over_runs(metric, cell, values, len(values), level))
+    return estimates
 
 
 def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
@@ -48,13 +48,13 @@ def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
     counts, memory = (_by_config(found, metric) for metric in (PER_MESSAGE, MEMORY))
     by_most = sorted(counts, key=lambda config: max(counts[config]))
     least, most = by_most[0], by_most[-1]
-    told = f"{least} allocates least ({_range(counts[least])} times) and {most} most"
-    said = [f"Per message {told} ({_range(counts[most])}); nothing was timed."]
+    extremes = f"{least} allocates least ({_range(counts[least])} times) and {most} most"
+    sentences = [f"Per message {extremes} ({_range(counts[most])}); nothing was timed."]
     for config in by_most:
         resident = [value / 1e6 for value in memory.get(config, [])]
         more = f"; at most {_range(resident)} MB more are resident" if resident else ""
-        said.append(f"{config}: {_range(counts[config])} allocations per message{more}.")
-    return said
+        sentences.append(f"{config}: {_range(counts[config])} allocations per message{more}.")
+    return sentences
 
 
 def _by_config(found: Sequence[Estimate], metric: Metric) -> dict[str, list[float]]:
@@ -67,7 +67,7 @@ def _by_config(found: Sequence[Estimate], metric: Metric) -> dict[str, list[floa
 
 
 def _range(values: Sequence[float]) -> str:
-    low, high = (significant(x, 2) for x in (min(values), max(values)))
+    low, high = (significant(value, 2) for value in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 

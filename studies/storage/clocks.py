@@ -56,25 +56,25 @@ class Agreement:
 def agreement(live: LiveRun, recording: Recording) -> Agreement | None:
     """Compare both times of each call; None where the run has no tracepoints."""
     traced = write_calls(recording.events)
-    own = write_times(live)
+    times = write_times(live)
     if traced is None or traced.is_empty():
         return None
     call = traced["call"].to_numpy()
-    whole = (call >= 0) & (call < own.size)
+    whole = (call >= 0) & (call < times.size)
     if not whole.any():
         return None
     call = call[whole]
     seen = (traced["end_ns"] - traced["begin_ns"]).to_numpy().astype(np.float64)[whole]
-    timed = own[call]
-    apart = np.abs(seen - timed)
+    timed = times[call]
+    difference = np.abs(seen - timed)
     allowed = np.maximum(TOLERANCE * timed, TOLERANCE_NS)
     return Agreement(
         live,
-        calls=own.size,
+        calls=times.size,
         matched=call.size,
         self_ns=float(timed.mean()),
         traced_ns=float(seen.mean()),
         median_difference_ns=float(np.median(seen - timed)),
-        median_excess=float(np.median(apart / allowed)),
-        beyond=int((apart > allowed).sum()),
+        median_excess=float(np.median(difference / allowed)),
+        beyond=int((difference > allowed).sum()),
     )

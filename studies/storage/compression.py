@@ -65,22 +65,22 @@ def _cell(live: LiveRun) -> tuple[str, str]:
 
 def compression_sentences(runs: Sequence[LiveRun]) -> list[str]:
     """For each size of messages, what each way of compressing leaves and takes."""
-    said = []
+    sentences = []
     for size in dict.fromkeys(live.storage.facts.messages for live in runs):
-        own = [live for live in runs if _cell(live) == (size, "MCAP")]
+        of_size = [live for live in runs if _cell(live) == (size, "MCAP")]
         parts = []
         for name in ("none", "message", "chunks", "file"):
-            of = [live for live in own if _compressed(live) == name]
-            if of:
-                left = sum(map(_bytes, of)) / sum(live.storage.facts.bytes for live in of)
-                taken = sum(map(_per_message, of)) / len(of) / 1e3
+            members = [live for live in of_size if _compressed(live) == name]
+            if members:
+                left = sum(map(_bytes, members)) / sum(live.storage.facts.bytes for live in members)
+                taken = sum(map(_per_message, members)) / len(members) / 1e3
                 parts.append(f"{name} {significant(left, 3)} and {significant(taken, 3)} µs")
         if parts:
-            said.append(
+            sentences.append(
                 f"Messages of {size} in MCAP, bytes on disk per byte and time per message, by what "
                 f"is compressed: {'; '.join(parts)}."
             )
-    return said
+    return sentences
 
 
 def compression_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:

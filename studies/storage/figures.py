@@ -32,22 +32,22 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
     definition
         What a bar is.
     """
-    own = cells.filter(machine=machine)
-    suites = own["messages"].unique(maintain_order=True).to_list()
-    batches = own["batch_size"].unique(maintain_order=True).to_list()
+    bars = cells.filter(machine=machine)
+    suites = bars["messages"].unique(maintain_order=True).to_list()
+    batches = bars["batch_size"].unique(maintain_order=True).to_list()
     # The same order in all panels, by what each is of the fastest there.
     share = pl.col("mean") / pl.col("mean").max().over("messages", "batch_size")
-    ranked = own.with_columns(share=share).group_by("plugin_config").agg(pl.col("share").mean())
+    ranked = bars.with_columns(share=share).group_by("plugin_config").agg(pl.col("share").mean())
     configs = ranked.sort("share", "plugin_config")["plugin_config"].to_list()
     figure = style.new_figure(0.75 + (0.55 + 0.21 * len(configs)) * len(batches))
     panels = figure.subplots(len(batches), len(suites), squeeze=False, sharey=True)
     for row, batch in zip(panels, batches, strict=True):
         for axes, suite in zip(row, suites, strict=True):
-            _bars(axes, own.filter(messages=suite, batch_size=batch), configs)
+            _bars(axes, bars.filter(messages=suite, batch_size=batch), configs)
             axes.set_title(f"{suite} messages,\n{batch} batches", fontsize=9)
     figure.supxlabel("throughput [MB/s]", fontsize=9.5)
     style.legend_above(figure)
-    runs = max(own["n"].to_list(), default=0)
+    runs = max(bars["n"].to_list(), default=0)
     return Plot(
         figure,
         f"Throughput on {machine}, {runs} runs per bar, on the whole fastest on top: {definition}. "

@@ -171,27 +171,29 @@ def estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
 
 def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate]:
     calls = sum(live.storage.facts.write_calls for live in runs)
-    found = [
-        value_over_runs(metric, cell, [of(live.storage.batches) for live in runs], calls, level)
-        for metric, of in ((THROUGHPUT, overall), (AS_PUBLISHED, mean_of_ratios))
+    results = [
+        value_over_runs(
+            metric, cell, [measure(live.storage.batches) for live in runs], calls, level
+        )
+        for metric, measure in ((THROUGHPUT, overall), (AS_PUBLISHED, mean_of_ratios))
     ]
     facts = [live.storage.facts for live in runs]
     if all(f.produced is not None for f in facts):
         dropped = [f.dropped or 0 for f in facts]
-        found.append(
+        results.append(
             fraction_over_runs(DROPPED, cell, dropped, [f.produced or 0 for f in facts], level)
         )
     times = [write_times(live) for live in runs]
     for name, q in _PERCENTILES.items():
         metric = Metric(name, f"P{100 * q:g} of the {_WRITE_TIME}", "ns")
-        found.append(percentile_over_runs(metric, cell, times, q, level))
+        results.append(percentile_over_runs(metric, cell, times, q, level))
     per_run = [_per_run(live) for live in runs]
     for column, metric in _PER_RUN.items():
         values = [row[column] for row in per_run]
-        known = [value for value in values if value is not None]
-        if known:
-            found.append(value_over_runs(metric, cell, known, len(known), level))
-    return found
+        measured = [value for value in values if value is not None]
+        if measured:
+            results.append(value_over_runs(metric, cell, measured, len(measured), level))
+    return results
 
 
 def write_times(live: LiveRun) -> Floats:

@@ -59,18 +59,18 @@ def judged(
     cell
         What else differs: size of messages, and all other.
     """
-    found = []
+    statements = []
     for machine in dict.fromkeys(live.machine for live in runs):
-        own = [live for live in runs if live.machine == machine]
+        members = [live for live in runs if live.machine == machine]
         for claim in claims:
-            effects, answers = _compared(own, claim, level, cell)
+            effects, answers = _compared(members, claim, level, cell)
             verdict, because = over_cells(answers.items())
             if effects:
                 ratios = [effect.value for effect in effects]
                 low, high = significant(min(ratios), 3), significant(max(ratios), 3)
                 because += f"; {low} to {high} times" if low != high else f"; {low} times"
-            found.append(Statement(claim.text, verdict, because, machine))
-    return found
+            statements.append(Statement(claim.text, verdict, because, machine))
+    return statements
 
 
 def _compared(
@@ -133,14 +133,16 @@ def cells_table(
                 text
                 for metric, (_, factor) in headings.items()
                 for text in (
-                    value_and_interval(of[metric.name], factor) if metric.name in of else ("-", "-")
+                    value_and_interval(by_metric[metric.name], factor)
+                    if metric.name in by_metric
+                    else ("-", "-")
                 )
             ),
         ]
-        for label, of in cells.items()
+        for label, by_metric in cells.items()
     ]
     return ReportTable(
-        ["cell", *(x for heading, _ in headings.values() for x in (heading, level))],
+        ["cell", *(text for heading, _ in headings.values() for text in (heading, level))],
         rows,
         title,
         notes=[note],
@@ -165,11 +167,11 @@ def disk_claims(runs: Sequence[LiveRun]) -> list[Statement]:
         (unsynced, Claim(disk.format("without a sync"), _per_byte, "memory", "disk")),
         (synced, Claim(disk.format("with a sync at close"), _per_byte, "memory", "disk")),
     ]
-    found = []
-    for own, claim in by_place:
-        found += judged(own, [claim], _place, _cell)
+    statements = []
+    for members, claim in by_place:
+        statements += judged(members, [claim], _place, _cell)
     sync = Claim("a sync at close takes time on a disk", _per_byte, "unsynced", "synced")
-    return found + judged(on_disk, [sync], _sync, _cell)
+    return statements + judged(on_disk, [sync], _sync, _cell)
 
 
 def _is_synced(live: LiveRun) -> bool:

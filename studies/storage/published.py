@@ -31,17 +31,17 @@ def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
     null for fewer than 3 runs), bytes per second.
     """
     average = pl.col("avg_byte_throughput")
-    found = digests.group_by(CELL, maintain_order=True).agg(
+    means = digests.group_by(CELL, maintain_order=True).agg(
         n=pl.len().cast(pl.Int64), mean=average.mean(), sd=average.std()
     )
     # Of the standard deviation, by the number of runs.
     t_factor = {
         n: t_quantile((1 + level) / 2, n - 1) / math.sqrt(n)
-        for n in found["n"].unique()
+        for n in means["n"].unique()
         if n >= MINIMUM_RUNS
     }
     factor = pl.col("n").replace_strict(t_factor, default=None, return_dtype=pl.Float64)
-    return found.with_columns(
+    return means.with_columns(
         half_width_published=STORAGE_FACTOR * pl.col("sd"), half_width_t=factor * pl.col("sd")
     )
 

@@ -41,7 +41,7 @@ def recorder_estimates(runs: Sequence[RecorderRun], level: float) -> list[Estima
 
 def recorder_headline(runs: Sequence[RecorderRun]) -> str:
     """What was lost in all, by whom, and up to which rate nothing was."""
-    facts = [found.facts for found in runs]
+    facts = [run.facts for run in runs]
     published, middleware, cache = _counts(facts)
     if not middleware and not cache:
         return f"Nothing was lost of {published:,} messages."
@@ -60,13 +60,13 @@ def recorder_headline(runs: Sequence[RecorderRun]) -> str:
 
 def recorder_sentences(runs: Sequence[RecorderRun]) -> list[str]:
     """For each plugin and configuration, the messages lost, by whom, at each rate."""
-    said: dict[str, dict[int, list[RecorderFacts]]] = {}
-    for found in runs:
-        rates = said.setdefault(found.facts.plugin_config, {})
-        rates.setdefault(found.facts.rate_bytes_per_s, []).append(found.facts)
+    by_config: dict[str, dict[int, list[RecorderFacts]]] = {}
+    for run in runs:
+        rates = by_config.setdefault(run.facts.plugin_config, {})
+        rates.setdefault(run.facts.rate_bytes_per_s, []).append(run.facts)
     return [
         f"{config}: " + "; ".join(_at(rate, facts) for rate, facts in sorted(rates.items())) + "."
-        for config, rates in sorted(said.items())
+        for config, rates in sorted(by_config.items())
     ]
 
 
@@ -79,7 +79,7 @@ def _counts(facts: Sequence[RecorderFacts]) -> tuple[int, int, int]:
 
 def _at(rate: int, facts: Sequence[RecorderFacts]) -> str:
     published, middleware, cache = _counts(facts)
-    sizes = " or ".join(_size(x) for x in sorted({f.message_bytes for f in facts}))
+    sizes = " or ".join(_size(size) for size in sorted({f.message_bytes for f in facts}))
     if not middleware and not cache:
         return f"at {rate / 2**20:g} MiB/s none of {published:,} messages of {sizes} was lost"
     return (
@@ -101,7 +101,7 @@ def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
     rows: list[list[str]] = []
     marked: set[int] = set()
     for members in by_cell(runs):
-        facts = [found.facts for found in members]
+        facts = [run.facts for run in members]
         losses = _losses(members, level)
         if any(loss.value is not None and loss.value > 0 for loss in losses):
             marked.add(len(rows))
@@ -111,14 +111,14 @@ def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
                 members[0].run.label,
                 str(len(members)),
                 significant(sent / (sum(f.publishing_ns for f in facts) / 1e9) / 2**20, 3),
-                *(f"{sum(getattr(f, x) for f in facts):,}" for x in ("published", "written")),
-                *(x for loss in losses for x in value_and_interval(loss, 100.0)),
+                *(f"{sum(getattr(f, name) for f in facts):,}" for name in ("published", "written")),
+                *(text for loss in losses for text in value_and_interval(loss, 100.0)),
             ]
         )
     columns = ["cell", "runs", "published [MiB/s]", "published", "written"]
     interval = f"{100 * level:g} % interval"
-    cache = sorted({f"{found.facts.cache_bytes / 2**20:g}" for found in runs})
-    depth = sorted({found.facts.depth for found in runs})
+    cache = sorted({f"{run.facts.cache_bytes / 2**20:g}" for run in runs})
+    depth = sorted({run.facts.depth for run in runs})
     return ReportTable(
         [*columns, "lost by the middleware [%]", interval, "lost by the cache [%]", interval],
         rows,
@@ -138,7 +138,7 @@ def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
 
 
 def _losses(members: Sequence[RecorderRun], level: float) -> list[Estimate]:
-    facts = [found.facts for found in members]
+    facts = [run.facts for run in members]
     published = [f.published for f in facts]
     lost = (
         (BY_MIDDLEWARE, [f.published - f.received for f in facts]),

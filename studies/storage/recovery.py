@@ -71,7 +71,7 @@ def recovery_estimates(runs: Sequence[RecoveryRun], level: float) -> list[Estima
     """Fractions that came back: the mean over a run's trials, Student t over runs."""
     estimates = []
     for members in by_cell(runs):
-        trials = [found.trials for found in members]
+        trials = [recovery.trials for recovery in members]
         count = sum(t.height for t in trials)
         for metric, column in ((RECOVERED, "recovered"), (WITH_TOOL, "recovered_with_tool")):
             values = [fmean(_fraction(t, column)) for t in trials]
@@ -85,22 +85,22 @@ def resilience(runs: Sequence[RecoveryRun]) -> list[Statement]:
     rows = pl.DataFrame(
         [
             (
-                found.machine,
-                found.run.block,
-                str(found.run.cell.get("failure")),
-                str(found.run.cell.get("batch_size")),
-                str(found.run.cell.get("plugin_config")),
-                fmean(_fraction(found.trials, "recovered")),
+                recovery.machine,
+                recovery.run.block,
+                str(recovery.run.cell.get("failure")),
+                str(recovery.run.cell.get("batch_size")),
+                str(recovery.run.cell.get("plugin_config")),
+                fmean(_fraction(recovery.trials, "recovered")),
             )
-            for found in runs
+            for recovery in runs
         ],
         schema=["machine", "block", "messages", "batch_size", "plugin_config", "back"],
         orient="row",
     )
     statements = []
-    for (machine,), own in rows.group_by(["machine"], maintain_order=True):
+    for (machine,), of_machine in rows.group_by(["machine"], maintain_order=True):
         for base, claim in CLAIMS.items():
-            verdict, because = over_cells(_answers(own, base))
+            verdict, because = over_cells(_answers(of_machine, base))
             statements.append(Statement(claim, verdict, because, str(machine)))
     return statements
 
@@ -109,12 +109,12 @@ def _answers(rows: pl.DataFrame, base: str) -> Iterator[tuple[object, str]]:
     """The answer of each cell that has runs enough of both."""
     key = ["block", "messages", "batch_size"]
     mcap = rows.filter(plugin_config="mcap_default")
-    both = mcap.join(rows.filter(plugin_config=base), on=key, suffix="_base")
-    for cell, pairs in both.group_by(key[1:], maintain_order=True):
+    joined = mcap.join(rows.filter(plugin_config=base), on=key, suffix="_base")
+    for cell, pairs in joined.group_by(key[1:], maintain_order=True):
         difference = (pairs["back"] - pairs["back_base"]).to_list()
-        found = value_over_runs(_MORE, {}, difference, len(difference), LEVEL)
-        more = found.low is not None and found.low > 0
-        less = found.high is not None and found.high < 0
+        estimate = value_over_runs(_MORE, {}, difference, len(difference), LEVEL)
+        more = estimate.low is not None and estimate.low > 0
+        less = estimate.high is not None and estimate.high < 0
         yield cell, "holds" if more else "false" if less else "undecided"
 
 
@@ -123,7 +123,7 @@ def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:
     rows: list[list[str]] = []
     marked: set[int] = set()
     for members in by_cell(runs):
-        trials = pl.concat([found.trials for found in members])
+        trials = pl.concat([recovery.trials for recovery in members])
         lost = (trials["acknowledged"] - trials["recovered"]).clip(0)
         wrong = int(trials["wrong"].sum())
         if wrong:

@@ -158,14 +158,14 @@ class StorageReport(Report[StorageParameters]):
 
     @cached_property
     def _benchmark(self) -> list[LiveRun]:
-        found = []
+        runs = []
         for run in self.counting:
             recording = self._recording_of[run.name]
             native = recording.path / "native"
             if is_storage_run(native):
-                found.append(LiveRun(run, machine_of(recording), read_storage_run(native)))
+                runs.append(LiveRun(run, machine_of(recording), read_storage_run(native)))
         # As the study lists them; blocks in their order within a cell.
-        return sorted(found, key=lambda live: _in_order(live.run.cell))
+        return sorted(runs, key=lambda live: _in_order(live.run.cell))
 
     @cached_property
     def recovery(self) -> list[RecoveryRun]:
@@ -212,8 +212,8 @@ class StorageReport(Report[StorageParameters]):
     def compared_runs(self) -> list[LiveRun]:
         """Those that have the factors of the study, and no other."""
         # Recordings of earlier versions have a factor `implementation`, of one level.
-        known = {*FACTORS, "implementation", "suite"}
-        return [live for live in self.live if set(live.run.cell) <= known]
+        factors = {*FACTORS, "implementation", "suite"}
+        return [live for live in self.live if set(live.run.cell) <= factors]
 
     @cached_property
     def digests(self) -> pl.DataFrame:
@@ -239,7 +239,7 @@ class StorageReport(Report[StorageParameters]):
     def agreements(self) -> list[Agreement]:
         """Of every run with tracepoints."""
         pairs = [(live, agreement(live, self._recording_of[live.run.name])) for live in self.live]
-        return [found for _, found in pairs if found is not None]
+        return [result for _, result in pairs if result is not None]
 
     @cached_property
     def estimates(self) -> list[Estimate]:
@@ -251,18 +251,18 @@ class StorageReport(Report[StorageParameters]):
                 *self._of_allocations,
                 *recorder_estimates(self.recorded, level),
             ]
-        found = []
+        published = []
         for key, group in self.digests.group_by(CELL, maintain_order=True):
             cell = {name: str(level) for name, level in zip(CELL, key, strict=True)}
             values = group["avg_byte_throughput"].to_list()
-            found.append(value_over_runs(_PUBLISHED, cell, values, len(values), self.level))
-        return found
+            published.append(value_over_runs(_PUBLISHED, cell, values, len(values), self.level))
+        return published
 
     @cached_property
     def _of_runs(self) -> list[Estimate]:
-        found = recovery_estimates(self.recovery, self.level)
-        found += compression.compression_estimates(self.compressed, self.level)
-        return [*estimates(self.live, self.level), *found]
+        more = recovery_estimates(self.recovery, self.level)
+        more += compression.compression_estimates(self.compressed, self.level)
+        return [*estimates(self.live, self.level), *more]
 
     @cached_property
     def _of_allocations(self) -> list[Estimate]:
@@ -273,8 +273,8 @@ class StorageReport(Report[StorageParameters]):
     def sentences(self) -> list[str]:
         """What became of the study's takeaways."""
         if self.recovery and not self.live:
-            said = [_headline(self.resilience, "claims about resilience")]
-            return said + _told(self.resilience)
+            sentences = [_headline(self.resilience, "claims about resilience")]
+            return sentences + _told(self.resilience)
         if self.recorded and not self.live:
             return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
         if self.counted and not self.live:
@@ -442,21 +442,21 @@ class StorageReport(Report[StorageParameters]):
 
     def sustained(self) -> Section:
         """How many messages were dropped when they came at a rate."""
-        found = [e for e in self.estimates if e.metric == DROPPED.name]
-        if not found:
+        dropped = [e for e in self.estimates if e.metric == DROPPED.name]
+        if not dropped:
             return Section("Not measured here: 'roslens record --suite storage-sustained' does.")
         late = max(live.storage.facts.producer_late_ns or 0 for live in self.live) / 1e6
         return Section(
             f"The source itself was late by at most {late:,.1f} ms; what it could not send in "
             "time it sent as a burst.",
-            estimates_table(found, DROPPED.definition, prefix="storage_", most=300),
+            estimates_table(dropped, DROPPED.definition, prefix="storage_", most=300),
         )
 
     def recorder(self) -> Section:
         """Where a recorder loses messages, from the publishers to the file."""
         if not self.recorded:
             return Section("Not measured here: 'roslens record --suite storage-recorder' does.")
-        facts = [found.facts for found in self.recorded]
+        facts = [run.facts for run in self.recorded]
         versions = " and ".join(sorted({f.rosbag2_version for f in facts}))
         readers = " and ".join(sorted({f.reader for f in facts}))
         late = max(f.late_ns for f in facts) / 1e6
@@ -507,20 +507,20 @@ class StorageReport(Report[StorageParameters]):
             return Section(
                 Sentence("No run has tracepoints of write calls to compare with.", loud=True)
             )
-        apart = [a for a in self.agreements if not a.agrees]
+        differ = [a for a in self.agreements if not a.agrees]
         text = (
-            f"In {len(apart)} of {len(self.agreements)} runs tracepoints and own clock disagree."
-            if apart
+            f"In {len(differ)} of {len(self.agreements)} runs tracepoints and own clock disagree."
+            if differ
             else f"Tracepoints and own clock agree in all {len(self.agreements)} runs."
         )
-        return Section(Sentence(text, loud=bool(apart)), agreement_table(self.agreements))
+        return Section(Sentence(text, loud=bool(differ)), agreement_table(self.agreements))
 
     def files(self) -> Mapping[str, pl.DataFrame]:
         """Each cell, each comparison; of published rows also bounds."""
-        found = {"cells.csv": self.cells.select(CSV_COLUMNS), "statements.csv": self.compared}
+        frames = {"cells.csv": self.cells.select(CSV_COLUMNS), "statements.csv": self.compared}
         if self._opened is None:
-            found["bounds.csv"] = throughput_bounds(self.digests)
-        return found
+            frames["bounds.csv"] = throughput_bounds(self.digests)
+        return frames
 
 
 def _headline(found: Sequence[Statement], what: str) -> str:

@@ -101,23 +101,23 @@ def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     threshold
         T: so much slower is still on par.
     """
-    found: list[pl.DataFrame] = []
+    frames: list[pl.DataFrame] = []
     for _, machine in digests.group_by("machine", maintain_order=True):
         small = machine.filter(pl.col("messages") == SMALL)
         configs = machine["plugin_config"].unique(maintain_order=True).to_list()
-        others = [c for c in configs if c != "mcap_nochunking"]
-        of_mcap = [c for c in others if c.startswith("mcap")]
+        rest = [c for c in configs if c != "mcap_nochunking"]
+        of_mcap = [c for c in rest if c.startswith("mcap")]
         sqlite = machine.filter(pl.col("plugin_config").str.starts_with("sqlite"))
         turned = sqlite.with_columns(
             plugin_config=pl.col("batch_size"), batch_size=pl.col("plugin_config")
         )
-        found += _judged("on_par", machine, "mcap_default", ["sqlite_default"], threshold)
-        found += _judged("unchunked", small, "mcap_nochunking", others, threshold)
-        found += _judged("crc", machine, "mcap_uncompressed_crc", ["mcap_default"], threshold)
-        found += _judged("fastest_mcap", machine, "mcap_nochunking", of_mcap, threshold)
-        found += _judged("batches", turned, "10MiB", ["1KiB"], threshold)
-        found += _judged("resilient", sqlite, "sqlite_default", ["sqlite_resilient"], threshold)
-    return pl.concat(found) if found else pl.DataFrame(schema=SCHEMA)
+        frames += _judged("on_par", machine, "mcap_default", ["sqlite_default"], threshold)
+        frames += _judged("unchunked", small, "mcap_nochunking", rest, threshold)
+        frames += _judged("crc", machine, "mcap_uncompressed_crc", ["mcap_default"], threshold)
+        frames += _judged("fastest_mcap", machine, "mcap_nochunking", of_mcap, threshold)
+        frames += _judged("batches", turned, "10MiB", ["1KiB"], threshold)
+        frames += _judged("resilient", sqlite, "sqlite_default", ["sqlite_resilient"], threshold)
+    return pl.concat(frames) if frames else pl.DataFrame(schema=SCHEMA)
 
 
 def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
@@ -131,7 +131,7 @@ def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
     digests, compared
         What `comparisons` took and gave.
     """
-    found = []
+    statements = []
     for machine in digests["machine"].unique(maintain_order=True):
         for statement, claim in STATEMENTS.items():
             rows = compared.filter(machine=machine, statement=statement)
@@ -142,8 +142,8 @@ def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
                 ).iter_rows()
             )
             answer, because = over_cells(answers, one_suffices=statement == "on_par")
-            found.append(Statement(claim, answer, because, machine))
-    return found
+            statements.append(Statement(claim, answer, because, machine))
+    return statements
 
 
 def _judged(
@@ -184,21 +184,26 @@ def _compared(
 ) -> Iterator[dict[str, object]]:
     """A row for each cell in which both have runs; without figures if too few are of both."""
     for name, cell in digests.group_by(["machine", "messages", "batch_size"], maintain_order=True):
-        y, x = (cell.filter(plugin_config=config).sort("run") for config in (new, base))
-        if not y.height or not x.height:
+        new_runs, base_runs = (
+            cell.filter(plugin_config=config).sort("run") for config in (new, base)
+        )
+        if not new_runs.height or not base_runs.height:
             continue
         # What failed with one of the two is left out of both.
-        y, x = (a.join(b, on="run", how="semi", maintain_order="left") for a, b in ((y, x), (x, y)))
+        new_runs, base_runs = (
+            a.join(b, on="run", how="semi", maintain_order="left")
+            for a, b in ((new_runs, base_runs), (base_runs, new_runs))
+        )
         about = {
             **dict(zip(("machine", "messages", "batch_size"), name, strict=True)),
             "new": new,
             "base": base,
-            "runs": y.height,
+            "runs": new_runs.height,
         }
-        if y.height < MINIMUM_RUNS:
+        if new_runs.height < MINIMUM_RUNS:
             yield about
             continue
-        of_new, of_base = (f["avg_byte_throughput"].to_numpy() for f in (y, x))
+        of_new, of_base = (f["avg_byte_throughput"].to_numpy() for f in (new_runs, base_runs))
         a, b = Spread.of(of_new), Spread.of(of_base)
         effect = ratio_of_means(b, a, LEVEL)
         paired = paired_ratio(of_base, of_new, LEVEL)

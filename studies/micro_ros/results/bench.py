@@ -129,7 +129,7 @@ def read_benchmark(path: Path) -> BenchmarkResults:
             _check_product(path, block, size, rate, stated)
             throughput.append((*key, int(size), rate, stated))
         elif set(block.values) == set(_TIMES):
-            digits = max(len(x.partition(".")[2]) for x, _ in block.values.values())
+            digits = max(len(text.partition(".")[2]) for text, _ in block.values.values())
             times = (1e6 * float(block.values[name][0]) for name in _TIMES)
             latency.append((*key, *times, 1e6 * 10.0**-digits))
         else:
@@ -172,10 +172,10 @@ def _blocks(path: Path, heading: re.Pattern[str], units: Mapping[str, str]) -> I
         if not line[0].isspace():
             if block is not None:
                 yield block
-            found = heading.fullmatch(line.rstrip())
-            if found is None:
+            match = heading.fullmatch(line.rstrip())
+            if match is None:
                 raise UsageError(f"{where}: '{line.strip()[:60]}' is no heading of a test")
-            block = _Block(found, number)
+            block = _Block(match, number)
         elif block is None:
             raise UsageError(f"{where}: results without the heading of a test; the file is cut off")
         elif line.strip() == "FAILED":
@@ -232,9 +232,9 @@ def _unique(path: Path, blocks: Iterator[_Block]) -> Iterator[_Block]:
 def _incomplete(path: Path, block: _Block, names: Mapping[str, object]) -> UsageError:
     missing = [name for name in names if name not in block.values]
     extra = [name for name in block.values if name not in names]
-    said = f"there is no {', '.join(missing)}" if missing else f"{', '.join(extra)} is too much"
+    fault = f"there is no {', '.join(missing)}" if missing else f"{', '.join(extra)} is too much"
     return UsageError(
-        f"{path}, line {block.line}: '{block.name}': {said}; the file is cut off, or lines of two "
+        f"{path}, line {block.line}: '{block.name}': {fault}; the file is cut off, or lines of two "
         "boards are mixed"
     )
 

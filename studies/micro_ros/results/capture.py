@@ -56,15 +56,15 @@ def read_capture(path: Path) -> pl.DataFrame:
             continue
         where = f"{path}, line {number}"
         if pattern is None:
-            known = (_CANDUMP, _TCPDUMP, _SERIAL)
-            pattern = next((p for p in known if p.fullmatch(line)), None)
-        found = pattern.fullmatch(line) if pattern is not None else None
-        if found is None:
+            patterns = (_CANDUMP, _TCPDUMP, _SERIAL)
+            pattern = next((p for p in patterns if p.fullmatch(line)), None)
+        match = pattern.fullmatch(line) if pattern is not None else None
+        if match is None:
             raise UsageError(
                 f"{where}: '{line[:60]}' is in no format known here (candump -L, tcpdump -tt, "
                 "serial: time TX|RX bytes), or not in that of the lines before; cut off or mixed?"
             )
-        groups = found.groupdict()
+        groups = match.groupdict()
         time_ns = int(groups["seconds"]) * 10**9 + int(groups["fraction"].ljust(9, "0"))
         if rows and time_ns < rows[-1][0]:
             raise UsageError(f"{where}: time runs backwards: two captures in one file?")

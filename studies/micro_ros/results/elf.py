@@ -130,7 +130,7 @@ def _symbols(elf: Any, names: dict[int, str]) -> list[tuple[str, str, str, int]]
     table = elf.get_section_by_name(".symtab")
     if table is None:
         return []
-    found, source = [], ""
+    symbols, source = [], ""
     for symbol in table.iter_symbols():
         kind, bind = symbol["st_info"]["type"], symbol["st_info"]["bind"]
         if kind == "STT_FILE":
@@ -139,6 +139,6 @@ def _symbols(elf: Any, names: dict[int, str]) -> list[tuple[str, str, str, int]]
             continue
         section = names.get(symbol["st_shndx"], str(symbol["st_shndx"]))
         # Local symbols follow the name of their source file, global ones come after all files.
-        of = source if bind == "STB_LOCAL" else _GLOBAL
-        found.append((section, of, symbol.name, symbol["st_size"]))
-    return found
+        origin = source if bind == "STB_LOCAL" else _GLOBAL
+        symbols.append((section, origin, symbol.name, symbol["st_size"]))
+    return symbols

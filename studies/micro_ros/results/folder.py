@@ -162,12 +162,12 @@ def read_all(folders: Iterable[tuple[str, Path]]) -> MicroRosResults:
     UsageError
         A folder does not exist.
     """
-    found = MicroRosResults()
+    results = MicroRosResults()
     for source, folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder}: no such folder; give one with results of a test bench")
-        _Reader(source, folder, found).read()
-    return found
+        _Reader(source, folder, results).read()
+    return results
 
 
 class _Reader:
@@ -207,8 +207,8 @@ class _Reader:
 
     def _add(self, name: str, frame: pl.DataFrame, **about: str | int) -> None:
         """More rows of a frame, with what their file does not say."""
-        told = {"source": self.source, **about}
-        columns = [pl.lit(value).alias(column) for column, value in told.items()]
+        values = {"source": self.source, **about}
+        columns = [pl.lit(value).alias(column) for column, value in values.items()]
         schema = getattr(self.results, name).schema
         self.results.add(name, frame.with_columns(columns).select(schema.names()).cast(schema))
 
@@ -254,22 +254,22 @@ class _Reader:
                 f"{folder / 'stacks.json'}: no stack size of task {', '.join(unknown)}: what it "
                 "used is not known, and stack memory is refused"
             )
-        bytes_ = sum(x for x in used.values() if x is not None)
+        bytes_ = sum(size for size in used.values() if size is not None)
         self._add_row("memory", entity, count, "stack", float(bytes_))
 
     def _heap(self, entity: str, count: int, folder: Path) -> None:
         log = read_heap(folder / "heap.mtrace")
         # Memory as counted in another way; static memory and stack were read before.
-        own = self.results.memory.filter(source=self.source, entity=entity, count=count)
-        known = dict(own.select("memory", "bytes").iter_rows()) | {"dynamic": log.peak_bytes}
+        rows = self.results.memory.filter(source=self.source, entity=entity, count=count)
+        by_kind = dict(rows.select("memory", "bytes").iter_rows()) | {"dynamic": log.peak_bytes}
         self._add_row("memory", entity, count, "dynamic", float(log.requested_bytes))
         who = ", ".join(f"{where}: {size} B" for where, size in log.live_by_caller.items())
         subject = f"{entity} x {count}"
         self._add_row("live", subject, log.live_bytes, who)
         for name, value in _numbers(folder / "ways.json", "bytes by the way of counting").items():
             kind, _, way = name.partition("_bytes_by_")
-            if kind in known:
-                self._add_row("ways", subject, kind, int(known[kind]), value, way)
+            if kind in by_kind:
+                self._add_row("ways", subject, kind, int(by_kind[kind]), value, way)
 
     # ------------------------------------------------------------ transports
 
@@ -292,21 +292,21 @@ class _Reader:
         self._try(self._exchanges, folder / "exchanges.csv", transport)
         if (folder / "takes.csv").is_file():
             self._try(self._takes, folder / "takes.csv", transport)
-        for name, of in (
+        for name, label in (
             ("throughput.csv", transport),
             ("downlink.csv", f"{transport} to the device"),
         ):
             if (folder / name).is_file():
-                self._try(self._counted, folder / name, link, of)
+                self._try(self._counted, folder / name, link, label)
 
     def _accounts(self, about: dict[str, Any], transport: str) -> None:
         """What either side tells of each kind of message."""
         place = {"source": self.source, "transport": transport}
         path = self.folder / "transport" / transport / "about.json"
         with read_here(path, "accounts of messages", "does each name its message and its counts?"):
-            told = {row["message"]: row for row in about.get("device", ())}
+            row_by_message = {row["message"]: row for row in about.get("device", ())}
             rows = [
-                {**row, **place, "agrees": _agree(row, told.get(row["message"], {}))}
+                {**row, **place, "agrees": _agree(row, row_by_message.get(row["message"], {}))}
                 for row in about.get("accounts", ())
             ]
             self.results.add("accounts", pl.DataFrame(rows, schema=ACCOUNTS))
@@ -353,22 +353,22 @@ class _Reader:
 
     def _benchmark(self) -> None:
         self._refuse_copy(self.folder / BENCHMARK_NAME)
-        found = read_benchmark(self.folder / BENCHMARK_NAME)
-        self._failures(found.failures, BENCHMARK_NAME)
-        boards = pl.concat([found.throughput["board"], found.latency["board"]]).n_unique()
+        benchmark = read_benchmark(self.folder / BENCHMARK_NAME)
+        self._failures(benchmark.failures, BENCHMARK_NAME)
+        boards = pl.concat([benchmark.throughput["board"], benchmark.latency["board"]]).n_unique()
         # Several boards in one file stay apart.
         name = (
             pl.format("{}: {}", "board", "transport") if boards > 1 else pl.col("transport")
         ).alias("transport")
         cut_off = pl.col("payload_bytes").alias("truncation_bytes_per_s")
-        self._add("throughput", found.throughput.with_columns(name, cut_off))
-        self._add("latency", found.latency.with_columns(name))
+        self._add("throughput", benchmark.throughput.with_columns(name, cut_off))
+        self._add("latency", benchmark.latency.with_columns(name))
 
     def _profiling(self) -> None:
-        found = read_profiling(self.folder / PROFILING_NAME)
-        self._failures(found.failures, PROFILING_NAME)
-        boards = found.memory["board"].n_unique()
-        for row in found.memory.iter_rows(named=True):
+        profile = read_profiling(self.folder / PROFILING_NAME)
+        self._failures(profile.failures, PROFILING_NAME)
+        boards = profile.memory["board"].n_unique()
+        for row in profile.memory.iter_rows(named=True):
             subject = f"{row['board']} {row['test']}"
             self._add_row("live", subject, row["live_bytes"], "")
             entity, count = _entity_of(row["test"])
@@ -405,7 +405,7 @@ def _numbers(path: Path, what: str) -> dict[str, int]:
 
 def _agree(of_node: dict[str, Any], of_device: dict[str, Any]) -> bool:
     """Whether both sides tell the same, and no more arrived than was sent."""
-    same = bool(of_device) and all(of_node[name] == told for name, told in of_device.items())
+    same = bool(of_device) and all(of_node[name] == count for name, count in of_device.items())
     return same and of_node["lost"] >= 0 and of_node["twice"] >= 0
 
 
@@ -421,10 +421,10 @@ _KEYWORDS = {
 
 def _entity_of(test: str) -> tuple[str | None, int]:
     """The entity and how many, from a test's name such as ``MemoryPublisher/3``."""
-    found = _NUMBERED.fullmatch(test)
-    if found is None:
+    match = _NUMBERED.fullmatch(test)
+    if match is None:
         return None, 0
     for word, entity in _KEYWORDS.items():
-        if word in found["name"].lower():
-            return entity, int(found["count"])
+        if word in match["name"].lower():
+            return entity, int(match["count"])
     return None, 0

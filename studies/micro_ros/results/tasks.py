@@ -43,13 +43,13 @@ def read_tasks(path: Path, stack_words: Mapping[str, int]) -> dict[str, int | No
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        found = _LINE.fullmatch(line.strip())
-        if found is None:
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
             raise UsageError(
                 f"{path}, line {number}: '{line.strip()[:60]}' is no line of vTaskList (name, "
                 "state, priority, words, number); cut off, or mixed with other output?"
             )
-        task, free = found["task"], int(found["free"])
+        task, free = match["task"], int(match["free"])
         if task in used:
             raise UsageError(
                 f"{path}, line {number}: task '{task}' twice; keep one list per file, the last "
@@ -134,14 +134,14 @@ def read_heap(path: Path) -> HeapLog:
     """
     log = HeapLog()
     for number, line in enumerate(_calls(path), 2):
-        found = _HEAP_LINE.fullmatch(line)
-        if found is None or (found["size"] is None) == (found["what"] in "+>!"):
+        match = _HEAP_LINE.fullmatch(line)
+        if match is None or (match["size"] is None) == (match["what"] in "+>!"):
             raise UsageError(
                 f"{path}, line {number}: '{line[:60]}' is no call of an allocator; lines of two "
                 "tasks are mixed, or the log is cut off"
             )
-        address = 0 if found["address"] == "(nil)" else int(found["address"], 16)
-        wrong = log.take(found["what"], address, int(found["size"] or "0", 16), found["where"])
+        address = 0 if match["address"] == "(nil)" else int(match["address"], 16)
+        wrong = log.take(match["what"], address, int(match["size"] or "0", 16), match["where"])
         if wrong:
             raise UsageError(
                 f"{path}, line {number}: {address:#x} {wrong}: lines are missing or mixed"

@@ -152,14 +152,14 @@ def _complete(path: Path, frame: pl.DataFrame, seen: Iterable[tuple[str, ...]]) 
     """Every run has every combination of levels that the file has, as a sweep makes them."""
     runs = [str(run) for run in frame["run"].unique().sort()]
     cells = list(product(*(frame[f].unique(maintain_order=True) for f in FACTORS)))
-    there = set(seen)
-    missing = [(*cell, run) for cell in cells for run in runs if (run, *cell) not in there]
+    swept = set(seen)
+    missing = [(*cell, run) for cell in cells for run in runs if (run, *cell) not in swept]
     if missing:
         *cell, run = missing[0]
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise UsageError(
             f"{path} lacks run {run} of {', '.join(cell)}{more}: of {len(runs)} runs x "
-            f"{len(cells)} cells {len(there):,} rows are there; complete the sweep"
+            f"{len(cells)} cells {len(swept):,} rows are there; complete the sweep"
         )
 
 

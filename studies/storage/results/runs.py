@@ -125,14 +125,14 @@ def read_storage_run(folder: Path) -> StorageRun:
     batches = read_batches(folder / WRITES_NAME)
     calls = batches.calls
     written = (calls.height, int(calls["num_bytes"].sum()), int(calls["num_msgs"].sum()))
-    told = (facts.write_calls, facts.bytes, facts.message_count)
-    if written != told or batches.close_ns != facts.close_ns:
+    stated = (facts.write_calls, facts.bytes, facts.message_count)
+    if written != stated or batches.close_ns != facts.close_ns:
         raise UsageError(
             f"{folder}: {WRITES_NAME} and {FACTS_NAME} contradict each other (calls, bytes, "
-            f"messages: {written} and {told}); record the run again"
+            f"messages: {written} and {stated}); record the run again"
         )
-    found = folder / VERIFICATION_NAME
-    verification = read_model(found, Verification) if found.is_file() else None
+    verified = folder / VERIFICATION_NAME
+    verification = read_model(verified, Verification) if verified.is_file() else None
     counted = folder / ALLOCATIONS_NAME
     allocations = _allocations(counted, facts.write_calls) if counted.is_file() else None
     return StorageRun(facts, batches, verification, allocations)
@@ -157,7 +157,7 @@ def write_calls(events: Path) -> pl.DataFrame | None:
     -------
     `call` (number), `begin_ns`, `end_ns`: one row per call with both ends, in order.
     """
-    begin, end = (events / "roslens_storage" / f"write_{x}.parquet" for x in ("begin", "end"))
+    begin, end = (events / "roslens_storage" / f"write_{edge}.parquet" for edge in ("begin", "end"))
     if not begin.is_file() or not end.is_file():
         return None
     frames = [

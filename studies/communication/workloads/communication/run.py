@@ -56,7 +56,9 @@ class Sender:
     def found(self) -> bool:
         """Every publisher knows all its subscriptions."""
         wanted = self.options.subscriptions
-        return all(x.publisher.get_subscription_count() >= wanted for x in self.messages)
+        return all(
+            messages.publisher.get_subscription_count() >= wanted for messages in self.messages
+        )
 
     def run(self) -> None:
         """Publish until the time is over or somebody stops it."""
@@ -74,7 +76,7 @@ class Sender:
     @property
     def sent(self) -> list[list[int]]:
         """When each message was published, by topic."""
-        return [x.sent for x in self.messages]
+        return [messages.sent for messages in self.messages]
 
 
 Publishing = tuple[Callable[[], bool], Callable[[], list[list[int]]]]
@@ -142,7 +144,7 @@ def receive(options: argparse.Namespace) -> int:
         last, count = time.monotonic(), 0
         while not stop.signal and time.monotonic() < last + DRAIN_SECONDS:
             executor.spin_once(timeout_sec=0.05)
-            before, count = count, sum(len(x.received) for x in received)
+            before, count = count, sum(len(messages.received) for messages in received)
             last = last if count == before else time.monotonic()
         sent = finish()
         executor.shutdown()

@@ -57,7 +57,7 @@ _LIBRARIES = {
     "rtos_threadx": _Library(
         "threadx",
         (
-            *(f"common/src/tx_{x}*.c" for x in ("*initialize", "thread_", "timer_")),
+            *(f"common/src/tx_{name}*.c" for name in ("*initialize", "thread_", "timer_")),
             *("common/src/txe_thread_create.c", "ports/cortex_m3/gnu/src/*.S"),
         ),
         ("common/inc", "ports/cortex_m3/gnu/inc"),
@@ -117,8 +117,8 @@ def description() -> dict[str, Any]:
     path = os.environ.get(VARIABLE, "")
     if not path:
         raise BuildError(f"no micro-ROS: {VARIABLE} is not set; record the suite micro-ros")
-    found: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    return found
+    described: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    return described
 
 
 def at_once(work: Callable[[T], object], of: Iterable[T]) -> None:
@@ -137,8 +137,8 @@ def build(programs: Sequence[Program]) -> None:
         One does not compile.
     """
     of_each = [_objects(program) for program in programs]
-    at_once(_make, list(dict.fromkeys(made for objects in of_each for made in objects)))
-    links = [_link(*x) for x in zip(programs, of_each, strict=True)]
+    at_once(_make, list(dict.fromkeys(unit for objects in of_each for unit in objects)))
+    links = [_link(*pair) for pair in zip(programs, of_each, strict=True)]
     at_once(_make, list(dict.fromkeys(links)))
     for program, link in zip(programs, links, strict=True):
         shutil.copy(link.path, program.output)
@@ -164,15 +164,17 @@ def _make(made: _Made) -> None:
         return
     with tempfile.TemporaryDirectory(dir=made.path.parent) as scratch:
         output = Path(scratch) / made.path.name
-        command = [x.replace("{map}", str(output.with_suffix(".map"))) for x in made.command]
+        command = [word.replace("{map}", str(output.with_suffix(".map"))) for word in made.command]
         done = subprocess.run(
             [*command, "-o", str(output)], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            lines = [x for x in done.stderr.splitlines() if "error" in x or "undefined" in x]
+            lines = [
+                line for line in done.stderr.splitlines() if "error" in line or "undefined" in line
+            ]
             raise BuildError(f"{made.path.name}: {(lines or [done.stderr.strip()])[0]}")
         # The program last: where it is, so is its map.
-        for file in sorted(Path(scratch).iterdir(), key=lambda x: x == output):
+        for file in sorted(Path(scratch).iterdir(), key=lambda path: path == output):
             file.replace(made.path.with_name(file.name))
 
 
@@ -182,37 +184,37 @@ def _objects(program: Program) -> list[_Made]:
     A part sees options of its own and of the parts before it, and sizes of pools only the last
     part and the first source do: the rest is not compiled again for others.
     """
-    told = description()["targets"][program.target]
+    target = description()["targets"][program.target]
     options = {name: str(value) for name, value in program.options.items()}
-    shared = {k: v for k, v in options.items() if not k.startswith(told["pools"])}
+    shared = {k: v for k, v in options.items() if not k.startswith(target["pools"])}
     include: list[str] = []
-    own: list[_Made] = []
+    own_objects: list[_Made] = []
     objects: list[_Made] = []
 
     def add(part: Mapping[str, Any], given: Mapping[str, str]) -> None:
-        text = configured(Path(part["template"]), told["values"] | given)
+        text = configured(Path(part["template"]), target["values"] | given)
         include.insert(0, f"-I{_folder_of(part['header'], text)}")
-        begin = _compiling(told, include)
-        objects.extend(_named([*begin, x], (), Path(x).stem, ".o") for x in part["files"])
+        begin = _compiling(target, include)
+        objects.extend(_named([*begin, file], (), Path(file).stem, ".o") for file in part["files"])
 
     def add_own(name: str, *definitions: str) -> None:
         source = DEVICE / f"{name}.c"
         files, flags = _library_of(name)
-        begin = [*_compiling(told, include), f"-I{DEVICE}", *flags]
+        begin = [*_compiling(target, include), f"-I{DEVICE}", *flags]
         command = [*begin, *definitions, str(source)]
-        own.append(_named(command, [*headers, source.read_text("utf-8")], name, ".o"))
-        objects.extend(_named([*begin, str(x)], headers, x.stem, ".o") for x in files)
+        own_objects.append(_named(command, [*headers, source.read_text("utf-8")], name, ".o"))
+        objects.extend(_named([*begin, str(file)], headers, file.stem, ".o") for file in files)
 
-    headers = [x.read_text("utf-8") for x in sorted(DEVICE.rglob("*.h"))]
-    first, *others = program.sources
-    *unsized, sized = told["parts"]
+    headers = [header.read_text("utf-8") for header in sorted(DEVICE.rglob("*.h"))]
+    first, *rest = program.sources
+    *unsized, sized = target["parts"]
     for part in unsized:
         add(part, shared)
-    for name in (*others, *(_ON_BOARD if program.target != "host" else ())):
+    for name in (*rest, *(_ON_BOARD if program.target != "host" else ())):
         add_own(name)
     add(sized, options)
     add_own(first, *(f"-D{k}={v}" for k, v in program.definitions.items()))
-    return [*own, *objects]
+    return [*own_objects, *objects]
 
 
 def _library_of(name: str) -> tuple[list[Path], list[str]]:
@@ -249,13 +251,13 @@ def _folder_of(header: str, text: str) -> Path:
 
 
 def _link(program: Program, objects: Sequence[_Made]) -> _Made:
-    told = description()["targets"][program.target]
+    target = description()["targets"][program.target]
     link = ["-pthread"]
     if program.target != "host":
         wrapped = _WRAPPED if "heap" in program.sources else ()
         link = [*(f"-Wl,--wrap={name}" for name in wrapped), *_LINKED]
     command = [
-        *(*told["command"], *(str(x.path) for x in objects), told["library"]),
+        *(*target["command"], *(str(unit.path) for unit in objects), target["library"]),
         *("-Wl,--gc-sections", "-Wl,-Map={map}", *link),
     ]
     script = (DEVICE / "mps2.ld").read_text(encoding="utf-8")

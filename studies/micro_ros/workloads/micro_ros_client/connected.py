@@ -72,11 +72,11 @@ def board(
     DeviceError
         There is no emulator.
     """
-    told = "".join(f",arg={word}" for word in words)
+    arguments = "".join(f",arg={word}" for word in words)
     command = [
         *(EMULATOR, "-M", "mps2-an385", "-display", "none", "-monitor", "none"),
         *("-serial", "pty", "-nic", nic, "-kernel", elf.name),
-        *("-semihosting-config", f"enable=on,target=native{told}"),
+        *("-semihosting-config", f"enable=on,target=native{arguments}"),
     ]
     # What is preloaded into ROS' programs is none of the emulator's business.
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
@@ -104,9 +104,9 @@ def board(
 def _line(process: subprocess.Popen[str], output: Path) -> str:
     end = time.monotonic() + _LINE_SECONDS
     while time.monotonic() < end and process.poll() is None:
-        found = re.search(r"/dev/pts/\d+", output.read_text())
-        if found:
-            return found[0]
+        match = re.search(r"/dev/pts/\d+", output.read_text())
+        if match:
+            return match[0]
         time.sleep(0.02)
     raise DeviceError(f"{EMULATOR} made no serial line: {output.read_text().strip()}")
 

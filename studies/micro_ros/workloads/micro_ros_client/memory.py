@@ -28,13 +28,13 @@ _RUN_SECONDS = 120.0
 
 def pools(options: argparse.Namespace, **counts: int) -> dict[str, int]:
     """The options of micro-ROS for so many entities of each kind, and no more."""
-    found = {
+    limits = {
         f"RMW_UXRCE_MAX_{pool}": counts.get(kind, 0)
         for kind, pool in zip(ENTITIES, _POOLS, strict=False)
     }
-    return found | {
+    return limits | {
         # A busy computer takes its time; memory does not depend on it.
-        **{f"RMW_UXRCE_{x}_TIMEOUT": 10_000 for x in ("ENTITY_CREATION", "PUBLISH_RELIABLE")},
+        **{f"RMW_UXRCE_{name}_TIMEOUT": 10_000 for name in ("ENTITY_CREATION", "PUBLISH_RELIABLE")},
         # No waiting: no agent answers that a read was cancelled, for which the end of a subscriber,
         # service or client would wait all of this time.
         "RMW_UXRCE_ENTITY_DESTROY_TIMEOUT": 0,
@@ -84,14 +84,16 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     building.at_once(_run, [elfs[count] for count in options.counts])
     for count in options.counts:
         of_count = elfs[count].parent
-        told = of_count / "system.json"
-        ways = {f"static_bytes_by_{x}": static[count][x] - static[0][x] for x in static[count]}
-        ways |= json.loads(told.read_text())
+        system = of_count / "system.json"
+        ways = {
+            f"static_bytes_by_{way}": static[count][way] - static[0][way] for way in static[count]
+        }
+        ways |= json.loads(system.read_text())
         stack = ways.pop("stack_bytes_otherwise")
         if options.rtos in _STACK_WAYS:
             ways[f"stack_bytes_by_{_STACK_WAYS[options.rtos]}"] = stack
         (of_count / "ways.json").write_text(json.dumps(ways, indent=1) + "\n")
-        told.unlink()
+        system.unlink()
     return {"schema_version": 2, "part": options.part, "system": "micro-ROS"}
 
 

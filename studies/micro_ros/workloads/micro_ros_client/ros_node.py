@@ -63,7 +63,7 @@ class Accounts:
         for size, flood in sorted(self.floods.items()):
             assert flood.sent is not None
             assert flood.refused is not None
-            got = len({x for x in flood.numbers if x < flood.sent})
+            got = len({number for number in flood.numbers if number < flood.sent})
             rows.append(_row(f"{size} B", flood.sent, got, flood.received, flood.refused))
         for size, (sent, refused) in sorted(self.sent.items()):
             got, twice, *_ = self.received[size]
@@ -118,8 +118,8 @@ class RosSide:
             flood = self.accounts.floods.setdefault(size, Flood())
             flood.sent, flood.refused = sent, refused
         elif kind == "R":
-            size, *told = numbers
-            self.accounts.received[size] = tuple(told)
+            size, *counts = numbers
+            self.accounts.received[size] = tuple(counts)
         elif kind == "B":
             self.accounts.told = (numbers[0], numbers[1], numbers[2])
         self._answer("K", sequence)

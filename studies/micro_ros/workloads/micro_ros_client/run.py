@@ -56,7 +56,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "publisher_best_effort": {"reliability": "best_effort"},
     "publisher_400_bytes": {"payload": 400},
     "publisher_one_topic": {"topics": "one"},
-    **{f"{x}_{y}": {"rtos": y} for x in memory.ENTITIES[:4] for y in ("freertos", "threadx")},
+    **{
+        f"{entity}_{rtos}": {"rtos": rtos}
+        for entity in memory.ENTITIES[:4]
+        for rtos in ("freertos", "threadx")
+    },
 }
 
 
@@ -80,13 +84,13 @@ def _exchange_all(options: argparse.Namespace) -> dict[str, Any]:
     line = _LINES.get(options.part)
     program = options.output / "device.elf"
     say(f"{options.part}: compiling a program")
-    made = building.Program(
+    device = building.Program(
         "cortex-m3" if line else "host",
         ["exchange", *((*line, "board_main") if line else ("host",))],
         program,
         memory.pools(options, publisher=2, subscriber=2),
     )
-    building.build([made])
+    building.build([device])
     program.with_suffix(".map").unlink()
     side.start_rclpy()
     try:
@@ -171,11 +175,11 @@ def _start(part: str, program: Path, words: list[str], stack: ExitStack) -> subp
     inherited: list[int] = []
     if part == "serial":
         # The device holds one end of a pseudo-terminal, the agent the other.
-        own, far = os.openpty()
-        stack.callback(os.close, own)
+        near, far = os.openpty()
+        stack.callback(os.close, near)
         stack.callback(os.close, far)
         stack.enter_context(agent("serial", "-D", os.ttyname(far), "-b", "115200", log=log))
-        where, inherited = str(own), [own]
+        where, inherited = str(near), [near]
     else:
         where = str(_free_port(part))
         stack.enter_context(agent(f"{part[:3]}4", "-p", where, log=log))
@@ -192,9 +196,9 @@ def _start(part: str, program: Path, words: list[str], stack: ExitStack) -> subp
 
 def _free_port(part: str) -> int:
     kind = socket.SOCK_DGRAM if part.startswith("udp") else socket.SOCK_STREAM
-    with socket.socket(socket.AF_INET, kind) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _told_by(path: Path) -> list[dict[str, object]]:

@@ -50,7 +50,7 @@ def read_log(path: Path) -> list[Operation]:
     """The operations in their order; a torn end is left out, for the writer may be killed."""
     data = path.read_bytes()
     names: dict[int, str] = {}
-    found, position = [], 0
+    operations, position = [], 0
     while position + _HEAD.size <= len(data):
         kind, file, offset, length = _HEAD.unpack_from(data, position)
         position += _HEAD.size
@@ -62,10 +62,10 @@ def read_log(path: Path) -> list[Operation]:
             name = Path(content.decode(errors="surrogateescape")).name
             if kind == OPEN:
                 names[file] = name
-            found.append(Operation(kind, name))
+            operations.append(Operation(kind, name))
         else:
-            found.append(Operation(kind, names[file], offset, content))
-    return found
+            operations.append(Operation(kind, names[file], offset, content))
+    return operations
 
 
 def after_power_loss(

@@ -59,11 +59,11 @@ def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
     plain = _count(_sqlite(path), expected, f"sqlite3 {sqlite3.sqlite_version} (Python)")
     if plain.whole:
         return plain, plain
-    found = [plain, _count(_sqlite_salvage(path), expected, "sqlite3, writable_schema")]
+    attempts = [plain, _count(_sqlite_salvage(path), expected, "sqlite3, writable_schema")]
     program = shutil.which("sqlite3")
     if program is not None:
-        found.append(_count(_sqlite_recover(path, program), expected, "sqlite3 .recover"))
-    return plain, max(found, key=lambda one: one.messages)
+        attempts.append(_count(_sqlite_recover(path, program), expected, "sqlite3 .recover"))
+    return plain, max(attempts, key=lambda attempt: attempt.messages)
 
 
 def _count(found: Iterable[tuple[int, bytes]], expected: Expected, tool: str) -> Recovered:

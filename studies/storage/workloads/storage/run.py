@@ -88,13 +88,13 @@ def load_of(messages: str, total: int, content: Path, seed: int) -> Load:
     order = [topic for topic, count in enumerate(counts) for _ in range(count)]
     if len(sizes) > 1:
         random.Random(seed).shuffle(order)  # noqa: S311
-    found = _content(content)
-    if len(found) < max(sizes):
+    data = _content(content)
+    if len(data) < max(sizes):
         raise UsageError(
-            f"--content {content}: {len(found)} bytes, but the longest message has {max(sizes)}; "
+            f"--content {content}: {len(data)} bytes, but the longest message has {max(sizes)}; "
             "give a larger file of robotics data"
         )
-    return Load(sizes, bytes(order), found)
+    return Load(sizes, bytes(order), data)
 
 
 def _content(path: Path) -> bytes:
@@ -114,7 +114,7 @@ def _content(path: Path) -> bytes:
     # Zeros, which no message would carry.
     blocks = (
         data[i : i + 512]
-        for data in (x.read_bytes() for x in streams)
+        for data in (stream.read_bytes() for stream in streams)
         for i in range(0, len(data), 512)
     )
     return b"".join(block for block in blocks if block.strip(b"\0"))
@@ -166,7 +166,7 @@ def start(
     process = subprocess.Popen(
         [
             str(Path(os.environ[PROGRAMS_VARIABLE], "bag_writer")),
-            *(x for name, value in options.items() for x in (f"--{name}", value)),
+            *(word for name, value in options.items() for word in (f"--{name}", value)),
         ],
         env={**os.environ, **(environment or {})},
         stdin=subprocess.PIPE,
@@ -241,7 +241,7 @@ def _options() -> argparse.Namespace:
 
 def _write(options: argparse.Namespace, scratch: Path) -> int:
     """Write the cell, and what it was and took; the exit status, 0 where it is done."""
-    total, batch = (bytes_of(x, getattr(options, x)) for x in ("bytes", "batch_size"))
+    total, batch = (bytes_of(name, getattr(options, name)) for name in ("bytes", "batch_size"))
     disk = checked_place(scratch, total, any_disk=options.any_disk.lower() == "true")
     load = load_of(options.message_size, total, options.content, options.seed)
     cell: dict[str, object] = {
@@ -277,7 +277,9 @@ def _write(options: argparse.Namespace, scratch: Path) -> int:
         # The kernel need not know how much memory is resident.
         unknown = {"rss_before_bytes": None, "rss_peak_bytes": None}
         cell |= {**unknown, **json.loads(path.read_bytes())}
-        cell["bytes_on_disk"] = sum(x.stat().st_size for x in scratch.rglob("*") if x.is_file())
+        cell["bytes_on_disk"] = sum(
+            file.stat().st_size for file in scratch.rglob("*") if file.is_file()
+        )
         path.write_text(json.dumps(cell, indent=1) + "\n", encoding="utf-8")
     return status
 
@@ -297,7 +299,7 @@ def _verify(options: argparse.Namespace, scratch: Path) -> None:
     if not any(scratch.iterdir()):
         return  # the configuration that writes nothing
     try:
-        found = read_back(scratch, options.compression)
+        actual = read_back(scratch, options.compression)
     except NotAsWrittenError as error:
         raise RunFailedError(
             f"{options.plugin_config}: what was written cannot be read back: {error}"
@@ -308,11 +310,11 @@ def _verify(options: argparse.Namespace, scratch: Path) -> None:
         "crc32": written["crc32"],
     }
     wrong = [
-        f"{k} {getattr(found, k)} for {v}" for k, v in wanted.items() if getattr(found, k) != v
+        f"{k} {getattr(actual, k)} for {v}" for k, v in wanted.items() if getattr(actual, k) != v
     ]
     if wrong:
-        raise RunFailedError(f"{options.plugin_config}: {found.reader} reads {', '.join(wrong)}")
-    text = json.dumps({"reader": found.reader, **wanted}, indent=1)
+        raise RunFailedError(f"{options.plugin_config}: {actual.reader} reads {', '.join(wrong)}")
+    text = json.dumps({"reader": actual.reader, **wanted}, indent=1)
     (options.output / "verification.json").write_text(text + "\n", encoding="utf-8")
 
 

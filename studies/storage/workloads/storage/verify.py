@@ -47,7 +47,7 @@ class ReadBack:
 def recording_in(folder: Path) -> Path:
     """The recording's file; the first name where there is none."""
     names = [folder / name for name in RECORDINGS]
-    return next((x for x in names if x.exists()), names[0])
+    return next((path for path in names if path.exists()), names[0])
 
 
 def read_back(folder: Path, compression: str = "") -> ReadBack:
@@ -69,12 +69,12 @@ def read_back(folder: Path, compression: str = "") -> ReadBack:
     path = recording_in(folder)
     if path.is_dir():
         path = _file_of_bag(path, unpack=compression == "file")
-    reader, found = messages_of(path)
+    reader, pairs = messages_of(path)
     if compression == "message":
-        found = _unpacked(found)
+        pairs = _unpacked(pairs)
     messages = total = crc = 0
     crc32 = zlib.crc32
-    for time, data in found:
+    for time, data in pairs:
         if time != messages:
             raise NotAsWrittenError(f"message {messages} has the time {time}")
         messages += 1
@@ -93,11 +93,11 @@ def messages_of(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
     """
     with path.open("rb") as stream:
         is_mcap = stream.read(len(MCAP_MAGIC)) == MCAP_MAGIC
-    reader, found = _mcap(path) if is_mcap else _sqlite(path)
+    reader, messages = _mcap(path) if is_mcap else _sqlite(path)
 
     def checked() -> Iterator[tuple[int, bytes]]:
         try:
-            yield from found
+            yield from messages
         except Exception as error:
             why = str(error) or type(error).__name__
             raise NotAsWrittenError(f"{reader} cannot read it: {why}") from error

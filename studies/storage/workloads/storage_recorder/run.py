@@ -62,7 +62,7 @@ def main() -> int:
 
 def _run(options: argparse.Namespace, scratch: Path) -> int:
     size, rate, cache = (
-        bytes_of(x, getattr(options, x)) for x in ("message_size", "rate", "cache")
+        bytes_of(name, getattr(options, name)) for name in ("message_size", "rate", "cache")
     )
     plugin = plugin_of(options.plugin_config)
     if int(options.publishers) < 1:
@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace, scratch: Path) -> int:
         "depth": int(options.depth),
         **counts,
         **_read_back(bag, size, counts),
-        "bytes_on_disk": sum(x.stat().st_size for x in bag.glob("recording_*")),
+        "bytes_on_disk": sum(file.stat().st_size for file in bag.glob("recording_*")),
     }
     path = options.output / "recorder.json"
     path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -129,16 +129,21 @@ def _record(
             "after": ready,
         },
     }
-    both = {"publishers": publishers, "depth": options.depth, "output": scratch}
+    common = {"publishers": publishers, "depth": options.depth, "output": scratch}
     running = {
         name: subprocess.Popen(
             [
                 str(Path(os.environ[PROGRAMS_VARIABLE], name)),
-                *(x for k, v in {**both, **own}.items() if v for x in (f"--{k}", str(v))),
+                *(
+                    word
+                    for k, v in {**common, **settings}.items()
+                    if v
+                    for word in (f"--{k}", str(v))
+                ),
             ],
             stdin=subprocess.DEVNULL,
         )
-        for name, own in of_programs.items()
+        for name, settings in of_programs.items()
     }
     try:
         # Where the recorder fails, the publishers stop waiting for it, or publish to nobody.
@@ -170,7 +175,7 @@ def _published(log: Path, period_ns: float) -> dict[str, int]:
     return {
         "published": sum(map(len, times.values())),
         "publishing_ns": max(int(sent[-1] - sent[0] + period_ns) for sent in times.values()),
-        "late_ns": max(0, *(int(x) for x in late)),
+        "late_ns": max(0, *(int(ns) for ns in late)),
     }
 
 
@@ -180,9 +185,9 @@ def _read_back(bag: Path, size: int, counts: dict[str, int]) -> dict[str, object
     content = bytes(i & 255 for i in range(TAG, 256 + TAG)) * (size // 256 + 1)
     content = content[: size - TAG]
     seen: set[int] = set()
-    reader, found = messages_of(path)
+    reader, messages = messages_of(path)
     try:
-        for _, data in found:
+        for _, data in messages:
             none, _, length, number = HEAD.unpack_from(data)
             # Serialized messages end at a multiple of 4 bytes.
             if (none, length) != (0, size) or data[HEAD.size :][: size - TAG] != content:

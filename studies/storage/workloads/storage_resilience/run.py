@@ -168,21 +168,25 @@ def _power(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
     if process.wait() != 0:
         raise RunFailedError(f"the program ended with status {process.returncode}")
     operations = read_log(benchmark.log)
-    if not any(x.name in RECORDINGS and x.kind == WRITE for x in operations):
+    if not any(entry.name in RECORDINGS and entry.kind == WRITE for entry in operations):
         raise RunFailedError("none of the program's writes was logged; is it statically linked?")
-    begin = next(i for i, x in enumerate(operations) if x.name == COUNT and x.kind == WRITE)
-    end = max(i for i, x in enumerate(operations) if x.name == COUNT and x.kind == WRITE)
+    begin = next(
+        i for i, entry in enumerate(operations) if entry.name == COUNT and entry.kind == WRITE
+    )
+    end = max(
+        i for i, entry in enumerate(operations) if entry.name == COUNT and entry.kind == WRITE
+    )
     # What tells how far it was is no part of the recording, nor is the index of a log in memory.
-    own = {COUNT, "recording.db3-shm"}
+    excluded = {COUNT, "recording.db3-shm"}
     expected, later = benchmark.expected(), benchmark.options.failure.removeprefix("power_")
     for _ in range(benchmark.options.trials):
         cut = source.randrange(begin, end)
         done = operations[:cut]
-        count = [x.data for x in done if x.name == COUNT and x.kind == WRITE]
+        count = [entry.data for entry in done if entry.name == COUNT and entry.kind == WRITE]
         acknowledged = int.from_bytes(count[-1], sys.byteorder) if count else 0
         folder = benchmark.scratch / "after"
         folder.mkdir()
-        kept = [x for x in done if x.name not in own or x.kind == UNLINK]
+        kept = [entry for entry in done if entry.name not in excluded or entry.kind == UNLINK]
         after_power_loss(kept, folder, later, source)
         yield acknowledged, *recover(recording_in(folder), expected)
         shutil.rmtree(folder)
